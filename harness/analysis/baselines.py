@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, read_policy_field, select_valid
+from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, select_valid
 from harness.analysis.effects import Effect
 from harness.analysis.families import read_families
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_changes, find_metric
 from harness.analysis.tables import Tables, select
 from harness.analysis.validity import NEEDED_COLUMNS
+
+ORACLE_SUMMARIZER = "scripted/oracle"
+"""Name of the summarizer that knows what the task needs later."""
 
 
 def choose_baseline(results: Tables) -> str:
@@ -93,10 +96,17 @@ def compare_with_baseline(
     return {arm: {metric.name: effect for metric, effect in zip(metrics, row, strict=True)} for arm, row in effects.items()}
 
 
-def find_bounds(trials: pd.DataFrame) -> set[str]:
-    """Return the arms that know what the task needs later.
+def find_bounds(results: Tables) -> set[str]:
+    """Return the arms that used knowledge of what the task needs later.
 
-    Their results are upper bounds that no real policy or summarizer attains.
+    The policy `oracle` compacted in at least one of their trials, or the summarizer `scripted/oracle` wrote a summary. Their
+    results are upper bounds that no real policy or summarizer attains. An arm that names an oracle but never calls it is an
+    ordinary arm.
     """
-    knows_future = (trials["policy"] == "oracle") | (read_policy_field(trials, "summarizer") == "scripted/oracle")
-    return set(trials.loc[knows_future.astype(bool), "arm"])
+    trials, compactions = results.trials, results.compactions
+    is_written = (compactions["status"] == "applied") & (compactions["summarizer"] == ORACLE_SUMMARIZER)
+    has_compacted = trials["compactions"].fillna(1).astype(float) > 0
+    knows_future = ((trials["policy"] == "oracle") & has_compacted) | trials["trial_id"].isin(
+        set(compactions.loc[is_written, "trial_id"])
+    )
+    return set(trials.loc[knows_future, "arm"])

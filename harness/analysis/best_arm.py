@@ -110,10 +110,14 @@ def estimate_best_arm(
     chosen_metric = resolve_metric(trials, None) if metric is None else find_metric(metric)
     open_outcomes(results)
     trials = trials[trials[chosen_metric.column].notna()]
-    bounds = find_bounds(trials)
+    bounds = find_bounds(results)
     candidates = [arm for arm in order_arms(trials) if arm not in bounds]
     if len(candidates) < 2:
-        raise UsageError(f"the best arm is chosen from at least 2 arms with a known {chosen_metric.name} (got {len(candidates)})")
+        left_out = format_count(len(bounds & set(trials["arm"])), "arm")
+        raise UsageError(
+            f"the best arm is chosen from at least 2 arms with a known {chosen_metric.name} (got {len(candidates)}; {left_out} "
+            "with an oracle left out)"
+        )
     shared = _select_shared(trials, [*candidates, *([] if other is None else [other])])
     halves, is_first = _divide(shared, np.random.default_rng(seed))
     estimand: Estimand = "tasks like these" if halves == "tasks" else "these tasks"

@@ -347,6 +347,13 @@ class ArmComparer:
         columns = ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS, *_CACHE_COLUMNS)
         return add_trajectories(pair_trials(self._select(a).valid, self._select(b).valid, columns))
 
+    def bound_attrition(self, a: str, b: str, metric: str) -> Interval | None:
+        """Return the smallest and largest difference of two arms in success or score, whatever lost trials would have shown.
+
+        The result is None if both arms lost the same trials.
+        """
+        return _bound_attrition(self._select(a), self._select(b), metric)
+
     def estimate(self, a: str, b: str, metric: str, estimand: Estimand | None = None) -> Effect:
         """Estimate the effect of arm `a` against arm `b` on one metric, as `compare` does for all metrics.
 

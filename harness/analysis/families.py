@@ -9,10 +9,11 @@ each of the experiments.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -22,6 +23,10 @@ from harness.analysis.tables import Selection, Tables, select
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Family
 from harness.experiment.looks import Look, record_look
+from harness.input_files import read_input
+
+PLAN_FILE_NAME = "plan.toml"
+MAX_PLAN_BYTES = 512 * 2**10
 
 
 class Unfinished(NamedTuple):
@@ -164,6 +169,23 @@ def record_looks(results: Tables) -> list[Look]:
         for stored, part in zip(_list_parts(source), list_experiments(source), strict=True)
         if isinstance(folder := getattr(stored, "output", None), Path) and find_newest(read_families(part)) is not None
     ]
+
+
+def read_plan_table(results: Tables) -> Mapping[str, Any] | None:
+    """Return the table `[experiment]` of the plan file of an experiment; None if no such file can be read.
+
+    Args:
+        results: Results in the folder `output` of an experiment.
+    """
+    output = getattr(results, "output", None)
+    if not isinstance(output, Path):
+        return None
+    try:
+        text = read_input(output.absolute().parent / PLAN_FILE_NAME, MAX_PLAN_BYTES).decode()
+        table = tomllib.loads(text).get("experiment", {})
+    except (OSError, ValueError, RecursionError):
+        return None
+    return table if isinstance(table, dict) else None
 
 
 def open_outcomes(results: Tables) -> None:

@@ -1,19 +1,17 @@
 """First lines of a report: what the experiment shows, what it does not, what threatens the answer, and what to run next."""
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import ceil, isnan, nan
-from pathlib import Path
+from math import ceil, isnan
 
 import pandas as pd
 
-from harness.analysis.arms import ArmSummary, add_total_cost, select_excluded, select_valid
-from harness.analysis.baselines import find_bounds
+from harness.analysis.arms import ArmSummary, select_excluded, select_valid
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
-from harness.analysis.effects import Effect, describe_estimand, describe_too_few, estimate_effect
+from harness.analysis.effects import Effect, describe_estimand, describe_too_few
+from harness.analysis.families import read_plan_table
 from harness.analysis.formatting import (
     Section,
     describe_level,
@@ -25,20 +23,16 @@ from harness.analysis.formatting import (
 )
 from harness.analysis.intervals import ALPHA
 from harness.analysis.lost_facts import describe_lost_facts
-from harness.analysis.measures import METRICS, Cell, choose_metric, estimate_cell
+from harness.analysis.measures import Cell
+from harness.analysis.not_worse import Ranking, describe_not_worse, rank_arms
 from harness.analysis.planning import compute_smallest_p
-from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.analysis.treatments import list_frequent_summaries, list_output_threats
-from harness.analysis.validity import find_repeats
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
-from harness.input_files import read_input
 
 HEADLINES = "In short"
 """Heading of the section with the first lines of a report."""
-PLAN_FILE_NAME = "plan.toml"
-MAX_PLAN_BYTES = 512 * 2**10
 MAX_TITLE_CHARACTERS = 200
 """Maximum length of the title of a plan in the first line of a report."""
 MAX_LISTED_ARMS = 5
@@ -61,7 +55,6 @@ def build_headline_section(
     comparer: ArmComparer,
     judged: ClaimReport | None,
     threats: Sequence[str],
-    kept_facts: pd.DataFrame,
 ) -> Section:
     """Build the first section of a report: at most ten lines on what is shown, what is not, and what to run next.
 
@@ -71,27 +64,14 @@ def build_headline_section(
         comparer: Object that compares two arms on the same tasks and seeds.
         judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
         threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
-        kept_facts: Rates at which arms kept facts, as `measure_retention` returns them.
     """
     trials, known = results.trials, [arm for arm in arms if len(arm.trials)]
-    if not known:
+    ranking = rank_arms(results, arms, comparer, judged)
+    if ranking is None:
         return Section(heading=HEADLINES, notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
-    metric = choose_metric([arm.trials for arm in known]).name
-    repeats = find_repeats(trials)
-    first_runs = [arm for arm in known if arm.arm not in repeats]
-    bounds = find_bounds(trials)
-    candidates = [arm for arm in first_runs if arm.arm not in bounds] or first_runs
-    shared = _select_shared(candidates)
-    cells = {arm: estimate_cell(rows, METRICS[metric]) for arm, rows in shared.items()}
-    best = max(candidates, key=lambda arm: cells[arm.arm].value)
-    effects = {
-        candidate.arm: estimate_effect(comparer.pair(candidate.arm, best.arm), metric)
-        for candidate in candidates
-        if candidate.arm != best.arm
-    }
+    metric = ranking.metric
+    candidates = [arm for arm in known if arm.arm in ranking.cells]
     claims = [] if judged is None else [claim.effect for claim in judged.claims if claim.effect.metric == metric]
-    costs_usd = {arm: float(add_total_cost(rows)["total_cost_usd"].mean()) for arm, rows in shared.items()}
-    is_complete = all(len(shared[candidate.arm]) == len(candidate.trials) for candidate in candidates)
     notes = [
         " ".join(
             [
@@ -101,44 +81,14 @@ def build_headline_section(
             ]
         ),
         *_describe_claims(judged, comparer, {arm.arm for arm in known}),
-        _describe_best(
-            best.arm,
-            metric,
-            cells,
-            basis="these tasks" if is_complete else "the tasks and seeds that all these arms have",
-            bound_count=len(first_runs) - len(cells),
-            repeat_count=len(known) - len(first_runs),
-        ),
-        _describe_cheapest(
-            costs_usd,
-            metric,
-            effects,
-            best.arm,
-            candidates,
-            comparer,
-            claimed_pairs=[*_list_claimed_pairs(judged, metric)],
-            better={**dict.fromkeys(_find_worse(effects), best.arm), **dict(_list_claimed_losers(judged, metric))},
-        ),
-        *describe_lost_facts(results, known, kept_facts),
-        _describe_limit([*effects.values(), *claims], metric),
+        _describe_best(ranking),
+        describe_not_worse(ranking, comparer, [*_list_claimed_pairs(judged, metric)]),
+        *describe_lost_facts(results, known),
+        _describe_limit(ranking, claims),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
-        f"Run next: {_advise_equal(trials, metric, cells) or _advise(list(effects.values()), metric)}",
+        f"Run next: {_advise_equal(trials, metric, ranking.cells) or _advise(list(ranking.effects.values()), metric)}",
     ]
     return Section(heading=HEADLINES, notes=tuple(notes), is_detail=False)
-
-
-def _select_shared(arms: Sequence[ArmSummary]) -> dict[str, pd.DataFrame]:
-    """Return the trials of each arm on the tasks and seeds that all arms have.
-
-    An arm that lost its trials of an expensive task would otherwise look cheap. If the arms share no task and seed, all their
-    trials are returned.
-    """
-    places = [set(zip(arm.trials["task"], arm.trials["seed"], strict=True)) for arm in arms]
-    shared = set.intersection(*places) or set.union(*places)
-    return {
-        arm.arm: arm.trials[[place in shared for place in zip(arm.trials["task"], arm.trials["seed"], strict=True)]]
-        for arm in arms
-    }
 
 
 def find_question(results: Tables) -> str:
@@ -147,14 +97,8 @@ def find_question(results: Tables) -> str:
     Args:
         results: Results in the folder `output` of an experiment.
     """
-    output = getattr(results, "output", None)
-    if not isinstance(output, Path):
-        return ""
-    try:
-        table = tomllib.loads(read_input(output.absolute().parent / PLAN_FILE_NAME, MAX_PLAN_BYTES).decode()).get("experiment")
-    except (OSError, ValueError, RecursionError):
-        return ""
-    title = table.get("title") if isinstance(table, dict) else ""
+    table = read_plan_table(results) or {}
+    title = table.get("title")
     if not isinstance(title, str) or not title.strip():
         return ""
     line = format_label(title.strip(), MAX_TITLE_CHARACTERS)
@@ -367,21 +311,12 @@ def _describe_costs(claim: Claim, comparer: ArmComparer, arms: Collection[str]) 
     return "" if any(map(isnan, costs_usd)) else "; {} against {} USD per trial".format(*map(format_usd, costs_usd))
 
 
-def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], *, basis: str, bound_count: int, repeat_count: int) -> str:
-    """Return sentences on the arm with the highest mean over tasks, which owes its place partly to chance.
-
-    Args:
-        best: Name of the arm.
-        metric: Name of the metric.
-        cells: Mean, interval and number of trials of each arm that is not left out.
-        basis: Words for the tasks and seeds over which the means are taken.
-        bound_count: Number of arms left out because their policy uses an oracle.
-        repeat_count: Number of arms left out because they repeat another arm (A/A).
-    """
+def _describe_best(ranking: Ranking) -> str:
+    """Return sentences on the arm with the highest mean over tasks, which owes its place partly to chance."""
+    best, metric, cells = ranking.best, ranking.metric, ranking.cells
+    basis = "these tasks" if ranking.is_complete else "the tasks and seeds that all these arms have"
     cell, count = cells[best], len(cells)
-    left_out = [f"{format_count(bound_count, 'arm')} with an oracle"] if bound_count else []
-    left_out += [format_count(repeat_count, "A/A arm")] if repeat_count else []
-    remark = f"; {' and '.join(left_out)} left out" if left_out else ""
+    remark = f"; {left_out} left out" if (left_out := _describe_left_out(ranking)) else ""
     if count > 1 and _are_equal(cells):
         return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{remark}, so it does not tell them apart."
     luck = (
@@ -391,6 +326,12 @@ def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], *, basis: 
     )
     mean = f"mean over {basis}, {format_count(cell.n, 'trial')}{remark}"
     return f"Highest observed {metric}: {best}, {cell.value:.2f} ({mean}).{luck}"
+
+
+def _describe_left_out(ranking: Ranking) -> str:
+    left_out = [f"{format_count(len(ranking.bounds), 'arm')} with an oracle"] if ranking.bounds else []
+    left_out += [format_count(len(ranking.repeats), "A/A arm")] if ranking.repeats else []
+    return " and ".join(left_out)
 
 
 def _are_equal(cells: Mapping[str, Cell]) -> bool:
@@ -406,94 +347,23 @@ def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[fro
                 yield frozenset({claim.contrast.a, claim.contrast.b})
 
 
-def _list_claimed_losers(judged: ClaimReport | None, metric: str) -> Iterator[tuple[str, str]]:
-    """Yield each arm that a declared comparison shows to be worse than another arm, with the other arm."""
-    for claim in () if judged is None or judged.refusal else judged.claims:
-        if claim.is_shown and claim.contrast.metric == metric and claim.contrast.margin is None:
-            a, b = claim.contrast.a, claim.contrast.b
-            yield (a, b) if claim.effect.value < 0 else (b, a)
-
-
-def _describe_cheapest(
-    costs_usd: Mapping[str, float],
-    metric: str,
-    effects: Mapping[str, Effect],
-    best: str,
-    candidates: Sequence[ArmSummary],
-    comparer: ArmComparer,
-    *,
-    claimed_pairs: Collection[frozenset[str]],
-    better: Mapping[str, str],
-) -> str:
-    """Return sentences on the cheapest arm that is not shown to be worse than the best one.
+def _describe_limit(ranking: Ranking, claims: Sequence[Effect]) -> str:
+    """Return a sentence that says how exactly differences are known.
 
     Args:
-        costs_usd: Mean cost of a trial of each arm; NaN if unknown.
-        metric: Name of the metric in which the arms are compared.
-        effects: Effect of each other arm against the best one, by name of the arm.
-        best: Name of the arm with the highest value.
-        candidates: Summaries of the arms that are compared. An arm is left out if most of its sessions end with a full window,
-            because it is cheap only because it fails.
-        comparer: Object that compares two arms on the same tasks and seeds.
-        claimed_pairs: Pairs of arms whose difference an earlier line states.
-        better: Arms that are shown to be worse than the best one or than another arm, each with that arm.
+        ranking: Compared arms, with the effect of each against the highest one.
+        claims: Effects of declared comparisons on the same metric.
     """
-    overflows = {candidate.arm: (candidate.counts["overflow"], len(candidate.trials)) for candidate in candidates}
-    finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
-    beginning = f"Cheapest arm not shown to be worse in {metric} than"
-    known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
-    full = [arm for arm in effects if arm not in finishing]
-    rivals = [arm for arm in effects if arm in known and arm in finishing and effects[arm].pair_count]
-    equals = [arm for arm in rivals if arm not in better]
-    cheaper = [arm for arm in equals if best in known and (costs_usd[arm] < costs_usd[best] or best not in finishing)]
-    if not cheaper and best not in finishing:
-        return f"{beginning} the highest: no arm, since most trials of {best}, the highest, ended with a full window."
-    cheapest = min(cheaper, key=lambda arm: costs_usd[arm], default=best)
-    price = f"{cheapest}, {format_usd(costs_usd.get(cheapest, nan))} USD per trial"
-    excluded = {arm: f"shown to be worse in {metric} than {better[arm]}" for arm in rivals if arm in better}
-    excluded |= {arm: "window full at the end of {} of {} trials".format(*overflows[arm]) for arm in full}
-    texts = [
-        f"{arm} ({format_usd(costs_usd[arm])} USD, {why})"
-        for arm, why in excluded.items()
-        if arm in known and cheapest in known and costs_usd[arm] < costs_usd[cheapest]
-    ]
-    left_out = f" Cheaper, but disqualified: {', '.join(texts)}." if 0 < len(texts) <= MAX_LISTED_ARMS else ""
-    if len(texts) > MAX_LISTED_ARMS:
-        left_out = (
-            f" {len(texts)} cheaper arms are disqualified: shown to be worse, or the window was full at the end of most trials."
-        )
-    dearer = [arm for arm in equals if costs_usd[arm] > costs_usd.get(cheapest, nan) + EQUAL_USD]
-    if 0 < len(dearer) <= MAX_LISTED_ARMS:
-        names = ", ".join(f"{arm} ({format_usd(costs_usd[arm])} USD)" for arm in dearer)
-        left_out = f" Also not shown to be worse, but dearer: {names}.{left_out}"
-    if cheapest == best:
-        is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
-        return f"{beginning} the highest: {price}.{'' if is_tied else ' It is also the highest.'}{left_out}"
-    effect = effects[cheapest]
-    ratio = estimate_effect(comparer.pair(best, cheapest), "total_cost_usd")
-    averaged = ", averaged over tasks" if ratio.task_count > 1 else ""
-    cost = f"{format_usd(costs_usd[best])} USD (ratio{averaged}: {format_effect(ratio)})"
-    price = f"{beginning} {best}, the highest: {price}; {best} costs {cost}."
-    if {cheapest, best} in claimed_pairs:
-        return f"{price}{left_out}"
-    difference = f"The difference in {metric}, {cheapest} − {best}, is {format_effect(effect)}"
-    return f"{price} {difference}: neither a loss nor equality is shown.{left_out}"
-
-
-def _find_worse(effects: Mapping[str, Effect]) -> set[str]:
-    """Return the arms that are shown to be worse than the best one, with p-values corrected for the number of arms."""
-    p_values = adjust_holm([1.0 if isnan(effect.p_value) else effect.p_value for effect in effects.values()])
-    return {
-        arm
-        for (arm, effect), p_value in zip(effects.items(), p_values, strict=True)
-        if not effect.refusal and effect.interval.high < 0 and p_value <= ALPHA
-    }
-
-
-def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
-    known = [effect for effect in effects if effect.pair_count]
+    metric = ranking.metric
+    known = [effect for effect in (*ranking.effects.values(), *claims) if effect.pair_count]
     if not known:
-        return "Cannot be said: how the arms differ, since no two of them ran the same task and seed."
+        if ranking.standings:
+            why = f"no other arm has a valid trial on a task and seed of {ranking.best}"
+        else:
+            left_out = len(ranking.bounds) + len(ranking.repeats)
+            why = f"only {ranking.best} is compared" if left_out else "there is only one arm with valid trials"
+            why += f", since {_describe_left_out(ranking)} {'is' if left_out == 1 else 'are'} left out" if left_out else ""
+        return f"Cannot be said: how the arms differ, since {why}."
     largest = max(known, key=lambda effect: (effect.task_count, effect.unit_count))
     smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand, largest.metric)
     if smallest > ALPHA:

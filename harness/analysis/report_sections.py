@@ -64,7 +64,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     contrasts = {name: _compare_arms(comparer, compared, name) for name in baselines}
     threats = list_threats(results.trials, [comparison for comparisons in contrasts.values() for comparison in comparisons])
     kept_facts = measure_retention(results)
-    yield build_headline_section(results, arms, comparer, judged, threats, kept_facts)
+    yield build_headline_section(results, arms, comparer, judged, threats)
     is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
     yield from (replace(section, is_detail=is_named_above) for section in build_claim_section(judged))
     yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)

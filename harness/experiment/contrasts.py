@@ -25,6 +25,11 @@ MIN_TASKS = 6
 
 With fewer tasks, the statistical test (a sign-flip test) cannot reach p <= 0.05.
 """
+MARGIN_KEY = "not_worse_margin"
+"""Key of the table `[experiment]` of a plan with the margin up to which an arm is called not worse.
+
+It becomes a field of `Experiment` rather than one of its settings, as contrasts do.
+"""
 MAX_CONTRASTS = 1000
 """Largest number of contrasts (declared comparisons) that counts as possible in a plan."""
 _SMALLEST_INTERVAL_P: Mapping[tuple[int, int], float] = {(2, 2): 0.1804, (2, 3): 0.048402, (3, 2): 0.0368, (3, 3): 0.0046001}
@@ -77,6 +82,26 @@ class Contrast:
         if not (0 < self.margin < 1 if is_share else self.margin > 1):
             allowed = "between 0 and 1" if is_share else "above 1, as a ratio"
             raise UsageError(f"margin: must be {allowed} for {self.metric} (got {self.margin!r})")
+
+
+def parse_margin(margin: object, where: str = MARGIN_KEY) -> float | None:
+    """Return the margin up to which an arm is called not worse; None stays None.
+
+    Args:
+        margin: Largest loss in success or score that does not count.
+        where: Place of the margin in a plan, for the message.
+
+    Raises:
+        UsageError: The margin is not a number above 0 and below 1.
+    """
+    if margin is None:
+        return None
+    if not isinstance(margin, int | float) or isinstance(margin, bool) or not 0 < margin < 1:
+        raise UsageError(
+            f"{where}: must be above 0 and below 1 (got {margin!r:.80}); it is the largest loss in success or score up to "
+            "which an arm is called not worse, e.g. 0.05"
+        )
+    return float(margin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Literal, Self, cast
 
 from harness.codec import OptionalPathField, to_path
 from harness.errors import PolicyWarning, UsageError, advise_extra, format_count
-from harness.experiment.contrasts import Contrast, Family, refuse_invalid_contrasts
+from harness.experiment.contrasts import Contrast, Family, parse_margin, refuse_invalid_contrasts
 from harness.experiment.forecast import Forecast, make_forecast, select_pilot_cells
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.limits import RunLimits
 from harness.experiment.looks import begin_record
+from harness.experiment.margins import record_margin
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
 from harness.experiment.preflight import (
@@ -72,6 +73,9 @@ class Experiment:
         arms: Extra configurations, such as controls, that are not combinations of the values in `axes`. Default: `()`.
         contrasts: Comparisons of two configurations that are declared before the run, so that their results count as findings.
             Default: `()`.
+        not_worse_margin: Largest loss in success or score, above 0 and below 1, up to which reports call an arm not worse than
+            the highest one. The first run stores the margin with its trials, whose ids do not depend on it. Without a margin, no
+            arm is called not worse. Default: `None`.
         folder: Folder of the experiment; results are stored in its subfolder `output`. None uses `experiments/<name>`.
             Default: `None`.
         settings: Settings of the run, such as time limits and the action cache. Default: `Settings()`.
@@ -82,7 +86,8 @@ class Experiment:
 
     Raises:
         UnknownName: A name in `axes` or `arms` is no setting of a trial, or a task is unknown.
-        UsageError: A value has the wrong type, or a quantile such as `q0.9` cannot be looked up.
+        UsageError: A value has the wrong type, the margin is not above 0 and below 1, or a quantile such as `q0.9` cannot be
+            looked up.
 
     Example::
 
@@ -99,6 +104,7 @@ class Experiment:
     axes: Mapping[str, Sequence[object]] = field(default_factory=dict)
     arms: Sequence[Arm] = ()
     contrasts: Sequence[Contrast] = ()
+    not_worse_margin: float | None = None
     folder: OptionalPathField = None  # type: ignore[assignment]
     settings: Settings = field(default_factory=Settings)
     backend: BackendName | None = None
@@ -123,6 +129,7 @@ class Experiment:
         name: object = self.name
         if not isinstance(name, str):
             raise UsageError(f"name: must be a string (got {name!r:.80})")
+        parse_margin(self.not_worse_margin)
         folder = self.settings.uncompacted
         uncompacted = UncompactedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompacted=uncompacted)
@@ -170,6 +177,7 @@ class Experiment:
             axes=plan.axes,
             arms=plan.arms,
             contrasts=plan.contrasts,
+            not_worse_margin=plan.not_worse_margin,
             folder=plan.folder,
             settings=plan.settings,
         )
@@ -427,8 +435,9 @@ class _ExperimentRun:
             finished_ids = output.list_finished(retry_failed=retry_failed)
             if self.experiment.contrasts and not finished_ids:
                 begin_record(folder)
+            record_margin(folder, self.experiment.not_worse_margin)
             output.relabel_trials(self._iter_labels(output))
-            provenance = collect_provenance(identify_price_table(), self.experiment.family)
+            provenance = collect_provenance(identify_price_table(), self.experiment.family, self.experiment.not_worse_margin)
             finished_count, live_models = self._look_ahead(finished_ids)
             progress = RunProgress(
                 experiment=self.experiment.name,

@@ -58,9 +58,12 @@ class Provenance:
     """Comparisons (contrasts) that the plan declared before the trial ran, whose p-values are corrected together."""
     family_sha256: str = ""
     """SHA-256 of the declared comparisons and of the number of inspections; empty if the plan declares no comparison."""
+    not_worse_margin: float | None = None
+    """Largest loss in success or score up to which the plan, before the trial ran, allowed to call an arm not worse; None if the
+    plan declared none."""
 
 
-def collect_provenance(price_table: str, family: Family = NO_FAMILY) -> Provenance:
+def collect_provenance(price_table: str, family: Family = NO_FAMILY, not_worse_margin: float | None = None) -> Provenance:
     """Return the origin of results that this process computes: code version, Python, platform, packages, prices."""
     return Provenance(
         git_commit=_find_commit(Path(__file__).parent),
@@ -70,6 +73,7 @@ def collect_provenance(price_table: str, family: Family = NO_FAMILY) -> Provenan
         price_table=price_table,
         family=family,
         family_sha256=family.digest if family.contrasts else "",
+        not_worse_margin=not_worse_margin,
     )
 
 

@@ -2,7 +2,7 @@
 
 The file has five tables::
 
-    [experiment]   title, description, trial_timeout_seconds, stall_seconds, executor, action_cache, …
+    [experiment]   title, description, not_worse_margin, trial_timeout_seconds, stall_seconds, executor, action_cache, …
     [trial]        the base trial: task, policy, model, window_tokens, …
     [axes]         dotted path = list of values
     [[arms]]       name, and under `trial` the differences from the base trial
@@ -20,7 +20,7 @@ from typing import Any, Literal
 from harness import codec
 from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
-from harness.experiment.contrasts import Contrast
+from harness.experiment.contrasts import MARGIN_KEY, Contrast, parse_margin
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, list_paths, refuse_coerced, refuse_unknown_paths
 from harness.experiment.quantiles import find_quantile_texts
@@ -125,6 +125,7 @@ class PlanFile:
     axes: Mapping[str, list[object]]
     arms: tuple[Arm, ...]
     contrasts: tuple[Contrast, ...] = ()
+    not_worse_margin: float | None = None
 
 
 def read_plan(path: str | os.PathLike[str]) -> PlanFile:
@@ -142,7 +143,7 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
     for name in sorted(tables.keys() - TABLE_NAMES):
         raise UnknownName(f"table in {file.name}:", name, TABLE_NAMES)
     _refuse_renamed_keys(tables)
-    trial = _read_table(tables, "trial")
+    trial, experiment = _read_table(tables, "trial"), _read_table(tables, "experiment")
     for field_path, text in find_quantile_texts(trial).items():
         raise UsageError(
             f"trial.{field_path}: a quantile such as {text!r} is allowed in axes and arms only; write {field_path} = "
@@ -150,11 +151,12 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
         )
     return PlanFile(
         folder=file.parent,
-        settings=_parse_settings(_read_table(tables, "experiment")),
+        settings=_parse_settings({name: value for name, value in experiment.items() if name != MARGIN_KEY}),
         base=from_plain(trial),
         axes=_parse_axes(_read_table(tables, "axes")),
         arms=_parse_arms(tables.get("arms", [])),
         contrasts=_parse_contrasts(tables.get("contrasts", [])),
+        not_worse_margin=parse_margin(experiment.get(MARGIN_KEY), f"experiment.{MARGIN_KEY}"),
     )
 
 
@@ -226,7 +228,7 @@ def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _parse_settings(table: Mapping[str, Any]) -> Settings:
-    refuse_unknown_paths(table, [field.name for field in fields(Settings)], "experiment")
+    refuse_unknown_paths(table, [*(field.name for field in fields(Settings)), MARGIN_KEY], "experiment")
     settings = codec.from_plain(Settings, table, "experiment")
     refuse_coerced(table, codec.to_plain(settings), "experiment")
     for name in ("trial_timeout_seconds", "stall_seconds"):

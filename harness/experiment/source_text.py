@@ -12,6 +12,7 @@ from tomlkit.items import Table
 
 from harness import codec
 from harness.compaction.description import name_policy
+from harness.experiment.contrasts import MARGIN_KEY
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial, to_plain
 from harness.policies import PRESETS
@@ -52,7 +53,7 @@ def format_experiment_code(experiment: Experiment) -> str:
     if experiment.arms:
         arms = [f"        harness.Arm(name={arm.name!r}, trial={dict(arm.trial)!r})," for arm in experiment.arms]
         lines += ["    arms=(", *arms, "    ),"]
-    for name in ("contrasts", "settings"):
+    for name in ("contrasts", "not_worse_margin", "settings"):
         if name in _list_changed_fields(experiment):
             lines.append(f"    {name}={_format_value(getattr(experiment, name))},")
     return "\n".join(["experiment = harness.Experiment(", *lines, ")"])
@@ -64,7 +65,8 @@ def format_experiment_plan(experiment: Experiment) -> str:
     The text leaves out the folder, the sandbox backend and the recording of model answers.
     """
     document = tomlkit.document()
-    if changed := _list_changed_fields(experiment.settings):
+    margin = {} if experiment.not_worse_margin is None else {MARGIN_KEY: experiment.not_worse_margin}
+    if changed := _list_changed_fields(experiment.settings) | margin:
         document.add("experiment", tomlkit.item(changed))
     document.add("trial", _build_trial_table(experiment.base))
     if experiment.axes:

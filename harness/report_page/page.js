@@ -4,7 +4,6 @@
 const DIVERGING = ["g-d0", "g-d1", "g-d2", "g-d3", "g-d4", "g-d5", "g-d6"];
 const TRIALS_SHOWN = 60;
 const MAX_CHART_LABELS = 14;
-const LOWER_IS_BETTER = new Set(["cost", "tokens", "steps"]);
 
 const inflate = async (stream) => reveal(JSON.parse(await new Response(stream.pipeThrough(new DecompressionStream("deflate"))).text()));
 
@@ -228,18 +227,6 @@ class ReportPage {
     return baseline === undefined ? undefined : this.part.effects[baseline]?.[metric]?.[index];
   }
 
-  /** Return the cheapest arm that is not shown to be worse than the baseline, or -1. */
-  findCheapestArm() {
-    const metric = LOWER_IS_BETTER.has(this.state.metric) ? "score" : this.state.metric;
-    const cost = (index) => this.part.arms[index].cells.cost[1];
-    const fit = this.part.arms.flatMap((arm, index) => {
-      const effect = this.findEffect(index, metric);
-      const usable = cost(index) !== null && !arm.bound && arm.overflow <= arm.n / 2;
-      return usable && (index === this.state.baseline || (effect && effect[6] !== "worse")) ? [index] : [];
-    });
-    return this.state.baseline < 0 ? -1 : fit.reduce((best, index) => (best < 0 || cost(index) < cost(best) ? index : best), -1);
-  }
-
   draw() {
     const shown = this.listShownArms();
     this.chart.hidden = this.grid.hidden = this.values.is_withheld;
@@ -320,7 +307,6 @@ class ReportPage {
     const front = this.part.fronts[upright.name].filter((index) => shown.includes(index)).map((index) => points.find((point) => point.index === index));
     const corners = front.filter(Boolean).flatMap((one, place, all) => [...(place ? [[one.x[0], all[place - 1].y[0]]] : []), [one.x[0], one.y[0]]]);
     if (corners.length > 1) parts.push(draw("polyline", { class: "p-front", points: corners.map(([x, y]) => `${px(x)},${py(y)}`).join(" ") }));
-    const cheapest = this.findCheapestArm();
     const dots = points.map((point) => {
       const [x, y] = [px(point.x[0]), py(point.y[0])];
       const group = draw("g", { class: `p-point${point.index === this.state.baseline ? " p-baseline" : ""}${point.index === this.state.chosen?.arm ? " p-chosen" : ""}` });
@@ -333,7 +319,7 @@ class ReportPage {
       group.addEventListener("click", () => this.choose({ arm: point.index, task: null }));
       return group;
     });
-    const labelled = points.length <= MAX_CHART_LABELS ? points : points.filter((point) => front.includes(point) || [this.state.baseline, this.state.chosen?.arm, cheapest].includes(point.index));
+    const labelled = points.length <= MAX_CHART_LABELS ? points : points.filter((point) => front.includes(point) || this.part.arms[point.index].badge || [this.state.baseline, this.state.chosen?.arm].includes(point.index));
     const labels = this.placeLabels(labelled.map((point) => ({ index: point.index, text: point.name, x: px(point.x[0]), y: py(point.y[0]) })), points.map((point) => [px(point.x[0]), py(point.y[0])]), { left, right: width - right, top, bottom: height - bottom });
     parts.push(...dots, ...labels);
     const label = `Chart: ${upright.label} over ${cost.label} of ${formatCount(points.length, "arm")}; the table of arms has the same values.`;
@@ -488,10 +474,10 @@ class ReportPage {
     const arm = this.part.arms[index];
     const badges = [];
     if (index === this.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
-    if (index === this.findCheapestArm()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest not shown to be worse" }));
+    if (arm.badge) badges.push(make("span", { class: "p-badge p-good", text: arm.badge }));
     return [
       make("button", { type: "button", class: "p-link", "data-key": `arm ${arm.name}`, text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
-      make("span", { class: "p-settings", text: arm.settings }),
+      make("span", { class: "p-settings", text: arm.settings, title: arm.standing }),
     ];
   }
 

@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from harness.analysis.arms import build_sort_key, order_arms, select_excluded, select_valid
+from harness.analysis.arms import build_sort_key, order_arms, select_excluded, select_valid, summarize_arms
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.baselines import find_bounds
-from harness.analysis.claims import Claim, ClaimReport
+from harness.analysis.claims import Claim, ClaimReport, restrict_claims
+from harness.analysis.comparison import ArmComparer
 from harness.analysis.effects import Effect, estimate_effect, estimate_task_effects
 from harness.analysis.estimation import choose_estimand
 from harness.analysis.families import read_families
@@ -30,6 +31,7 @@ from harness.analysis.measures import (
     estimate_cell,
     find_front,
 )
+from harness.analysis.not_worse import rank_arms
 from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.trajectories import add_trajectories
@@ -66,8 +68,7 @@ def build_parts(
         session_ids: Ids of the sessions that the page contains, in their order in the page.
         judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
     """
-    claims = () if judged is None else judged.claims
-    return [_build_part(part, against, session_ids, claims) for part in split_by_level(results)]
+    return [_build_part(part, against, session_ids, judged) for part in split_by_level(results)]
 
 
 def build_progress_parts(results: Tables, session_ids: Sequence[str]) -> list[Json]:
@@ -112,7 +113,7 @@ def _build_progress_part(results: Tables, session_ids: Sequence[str]) -> Json:
     }
 
 
-def _build_part(results: Tables, against: str | None, session_ids: Sequence[str], claims: Sequence[Claim]) -> Json:
+def _build_part(results: Tables, against: str | None, session_ids: Sequence[str], judged: ClaimReport | None) -> Json:
     measured = add_measures(results)
     valid = select_valid(measured)[_VALUE_COLUMNS]
     names = order_arms(measured)
@@ -121,8 +122,8 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     baselines = choose_baselines(results, names, repeats, against)
     cells = {name: {metric.name: estimate_cell(rows, metric) for metric in METRICS.values()} for name, rows in groups.items()}
     effects, task_effects = _compare_arms(groups, baselines, repeats)
-    mark_declared(effects, claims, names)
-    bounds = find_bounds(measured)
+    mark_declared(effects, () if judged is None else judged.claims, names)
+    bounds, standings = find_bounds(results), _encode_standings(results, judged)
     choices = {name: cells[name] for name in names if name not in bounds} or cells
     return {
         "level": describe_level(require_single_level(measured)),
@@ -131,7 +132,8 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         "baselines": [names.index(name) for name in baselines],
         "arms": [
             _encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name])
-            | {"repeats": repeats.get(name, ""), "bound": name in bounds}
+            | {"repeats": repeats.get(name, "")}
+            | standings.get(name, {"badge": "", "standing": ""})
             for name in names
         ],
         "fronts": {name: _find_front_places(choices, metric, names) for name, metric in METRICS.items() if name != "cost"},
@@ -147,6 +149,24 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
 def _describe_estimands(groups: Mapping[str, pd.DataFrame]) -> str:
     """Return the tasks to which the intervals of arms apply: tasks like these, or these tasks if an arm ran fewer than six."""
     return " and ".join(sorted({choose_estimand(rows["task"].nunique()) for rows in groups.values() if len(rows)}))
+
+
+def _encode_standings(results: Tables, judged: ClaimReport | None) -> dict[str, Json]:
+    """Return the badge of each arm that is called not worse than the highest one, and why the others are not, by arm."""
+    arms = summarize_arms(results)
+    ranking = rank_arms(results, arms, ArmComparer(results), restrict_claims(judged, [arm.arm for arm in arms]))
+    if ranking is None:
+        return {}
+    text = f"not worse in {ranking.metric} than {ranking.best}, the highest observed"
+    cheapest = next((standing.arm for standing in ranking.not_worse), None)
+    standings = {
+        standing.arm: {
+            "badge": f"{'cheapest ' if standing.arm == cheapest else ''}{text}" if standing.is_not_worse else "",
+            "standing": "" if standing.is_not_worse else f"not labelled “{text}”: {standing.full_reason}",
+        }
+        for standing in ranking.standings
+    }
+    return standings | {ranking.best: {"badge": "", "standing": f"highest observed {ranking.metric}"}}
 
 
 def _find_front_places(cells: Mapping[str, Mapping[str, Cell]], metric: Metric, names: Sequence[str]) -> list[int]:

@@ -46,6 +46,8 @@ LIMIT_LABELS = {"max_trials": "most trials", "max_usd": "most US dollars", "max_
 """Labels of the controls for the limits of each run, by name of the limit."""
 LIMIT_NAMES = tuple(LIMIT_LABELS)
 CONTROL_ARM = Arm(name="control: no compaction", trial={"policy": {"kind": "none"}})
+NOT_WORSE_MARGIN = 0.05
+"""Largest loss in success or score up to which reports on grids from a form call an arm not worse."""
 MAX_SEEDS = 10_000
 _SEED_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
@@ -412,6 +414,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             base=base,
             axes={path: list(several) for path, several in axes.items() if len(several) > 1},
             arms=(CONTROL_ARM,) if self.controls["control_arm"].value else (),
+            not_worse_margin=NOT_WORSE_MARGIN,
         )
 
     def _describe(self, experiment: Experiment, limits: RunLimits) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ import pytest
 
 from harness.analysis.arms import add_total_cost, select_valid
 from harness.analysis.experiment_report import report
+from harness.analysis.not_worse import DeclaredMargin, read_margin
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall
@@ -268,6 +269,20 @@ def test_the_first_run_with_declared_contrasts_begins_the_record_of_looks(tmp_pa
     assert not (tmp_path / "without" / "looks.json").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_the_first_run_stores_the_margin_and_the_report_prints_a_later_change_of_it(tmp_path):
+    declared = replace(SMALL, axes={"seed": [0]}, arms=(), not_worse_margin=0.05)
+    assert {cell.trial_id for cell in declared.grid} == {cell.trial_id for cell in replace(declared, not_worse_margin=None).grid}
+    results = declared.run(tmp_path, workers=1, progress="off")
+    assert json.loads(results.trials["provenance_json"].iloc[0])["not_worse_margin"] == 0.05
+    assert read_margin(results) == DeclaredMargin(first=0.05)
+    results = replace(declared, not_worse_margin=0.1).run(tmp_path, workers=1, progress="off")
+    assert read_margin(results) == DeclaredMargin(first=0.05, changes=(0.1,))
+    change = "The margin was changed after the first run, from 0.05 to 0.1; the first one counts."
+    assert any(change in note for note in report(results).sections[0].notes)
+
+
 @pytest.mark.parametrize("axes", [{}, {"task": ["flashcards", "flashcard"]}])
 def test_a_misspelt_task_is_refused_when_the_experiment_is_made(axes):
     base = BASE if axes else replace(BASE, task="flashcard")
@@ -298,6 +313,8 @@ def test_a_name_of_any_letters_is_a_folder_and_a_folder_allows_any_name(tmp_path
         ({"settings": {}}, "settings: must be a Settings"),
         ({"arms": None}, "arms: must be a list"),
         ({"contrasts": "a"}, "contrasts: must be a list"),
+        ({"not_worse_margin": 1}, r"not_worse_margin: must be above 0 and below 1 \(got 1\)"),
+        ({"not_worse_margin": "x"}, "not_worse_margin: must be above 0"),
     ],
 )
 def test_an_experiment_of_other_types_is_refused(changes, words):

@@ -88,6 +88,15 @@ def test_the_window_of_messages_has_a_short_and_a_full_form_of_equal_trials(tmp_
         (TRIAL + "[experiment]\ntitle = 3", r"experiment\.title"),
         (TRIAL + "[experiment]\ntrial_timeout_seconds = 0", "must be above 0"),
         (TRIAL + "[experiment]\nstall_seconds = -1", r"experiment\.stall_seconds: must be above 0 \(got -1"),
+        (TRIAL + "[experiment]\nnot_worse_margin = 0", r"experiment\.not_worse_margin: must be above 0 and below 1 \(got 0\)"),
+        (TRIAL + "[experiment]\nnot_worse_margin = 1.0", r"experiment\.not_worse_margin: must be above 0 and below 1 \(got 1\.0"),
+        (TRIAL + "[experiment]\nnot_worse_margin = nan", "must be above 0 and below 1"),
+        (TRIAL + "[experiment]\nnot_worse_margin = true", "must be above 0 and below 1"),
+        (TRIAL + "[experiment]\nnot_worse_margin = '5 %'", "must be above 0 and below 1"),
+        (
+            TRIAL + "[experiment]\nnot_worse_margn = 0.1",
+            r"path in experiment: 'not_worse_margn'; did you mean 'not_worse_margin'",
+        ),
         (TRIAL + "[experiment]\nexecutor = 'cluster'", r"experiment\.executor: .*'processes' or 'threads'"),
         (TRIAL + "[arms]\nname = 'x'", r"arms: write each arm as a table of its own, under \[\[arms\]\]"),
         (TRIAL + "[[arms]]\nnam = 'x'", r"path in arms\[0\]: 'nam'; did you mean 'name'"),
@@ -100,6 +109,13 @@ def test_the_window_of_messages_has_a_short_and_a_full_form_of_equal_trials(tmp_
 def test_a_plan_that_cannot_be_is_refused_with_the_place(tmp_path, text, words):
     with pytest.raises(UsageError, match=words):
         read_plan(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "plan", sorted(Path(__file__).parents[2].glob("experiments/*/plan.toml")), ids=lambda plan: plan.parent.name
+)
+def test_every_shipped_plan_declares_a_margin_of_5_points(plan):
+    assert read_plan(plan).not_worse_margin == 0.05
 
 
 def test_a_folder_without_a_plan_says_what_is_missing(tmp_path):

@@ -66,6 +66,7 @@ EXPERIMENTS = [
         },
         arms=(Arm(name=HOSTILE, trial={"policy": {"kind": "none"}}), Arm(name="late", trial={"policy.threshold": 0.95})),
         contrasts=(Contrast(a="late", b=HOSTILE, metric="score"),),
+        not_worse_margin=0.05,
         settings=Settings(title=HOSTILE, looks=2),
     ),
 ]
@@ -82,3 +83,4 @@ def test_code_and_plan_give_the_experiment_back(experiment, tmp_path):
     assert [cell.trial_id for cell in read.grid] == [cell.trial_id for cell in experiment.grid]
     assert [cell.arm for cell in read.grid] == [cell.arm for cell in experiment.grid]
     assert (tuple(read.contrasts), read.settings) == (experiment.contrasts, experiment.settings)
+    assert read.not_worse_margin == experiment.not_worse_margin

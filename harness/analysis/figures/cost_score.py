@@ -90,7 +90,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         return pd.DataFrame(columns=list(COLUMNS))
     value, cost_usd = (estimate_cell(reference, shown_metric).value for shown_metric in (chosen, METRICS["cost"]))
     effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
-    places, bounds = describe_arms(trials).set_index("arm"), find_bounds(trials)
+    places, bounds = describe_arms(trials).set_index("arm"), find_bounds(results)
     rows: list[dict[str, Any]] = [
         {"arm": against, "n": len(reference), "value": value, "low": nan, "high": nan}
         | {"cost_usd": cost_usd, "cost_low_usd": nan, "cost_high_usd": nan}
