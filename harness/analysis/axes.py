@@ -120,7 +120,8 @@ def average_arm_pairs(
     """Average each metric over the first and over the second arms (configurations) of several pairs.
 
     The result has one row per task and seed, also if both arms ran it several times (replicates). Amounts, such as tokens, are
-    averaged as logarithms, so that the ratio of the two means is the typical ratio within a pair.
+    averaged as logarithms, so that the ratio of the two means is the typical ratio within a pair. The column `course` is equal
+    for seeds on which all arms took the same courses.
 
     Args:
         trials: Valid trials with the columns of the metrics.
@@ -128,12 +129,17 @@ def average_arm_pairs(
         metrics: Columns of the trials table to average.
     """
     keys = ["task", "seed", "replicate"]
-    rows = {arm: part[[*keys, *metrics]] for arm, part in trials.groupby("arm")}
+    courses = trials["trajectory"].fillna("").astype(str) if "trajectory" in trials else ""
+    trials = trials.assign(course=courses)
+    rows = {arm: part[[*keys, "course", *metrics]] for arm, part in trials.groupby("arm")}
     both = pd.concat([rows[a].merge(rows[b], on=keys, suffixes=("_a", "_b"), validate="one_to_one") for a, b in arm_pairs])
     both = both.drop(columns="replicate")
+    both_courses = both.pop("course_a") + "|" + both.pop("course_b")
+    is_known = not both_courses.str.startswith("|").any() and not both_courses.str.endswith("|").any()
+    seed_courses = both_courses.groupby([both["task"], both["seed"]]).agg(" ".join)
     amounts = [f"{metric}_{side}" for metric in metrics if metric not in UNIT_COLUMNS for side in "ab"]
     numbers = both.set_index(["task", "seed"]).astype(float)
     numbers[amounts] = np.log(numbers[amounts].where(numbers[amounts] > 0))
     means = numbers.groupby(level=["task", "seed"]).agg(lambda values: values.mean(skipna=False))
     means[amounts] = np.exp(means[amounts])
-    return means.reset_index()
+    return means.assign(course=seed_courses, is_trajectory_known=is_known).reset_index()

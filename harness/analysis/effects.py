@@ -2,8 +2,9 @@
 
 If there is no interval, the effect says why. A pair consists of a trial of each arm on the same task, seed and replicate. Pairs
 of one seed are averaged and count as one unit. If a task has only one seed, each replicate is a unit. Replicates with equal
-trajectories (the same tool calls and checks) are averaged, so that there are as many units as distinct trajectories. All pairs of
-a unit count equally in its mean.
+trajectories (the same tool calls and checks) are averaged, so that there are as many units as distinct trajectories. For amounts,
+such as costs, seeds with equal trajectories are averaged, too, because the amounts of copies hardly differ and amounts have no
+range of possible values that would widen their interval. All pairs of a unit count equally in its mean.
 """
 
 from collections import Counter, defaultdict
@@ -21,6 +22,7 @@ from harness.analysis.estimation import (
     choose_estimand,
     compute_bounds,
     compute_p,
+    compute_test_p,
     find_refusal,
     is_binary_once,
     uses_newcombe,
@@ -46,7 +48,7 @@ class Effect:
         estimand: Quantity that is estimated: the mean over `tasks like these`, or over `these tasks` only. Required.
         method: Interval and test, in words. Required.
         task_count: Number of tasks. Required.
-        unit_count: Number of units: seeds, or distinct runs of a task with one seed. Required.
+        unit_count: Number of units: seeds, or distinct runs of a task with one seed; for amounts, distinct runs. Required.
         pair_count: Number of pairs of trials with known values. Required.
         excluded_pairs: Number of pairs left out, because a value is unknown or, for a ratio, not above 0. Required.
         value: Estimate: mean over tasks of the mean difference within each task; for a ratio, the exponential of such a mean of
@@ -96,6 +98,13 @@ class _Values:
     b: tuple[Array, ...]
     pair_count: int
     excluded_pairs: int
+    merged_seeds: int = 0
+    """Number of seeds by which there are fewer units, because their pairs are copies of others."""
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether seeds whose pairs are copies of each other were averaged."""
+        return self.merged_seeds > 0
 
     @property
     def unit_counts(self) -> list[int]:
@@ -127,7 +136,7 @@ def estimate_effect(
     """
     kind = _choose_kind(metric, is_bounded=is_bounded)
     scale = scale or _SCALES[kind]
-    values = _collect_values(pairs, metric, is_ratio=scale == "ratio")
+    values = _collect_values(pairs, metric, is_ratio=scale == "ratio", merges_copies=kind == "amount")
     return _estimate(values, metric, kind, scale, _choose_estimand(pairs, values, estimand), is_tested=is_tested)
 
 
@@ -145,7 +154,7 @@ def estimate_task_effects(pairs: pd.DataFrame, metric: str, *, is_bounded: bool 
     scale = _SCALES[kind]
     return {
         task: _estimate(values, metric, kind, scale, choose_estimand(1), is_tested=False)
-        for task, values in _collect_task_values(pairs, metric, is_ratio=scale == "ratio").items()
+        for task, values in _collect_task_values(pairs, metric, is_ratio=scale == "ratio", merges_copies=kind == "amount").items()
         if values.pair_count
     }
 
@@ -159,12 +168,14 @@ def _estimate(values: "_Values", metric: str, kind: Kind, scale: Scale, estimand
         kind = "bounded"  # averages over replicates or arms
     interval, p_value, value = UNKNOWN, nan, nan
     refusal = find_refusal(values.unit_counts, estimand)
+    if refusal and values.is_merged and estimand == "these tasks":
+        refusal = f"all pairs{' of a task' if len(values.a) > 1 else ''} repeat one course, so they say nothing about chance"
     if values.a:
         value = float(np.mean([float((x - y).mean()) for x, y in zip(values.a, values.b, strict=True)]))
     if not refusal:
         bounds = compute_bounds(kind, values.a, values.b, estimand)
         interval = Interval(float(bounds.low), float(bounds.high))
-        p_value = compute_p(kind, values.a, values.b, estimand) if is_tested else nan
+        p_value = _compute_p(kind, values, estimand) if is_tested else nan
         if isnan(interval.low):
             refusal = "no spread, so the values say nothing about chance"
     if scale == "ratio":
@@ -198,11 +209,17 @@ def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Esti
             tasks on.
     """
     kind = _choose_kind(metric, is_bounded=False)
-    values = _collect_values(pairs, metric, is_ratio=kind == "amount")
+    values = _collect_values(pairs, metric, is_ratio=kind == "amount", merges_copies=kind == "amount")
     estimand = _choose_estimand(pairs, values, estimand)
     if find_refusal(values.unit_counts, estimand):
         return nan
-    return compute_p(kind, values.a, values.b, estimand, null)
+    return _compute_p(kind, values, estimand, null)
+
+
+def _compute_p(kind: Kind, values: _Values, estimand: Estimand, null: float = 0.0) -> float:
+    """Return the p-value for a difference; amounts of few distinct courses also need the sign-flip test, as scores do."""
+    p_value = compute_p(kind, values.a, values.b, estimand, null)
+    return max(p_value, compute_test_p("bounded", values.a, values.b, estimand, null)) if values.is_merged else p_value
 
 
 def _choose_estimand(pairs: pd.DataFrame, values: _Values, wanted: Estimand | None) -> Estimand:
@@ -210,38 +227,62 @@ def _choose_estimand(pairs: pd.DataFrame, values: _Values, wanted: Estimand | No
     return choose_estimand(len(values.a) if wanted is None else pairs["task"].nunique(), wanted)
 
 
-def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Values:
+def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool, merges_copies: bool) -> _Values:
     """Return the values of both arms by task, averaged within each seed or, with a single seed, within equal runs."""
-    by_task = _collect_task_values(pairs, metric, is_ratio=is_ratio).values()
+    by_task = _collect_task_values(pairs, metric, is_ratio=is_ratio, merges_copies=merges_copies).values()
     return _Values(
         a=tuple(chain.from_iterable(task_values.a for task_values in by_task)),
         b=tuple(chain.from_iterable(task_values.b for task_values in by_task)),
         pair_count=sum(task_values.pair_count for task_values in by_task),
         excluded_pairs=sum(task_values.excluded_pairs for task_values in by_task),
+        merged_seeds=sum(task_values.merged_seeds for task_values in by_task),
     )
 
 
-def _collect_task_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> dict[str, _Values]:
-    """Return the values of both arms in each task by itself, in the order of the tasks' names."""
+def _collect_task_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool, merges_copies: bool) -> dict[str, _Values]:
+    """Return the values of both arms in each task by itself, in the order of the tasks' names.
+
+    Args:
+        pairs: One row per pair of trials, as `estimate_effect` takes them.
+        metric: Name of the metric.
+        is_ratio: Whether to return logarithms of values above 0.
+        merges_copies: Whether seeds whose pairs took the same course are one unit.
+    """
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
     known = (a > 0) & (b > 0) if is_ratio else ~np.isnan(a) & ~np.isnan(b)
     a, b = (np.log(values[known]) if is_ratio else values[known] for values in (a, b))
     task_names = pairs["task"].to_numpy()
-    columns = (task_names[known], pairs["seed"].to_numpy()[known], _list_trajectories(pairs)[known], a, b)
+    courses = _list_courses(pairs) if merges_copies else None
+    known_courses = [None] * int(known.sum()) if courses is None else courses[known]
+    columns = (task_names[known], pairs["seed"].to_numpy()[known], _list_trajectories(pairs)[known], known_courses, a, b)
     tasks: dict[object, _Seeds] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for task, seed, trajectory, value_a, value_b in zip(*columns, strict=True):
+    seed_courses: dict[object, dict[object, list[object]]] = defaultdict(lambda: defaultdict(list))
+    for task, seed, trajectory, course, value_a, value_b in zip(*columns, strict=True):
         tasks[task][seed][trajectory].append((value_a, value_b))
+        seed_courses[task][seed].append(course)
     pair_counts, known_counts = Counter(task_names), Counter(columns[0])
     values = {}
     for task in sorted(pair_counts, key=str):
         units = [_list_units(tasks[task])] if task in tasks else []
+        seed_count = len(tasks[task]) if task in tasks else 0
+        if courses is not None and seed_count > 1:
+            labels = [tuple(sorted(map(str, several))) for _, several in sorted(seed_courses[task].items())]
+            units = [average_copies(units[0], labels)]
         values[str(task)] = _Values(
             a=tuple(unit[:, 0] for unit in units),
             b=tuple(unit[:, 1] for unit in units),
             pair_count=known_counts[task],
             excluded_pairs=pair_counts[task] - known_counts[task],
+            merged_seeds=seed_count - len(units[0]) if seed_count > 1 else 0,
         )
     return values
+
+
+def _list_courses(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]] | None:
+    """Return a label for each pair that is equal for pairs of runs with the same course; None if a course is unknown."""
+    if "is_trajectory_known" not in pairs or not pairs["is_trajectory_known"].all():
+        return None
+    return np.array(pairs["course" if "course" in pairs else "trajectory"], dtype=object)
 
 
 def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
@@ -275,6 +316,8 @@ def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
         return f"{name} and exact McNemar test"
     if len(values.a) > 1:
         name = f"{name} per task, combined (MOVER)"
+    if values.is_merged:
+        return f"{name} and sign-flip test over distinct courses"
     if kind == "amount":
         return name if len(values.a) > 1 else f"{name} over seeds"
     return f"{name} and sign-flip test over seeds"

@@ -20,6 +20,8 @@ class Section:
     """Whether the section is left out of the short form of the report."""
 
 
+MAX_DIGITS = 6
+"""Maximum number of decimals of the bounds of an interval."""
 ESTIMAND_NOTE = "Intervals are about tasks like these or, with fewer than six tasks, about these tasks only."
 """Sentence of charts and cells on the tasks to which their intervals apply."""
 LEVEL_LABELS: Mapping[str, str] = {
@@ -59,11 +61,14 @@ def format_usd(amount: float) -> str:
 def format_interval(interval: Interval, *, signed: bool = False) -> str:
     """Format an interval such as ` [0.95, 1.20]` with a leading space; an unknown one becomes empty.
 
-    With `signed`, both bounds have a sign and three decimals.
+    With `signed`, both bounds have a sign and three decimals. Narrow intervals have more decimals, so that their bounds differ.
     """
     if isnan(interval.low):
         return ""
-    return f" [{interval.low:+.3f}, {interval.high:+.3f}]" if signed else f" [{interval.low:.2f}, {interval.high:.2f}]"
+    sign, digits = ("+", 3) if signed else ("", 2)
+    while digits < MAX_DIGITS and f"{interval.low:.{digits}f}" == f"{interval.high:.{digits}f}":
+        digits += 1
+    return f" [{interval.low:{sign}.{digits}f}, {interval.high:{sign}.{digits}f}]"
 
 
 def format_points(interval: Interval) -> str:

@@ -39,7 +39,7 @@ class Cell(NamedTuple):
     value: float
     """Mean over tasks of the mean of each task; NaN if no value is known."""
     low: float
-    """Lower bound of the 95 % interval; NaN if there is none, e.g. for a single seed of a task or equal amounts."""
+    """Lower bound of the 95 % interval; NaN if there is none, e.g. for a single seed of a task or amounts of copies."""
     high: float
     """Upper bound of the 95 % interval; NaN if there is none."""
 
@@ -97,7 +97,8 @@ class Metric:
             return _NO_INTERVAL
         if self.kind == "rate":
             return f"[{100 * low:.0f}, {100 * high:.0f}]"
-        return f"[{self.format_value(low)}, {self.format_value(high)}]"
+        bounds = self.format_value(low), self.format_value(high)
+        return f"[{bounds[0]}, {bounds[1]}]" if bounds[0] != bounds[1] else f"[{low:.6g}, {high:.6g}]"
 
     def format_effect(self, effect: Effect) -> str:
         """Format the estimate of a comparison: `+0.12`, `+20` points of a rate, or the ratio `×0.83` of an amount."""
@@ -118,7 +119,10 @@ class Metric:
         """Format the interval of a difference or ratio, such as `[-0.10, +0.25]` or `[×0.70, ×0.95]`."""
         if isnan(low) or isnan(high):
             return _NO_INTERVAL
-        return f"[{self.format_change(low)}, {self.format_change(high)}]"
+        bounds = self.format_change(low), self.format_change(high)
+        if bounds[0] == bounds[1] and self.is_ratio:
+            bounds = f"×{low:.6g}", f"×{high:.6g}"
+        return f"[{bounds[0]}, {bounds[1]}]"
 
 
 def _format_signed(value: float, digits: int) -> str:
@@ -259,7 +263,7 @@ def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | Non
     known = trials if is_known.all() else trials[is_known]  # avoids a slow copy
     if known.empty:
         return Cell(0, nan, nan, nan)
-    values = list_units(known, metric.column)
+    values = list_units(known, metric.column, merges_copies=metric.kind == "amount")
     if metric.kind == "rate" and known["arm"].nunique() == 1:
         bounds = compute_rate_bounds(values, choose_estimand(len(values), estimand))
     else:
@@ -309,7 +313,7 @@ def estimate_changes(
     sides = [pair_trials(rows, baseline, columns) for _, rows in trials.groupby("arm", sort=False)]
     pairs = add_trajectories(pd.concat(sides, ignore_index=True))
     if len(sides) > 1:  # arms that ran on the same task and seed are no independent observations
-        pairs = pairs.assign(trajectory=pairs["replicate"].astype(str))
+        pairs = pairs.assign(trajectory=pairs["replicate"].astype(str), course=pairs["trajectory"])
     return [
         estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount", is_tested=is_tested)
         for metric in metrics

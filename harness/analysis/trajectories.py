@@ -84,7 +84,7 @@ def average_copies(rows: Array, labels: Sequence[object]) -> Array:
     return np.asarray(np.maximum(overlaps, 0) @ ordered / size, dtype=float)
 
 
-def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
+def list_units(trials: pd.DataFrame, column: str, *, merges_copies: bool = False) -> list[Array]:
     """Return, for each task, one value per seed or, if the task has only one seed, per distinct run.
 
     Runs that are copies of each other are averaged. Trials of several arms on the same seed are averaged too, because they are
@@ -93,6 +93,7 @@ def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
     Args:
         trials: Trials, or pairs of trials, with the columns `task`, `seed` and `replicate` and, if known, `arm` and `trajectory`.
         column: Name of the column with the values.
+        merges_copies: Whether seeds of a task whose trials took the same course are averaged, too, if all courses are known.
     """
     values = trials[column].to_numpy(dtype=float)
     return average_units(
@@ -100,11 +101,24 @@ def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
         trials["task"].tolist(),
         trials["seed"].to_numpy(),
         lambda places: _label_runs(trials.iloc[places], values[places]),
+        _list_known_courses(trials) if merges_copies else None,
     )
 
 
+def _list_known_courses(trials: pd.DataFrame) -> Sequence[str] | None:
+    """Return the course of each trial; None if one is unknown, or if trials of several arms are averaged."""
+    if "trajectory" not in trials or ("arm" in trials and trials["arm"].nunique() > 1):
+        return None
+    courses = trials["trajectory"].fillna("").astype(str).tolist()
+    return courses if all(courses) else None
+
+
 def average_units(
-    values: Array, tasks: Sequence[str], seeds: np.ndarray, label_runs: Callable[[list[int]], Sequence[object]]
+    values: Array,
+    tasks: Sequence[str],
+    seeds: np.ndarray,
+    label_runs: Callable[[list[int]], Sequence[object]],
+    courses: Sequence[str] | None = None,
 ) -> list[Array]:
     """Return, for each task, one value per seed or, if the task has only one seed, per distinct run, as `list_units` does.
 
@@ -114,6 +128,7 @@ def average_units(
         seeds: Seed of each run.
         label_runs: Function that takes the indices of the runs of a task with a single seed and returns their labels, which are
             equal for copies.
+        courses: Course of each run, if seeds with equal courses are one unit; None if each seed is a unit.
     """
     places_by_task: dict[str, list[int]] = defaultdict(list)
     for place, task in enumerate(tasks):
@@ -122,7 +137,13 @@ def average_units(
     for _, places in sorted(places_by_task.items()):
         distinct_seeds, codes = np.unique(seeds[places], return_inverse=True)
         if len(distinct_seeds) > 1:
-            units.append(np.bincount(codes, values[places]) / np.bincount(codes))
+            means = np.bincount(codes, values[places]) / np.bincount(codes)
+            if courses is not None:
+                labels = [
+                    tuple(sorted(courses[places[run]] for run in np.flatnonzero(codes == code))) for code in np.unique(codes)
+                ]
+                means = average_copies(means[:, None], labels)[:, 0]
+            units.append(means)
         else:
             units.append(average_copies(values[places][:, None], label_runs(places))[:, 0])
     return units
