@@ -29,7 +29,7 @@ from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
-from harness.experiment.contrasts import Contrast, Family
+from harness.experiment.contrasts import SHARE_METRICS, Contrast, Family
 from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld
 
 PROGRESS_HEADING = "Progress"
@@ -47,9 +47,21 @@ class Claim:
     holm_p: float
     """Two-sided p-value after Holm's correction for all declared contrasts and Bonferroni's correction for the declared looks."""
 
+    lost_trials: str = ""
+    """Reason why the trials that only one arm lost could reverse the result; empty if they could not or if there are none."""
+
     @property
     def is_shown(self) -> bool:
-        """Whether the corrected p-value is at most 0.05 and, if the contrast has a margin, arm a is not worse by that much."""
+        """Whether the result can be claimed.
+
+        The corrected p-value is at most 0.05, arm a is not worse by the margin of the contrast if it has one, and no outcome of
+        trials that only one of the arms lost would reverse the result.
+        """
+        return not self.lost_trials and self.passes_test
+
+    @property
+    def passes_test(self) -> bool:
+        """Whether the result could be claimed if both arms had lost the same trials or none."""
         return self.holm_p <= ALPHA and (self.contrast.margin is None or is_within_margin(self.contrast, self.effect))
 
 
@@ -142,7 +154,13 @@ def _test_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
     tested = [_test_contrast(comparer, contrast) for contrast in family.contrasts]
     corrected = adjust_holm([1.0 if isnan(p) else p for _, p in tested])
     for contrast, (effect, p_value), holm_p in zip(family.contrasts, tested, corrected, strict=True):
-        yield Claim(contrast=contrast, effect=effect, p_value=p_value, holm_p=min(1.0, holm_p * family.looks))
+        yield Claim(
+            contrast=contrast,
+            effect=effect,
+            p_value=p_value,
+            holm_p=min(1.0, holm_p * family.looks),
+            lost_trials=_find_reversal(comparer, contrast),
+        )
 
 
 def _test_contrast(comparer: ArmComparer, contrast: Contrast) -> tuple[Effect, float]:
@@ -151,6 +169,23 @@ def _test_contrast(comparer: ArmComparer, contrast: Contrast) -> tuple[Effect, f
         return effect, effect.p_value
     null = log(contrast.margin) if effect.scale == "ratio" else -contrast.margin
     return effect, compute_null_p(comparer.pair(contrast.a, contrast.b), contrast.metric, null, contrast.estimand)
+
+
+def _find_reversal(comparer: ArmComparer, contrast: Contrast) -> str:
+    """Return the reason why trials that only one arm lost could reverse the result of a contrast; empty if they could not.
+
+    Lost trials have an unknown success or score from 0 to 1. Their tokens, steps and costs have no upper bound, so that they
+    could reverse any result.
+    """
+    if contrast.metric not in SHARE_METRICS:
+        has_lost = comparer.bound_attrition(contrast.a, contrast.b, "success") is not None
+        return f"the {contrast.metric} of trials that only one arm lost is unknown" if has_lost else ""
+    worst = comparer.bound_attrition(contrast.a, contrast.b, contrast.metric)
+    null = -(contrast.margin or 0.0)
+    is_reversed = worst is not None and worst.low <= null and (contrast.margin is not None or worst.high >= null)
+    if worst is None or not is_reversed:
+        return ""
+    return f"whatever the lost trials would have shown, the difference is between {worst.low:+.2f} and {worst.high:+.2f}"
 
 
 def is_within_margin(contrast: Contrast, effect: Effect) -> bool:
@@ -186,6 +221,7 @@ def _format_claim(claim: Claim) -> tuple[str, ...]:
         result = "shown" if contrast.margin is None else "shown: not worse"
     else:
         result = "not shown" if contrast.margin is None else "not shown to be no worse"
+        result += " (lost trials)" if claim.passes_test else ""
     margin = "" if contrast.margin is None else f", margin {contrast.margin:g}"
     return (
         f"{contrast.a} against {contrast.b}",
@@ -209,6 +245,12 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
         yield f"This is look {judged.look} of {family.looks}; a look is a set of trials whose outcomes are shown."
     if any(claim.contrast.margin is not None for claim in judged.claims):
         yield "With a margin, a small p shows that the first arm is not worse than the second by more than the margin."
+    for claim in judged.claims:
+        if claim.lost_trials and claim.passes_test:
+            yield (
+                f"{claim.contrast.a} against {claim.contrast.b} is not claimed, since the arms lost different trials: "
+                f"{claim.lost_trials}. `harness run --retry-failed` runs lost trials again."
+            )
     yield "Each interval alone has the level 95 %. Everything else in this report is exploratory: not declared, so not a claim."
 
 

@@ -24,7 +24,7 @@ from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
 from harness.analysis.statistics import PairedCounts, Rate
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
-from harness.analysis.validity import NEEDED_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
+from harness.analysis.validity import NEEDED_COLUMNS, PlaceboCheck, RequestDigests, find_separated_arms, pair_trials
 from harness.errors import UnknownName, format_count
 from harness.text import escape_control_characters, render_html_table
 
@@ -37,7 +37,7 @@ INERT_ACTIVITIES = ("never fired", "no effect")
 UNCALLED_ACTIVITY = "summarizer never asked"
 """Value of the column `activity` for trials whose policy compacted, but had nothing to summarize."""
 _CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens", "cache_could_save_usd")
-_OUTCOME_COLUMNS = ("model", "level", "status", "reason", "score", "activity", "trajectory")
+_OUTCOME_COLUMNS = ("model", "level", "status", "reason", "score", "activity", "trajectory", "started_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,8 @@ class Comparison:
         worst_case: Bounds of the difference in success if the excluded trials of one arm had failed and those of the other
             succeeded; None if both arms lost the trials of the same tasks and seeds. Required.
         worst_case_score: The same bounds of the difference in score, if the excluded trials had the scores 0 and 1. Required.
+        is_separated: Whether the arms ran at separate times rather than interleaved, so that a change over time, such as of a
+            provider's model, counts as an effect of the arm. Required.
 
     Example::
 
@@ -97,6 +99,7 @@ class Comparison:
     excluded_trials: int
     worst_case: Interval | None
     worst_case_score: Interval | None
+    is_separated: bool
 
     @property
     def difference(self) -> float:
@@ -218,6 +221,11 @@ class Comparison:
             yield f"{format_count(self.excluded_trials, 'trial')} excluded because of infrastructure failures"
         if text := self.describe_attrition():
             yield f"the arms lost different trials: {text}"
+        if self.is_separated:
+            yield (
+                "the arms ran at separate times, so whatever changed in between, such as the model of a provider, counts as an "
+                "effect of the arm"
+            )
         if self.unpaired_trials:
             yield f"{format_count(self.unpaired_trials, 'trial')} left out, since the other arm has none on that task and seed"
 
@@ -392,6 +400,7 @@ class ArmComparer:
             excluded_trials=sum(len(side.trials) - len(side.valid) for side in sides),
             worst_case=_bound_attrition(*sides, "success"),
             worst_case_score=_bound_attrition(*sides, "score"),
+            is_separated=bool(find_separated_arms(pd.concat([side.valid for side in sides]))),
         )
 
 

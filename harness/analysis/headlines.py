@@ -28,6 +28,7 @@ from harness.analysis.not_worse import Ranking, describe_not_worse, rank_arms
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.tables import Tables
 from harness.analysis.treatments import list_frequent_summaries, list_output_threats
+from harness.analysis.validity import drop_repeats, find_separated_arms
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
 
@@ -138,11 +139,15 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     if inert_policies:
         threats.append(f"the policy changed nothing in any trial of {', '.join(sorted(inert_policies))}.")
     threats.extend(_describe_stopped(trials))
+    dates = list(_describe_run_dates(valid))
+    is_simulated = bool((trials["level"] == "L0").all())
+    threats.extend([] if is_simulated else dates)
     tasks = trials["task"].nunique()
     if tasks < MIN_TASKS:
         threats.append(
             f"{format_count(tasks, 'task')} only: nothing is shown about other tasks, which needs at least {MIN_TASKS}."
         )
+    threats.extend(dates if is_simulated else [])
     unchecked = [
         comparison for comparison in comparisons if comparison.counts.pairs and not comparison.placebo_check.compared_steps
     ]
@@ -152,6 +157,18 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
             "placebo check is missing."
         )
     return threats
+
+
+def _describe_run_dates(trials: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence on the arms that did not run interleaved with others."""
+    separated = find_separated_arms(drop_repeats(trials))
+    if separated:
+        (earlier, later, separation), *more = separated
+        others = f", and so did {format_count(len(more), 'other pair')} of arms" if more else ""
+        yield (
+            f"{earlier} and {later} ran at separate times ({earlier} first in {100 * (1 + separation) / 2:.0f} % of the pairs of "
+            f"trials){others}, so whatever changed in between, such as the model of a provider, counts as an effect of the arm."
+        )
 
 
 def _describe_stopped(trials: pd.DataFrame) -> Iterator[str]:
@@ -291,13 +308,18 @@ def _describe_smallest_p(judged: ClaimReport) -> str:
 def _describe_claim(claim: Claim, costs: str) -> str:
     contrast = claim.contrast
     sign = "÷" if claim.effect.scale == "ratio" else "−"
+    lost = (
+        f"; not claimed, since the arms lost different trials: {claim.lost_trials}"
+        if claim.lost_trials and claim.passes_test
+        else ""
+    )
     if contrast.margin is None:
         verdict = "Difference shown" if claim.is_shown else "No difference shown"
     else:
         verdict = f"{'Shown' if claim.is_shown else 'Not shown'} to be worse by less than {contrast.margin:g}"
     return (
         f"{verdict} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
-        f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}{costs}."
+        f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}{costs}{lost}."
     )
 
 

@@ -1,6 +1,6 @@
 """Statistical power of a plan: how many comparisons can become significant, and how small an effect can be detected."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import isnan, log, nan, sqrt
@@ -17,7 +17,7 @@ from harness.analysis.revisions import refuse_mixed_revisions
 from harness.analysis.statistics import POWER
 from harness.analysis.validity import PAIR_COLUMNS
 from harness.errors import UsageError, format_count
-from harness.experiment.contrasts import MIN_TASKS, Contrast, count_possible_contrasts
+from harness.experiment.contrasts import MIN_TASKS, Contrast, Metric, count_possible_contrasts
 from harness.experiment.contrasts import compute_smallest_p as compute_smallest_p  # noqa: PLC0414 - for other modules
 from harness.store.results import load_experiment
 
@@ -228,28 +228,35 @@ def describe_margins(
             )
 
 
-def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptions, estimand: Estimand | None = None) -> str:
+def describe_power(
+    task_count: int,
+    seed_count: int,
+    assumptions: PowerAssumptions,
+    estimand: Estimand | None = None,
+    metrics: Collection[Metric] = (),
+) -> str:
     """Describe in sentences what a plan can show.
 
-    The text says about which tasks, in how many comparisons and down to which difference.
+    The text says about which tasks, in how many comparisons and down to which difference in success.
 
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         assumptions: Share of pairs that differ (discordance), variation over tasks, and numbers of contrasts and looks.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
+        metrics: Metrics of the declared comparisons; empty for success. Scores allow fewer comparisons than success does.
     """
     estimand = choose_estimand(task_count, estimand)
     units = f"{format_count(task_count, 'task')} × {format_count(seed_count, 'seed')}"
-    smallest = compute_smallest_p(task_count, seed_count, estimand)
+    smallest = min(compute_smallest_p(task_count, seed_count, estimand, metric) for metric in metrics or ("success",))
     if smallest > ALPHA:
         return (
-            f"{units}, {estimand}: too few to show any difference in success at the 5 % level (smallest possible p: "
-            f"{smallest:.2g}); read the trials as examples, not as evidence"
+            f"{units}, {estimand}: too few to show any difference in {' or '.join(metrics) or 'success'} at the 5 % level "
+            f"(smallest possible p: {smallest:.2g}); read the trials as examples, not as evidence"
         )
-    possible = count_possible_contrasts(task_count, seed_count, estimand, assumptions.looks)
+    possible = [_describe_possible(task_count, seed_count, estimand, assumptions.looks, metric) for metric in metrics or (None,)]
     corrections = "Holm's correction" if assumptions.looks == 1 else f"Holm's correction and that for {assumptions.looks} looks"
-    best_case = f"at most {format_count(possible, 'contrast')} could be shown after {corrections}, if all tasks and seeds agreed"
+    best_case = f"at most {' or '.join(possible)} could be shown after {corrections}, if all tasks and seeds agreed"
     effect = compute_least_detectable_difference(task_count, seed_count, assumptions, estimand)
     if effect is None:
         shown = "differences in success are unlikely to be shown"
@@ -263,6 +270,11 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
     corrected = "" if assumptions.contrasts * assumptions.looks == 1 else ", after correction"
     hint = "" if task_count >= MIN_TASKS else f"; statements about tasks like these need {MIN_TASKS} tasks"
     return f"{units}, {estimand}: {best_case}; {shown}{corrected}, {given}{hint}"
+
+
+def _describe_possible(task_count: int, seed_count: int, estimand: Estimand, looks: int, metric: Metric | None) -> str:
+    count = count_possible_contrasts(task_count, seed_count, estimand, looks, metric or "success")
+    return format_count(count, "contrast") + (f" in {metric}" if metric else "")
 
 
 def describe_comparability(experiment: "Experiment") -> str:
@@ -281,4 +293,7 @@ def describe_comparability(experiment: "Experiment") -> str:
     family = f"declared contrasts: {declared}" + ("" if declared else "; all comparisons will be exploratory")
     looks = f"; {settings.looks} looks at the results" if settings.looks > 1 else ""
     warnings = (f"warning: {text}" for text in describe_margins(experiment.contrasts, *size, assumptions))
-    return "\n".join([f"comparison of two arms: {describe_power(*size, assumptions)}", f"{family}{looks}", *warnings])
+    metrics = list(dict.fromkeys(contrast.metric for contrast in experiment.contrasts))
+    return "\n".join(
+        [f"comparison of two arms: {describe_power(*size, assumptions, metrics=metrics)}", f"{family}{looks}", *warnings]
+    )

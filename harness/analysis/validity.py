@@ -8,9 +8,9 @@ caused by chance alone; smaller differences between arms mean nothing.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import inf, isnan
-from typing import Self
+from itertools import combinations, pairwise
+from math import inf, isnan, sqrt
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,13 @@ PAIR_COLUMNS = ("task", "seed", "replicate")
 NEEDED_COLUMNS = ("arm", "trial_id", "success", *PAIR_COLUMNS, *REVISION_COLUMNS)
 """Columns of the trials table that `pair_trials` needs, besides those that it is asked for."""
 
+MIN_SEPARATION = 0.5
+"""Smallest separation in time, 0 to 1, at which the trials of two arms do not count as interleaved."""
+MIN_SEPARATION_HOURS = 1.0
+"""Smallest time between the median starts of two arms, in hours, that a warning is given for."""
+RANDOM_ORDER_QUANTILE = 1.96
+"""Quantile of the normal distribution below which 95 % of random orders of trials lie on both sides."""
+MILLISECONDS_PER_HOUR = 3_600_000
 CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
 """Columns of the trials table whose values must be equal in repeated runs (A/A), as must the names of their configurations."""
 
@@ -295,6 +302,43 @@ def pool_placebo_checks(checks: Sequence[PlaceboCheck]) -> PlaceboCheck:
         different_first_requests=sum(check.different_first_requests for check in checks),
         earliest_difference=min((check.earliest_difference for check in checks if check.earliest_difference), default=None),
     )
+
+
+class SeparatedArms(NamedTuple):
+    """Two arms whose trials began at separate times, so that a change over time looks like an effect of the arm."""
+
+    earlier: str
+    later: str
+    separation: float
+    """Probability that a trial of the earlier arm began before one of the later arm, minus the opposite probability, 0 to 1."""
+
+
+def find_separated_arms(trials: pd.DataFrame) -> list[SeparatedArms]:
+    """Return the pairs of arms whose trials did not run interleaved, the most separated ones first.
+
+    Each trial of one arm is compared with each trial of the other: the separation is 0 if both arms ran alternately, and 1 if one
+    arm had ended before the other began. Arms count as separated if three conditions hold: the separation is at least 0.5; it is
+    larger than in 95 % of random orders of as many trials (Mann and Whitney); and the median starts are at least an hour apart.
+
+    Args:
+        trials: Trials with the columns `arm` and `started_at`; trials without a start are ignored.
+    """
+    dated = trials[trials["started_at"].notna()]
+    starts = {str(arm): np.sort(rows.astype("int64").to_numpy()) for arm, rows in _to_milliseconds(dated).groupby(dated["arm"])}
+    separated = []
+    for earlier, later in combinations(sorted(starts, key=lambda arm: float(np.median(starts[arm]))), 2):
+        a, b = starts[earlier], starts[later]
+        before, after = np.searchsorted(b, a, side="right"), np.searchsorted(b, a, side="left")
+        separation = float((len(b) - before).sum() - after.sum()) / (len(a) * len(b))
+        by_chance = RANDOM_ORDER_QUANTILE * sqrt((len(a) + len(b) + 1) / (3 * len(a) * len(b)))
+        hours = float(np.median(b) - np.median(a)) / MILLISECONDS_PER_HOUR
+        if separation >= MIN_SEPARATION and separation > by_chance and hours >= MIN_SEPARATION_HOURS:
+            separated.append(SeparatedArms(earlier, later, separation))
+    return sorted(separated, key=lambda pair: -pair.separation)
+
+
+def _to_milliseconds(trials: pd.DataFrame) -> pd.Series:
+    return pd.to_datetime(trials["started_at"], utc=True).astype("datetime64[ms, UTC]").astype("int64")
 
 
 def _list_trial_id_pairs(pairs: pd.DataFrame) -> list[tuple[str, str]]:

@@ -84,6 +84,46 @@ def test_a_margin_is_tested_at_its_own_value(metric, margin, is_shown):
     assert claim.p_value == pytest.approx(max(ttest_1samp(values, null).pvalue, flips.pvalue))
 
 
+@pytest.mark.parametrize(
+    ("metric", "margin", "lost", "is_shown"),
+    [
+        ("score", None, 0, True),
+        ("score", None, 6, True),  # at worst, the difference is 0.01
+        ("score", None, 7, False),  # at worst, it is -0.02
+        ("score", 0.1, 7, True),
+        ("score", 0.1, 11, False),
+        ("total_cost_usd", None, 0, True),
+        ("total_cost_usd", None, 1, False),
+    ],
+)
+def test_a_result_that_lost_trials_could_reverse_is_not_claimed(metric, margin, lost, is_shown):
+    family = Family(contrasts=(Contrast(a="a", b="b", metric=metric, margin=margin),), planned_trials=2 * (8 + lost))
+    changed = [
+        row
+        | {"score": 0.9 + 0.001 * place if row["arm"] == "a" else 0.5, "success": False, "cost_usd": 2.0 + (row["arm"] == "a")}
+        | ({"status": "failed", "reason": "model_error"} if row["arm"] == "a" and row["task"] in LAST[:lost] else {})
+        for place, row in enumerate(rows(family, tasks=8 + lost))
+    ]
+    changed = [row | {"cost_usd": row["cost_usd"] + 0.01 * (place % 3)} for place, row in enumerate(changed)]
+    judged = judge_contrasts(results(changed))
+    assert judged is not None
+    (claim,) = judged.claims
+    assert (claim.is_shown, claim.passes_test) == (is_shown, True)
+    notes = [note for section in build_claim_section(judged) for note in section.notes]
+    assert any("not claimed, since the arms lost different trials" in note for note in notes) is not is_shown
+    if metric == "score" and margin is None and not is_shown:
+        headlines = report(results(changed)).sections[0].notes
+        assert any("; not claimed, since the arms lost different trials: whatever the lost trials" in note for note in headlines)
+    overflow = [row | ({"reason": "overflow"} if row.get("reason") == "model_error" else {}) for row in changed]
+    judged = judge_contrasts(results(overflow))
+    assert judged is not None
+    assert judged.claims[0].lost_trials == ""
+
+
+LAST = [f"t{task}" for task in range(8, 30)]
+"""Tasks whose trials of one arm are lost."""
+
+
 def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
     family, whole = (Family(contrasts=(SUCCESS,), planned_trials=count) for count in (20, 14))
     incomplete = judge_contrasts(results(rows(family)))

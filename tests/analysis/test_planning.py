@@ -12,6 +12,7 @@ from harness.analysis.planning import (
     PowerAssumptions,
     compute_least_detectable_difference,
     compute_margin_power,
+    describe_comparability,
     describe_margins,
     describe_power,
     measure_assumptions,
@@ -23,6 +24,9 @@ from harness.experiment.contrasts import (
     count_possible_contrasts,
     refuse_invalid_contrasts,
 )
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import Trial
+from harness.policies import KeepLast
 from tests.analysis.made import results
 
 
@@ -53,6 +57,22 @@ def test_the_check_of_a_plan_allows_as_many_contrasts_as_its_description_states(
     refuse_invalid_contrasts(contrasts[:-1], arms, tasks, seeds, looks)
     with pytest.raises(UsageError, match=f"at most {possible} after"):
         refuse_invalid_contrasts(contrasts, arms, tasks, seeds, looks)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "text"),
+    [
+        ((), "at most 1,000 contrasts could be shown"),
+        (("success",), "at most 1,000 contrasts in success could be shown"),
+        (("score",), "at most 250 contrasts in score could be shown"),
+        (("score", "success"), "at most 250 contrasts in score or 1,000 contrasts in success could be shown"),
+    ],
+)
+def test_the_number_of_contrasts_is_that_for_the_declared_metric(metrics, text):
+    trial = Trial(task="flashcards", policy=KeepLast(), window_tokens=32_768)
+    contrasts = [Contrast(a="threshold=0.5", b="threshold=0.8", metric=metric) for metric in metrics]
+    axes = {"policy.threshold": [0.5, 0.8], "seed": list(range(20))}
+    assert text in describe_comparability(Experiment(name="e", base=trial, axes=axes, contrasts=contrasts))
 
 
 def test_a_few_tasks_with_seeds_can_show_contrasts_about_themselves():

@@ -1,9 +1,14 @@
 """Placebo check and A/A comparison: which differences they report, and which they must not report."""
 
+import dataclasses
+
+import pandas as pd
 import pytest
 
+from harness.analysis.comparison import compare
 from harness.analysis.experiment_report import report
-from harness.analysis.validity import RequestDigests, compare_repeats, find_repeats, pair_trials
+from harness.analysis.headlines import list_threats
+from harness.analysis.validity import RequestDigests, compare_repeats, find_repeats, find_separated_arms, pair_trials
 from harness.errors import UsageError
 from tests.analysis.made import results
 
@@ -146,3 +151,43 @@ def test_a_repeat_is_one_of_exactly_the_same_configuration():
     other = {"trial_id": "2", "config_json": '{"replicate": 0, "parallel_tools": true}'}
     again = {"trial_id": "3", "replicate": 1, "config_json": '{"replicate": 1, "parallel_tools": false}'}
     assert compare_repeats(results([first, other, again])).counts.pairs == 1
+
+
+def date_runs(hours_by_arm):
+    """Return results whose trials of each arm began at the given hours."""
+    rows = [{"arm": arm, "seed": seed} for arm, hours in hours_by_arm.items() for seed in range(len(hours))]
+    tables = results(rows)
+    hours = [hour for several in hours_by_arm.values() for hour in several]
+    started = pd.Timestamp("2026-03-01", tz="UTC") + pd.to_timedelta(hours, unit="h")
+    return dataclasses.replace(tables, trials=tables.trials.assign(started_at=started))
+
+
+DAY, NEXT_DAY = [float(hour) for hour in range(8)], [24.0 + hour for hour in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_separated"),
+    [
+        ({"a": DAY, "b": NEXT_DAY}, True),
+        ({"a": NEXT_DAY, "b": DAY}, True),
+        ({"a": [*DAY[:7], 40.0], "b": NEXT_DAY}, True),  # one trial was repeated later
+        ({"a": DAY, "b": [hour + 0.5 for hour in DAY]}, False),  # interleaved, as a grid runs
+        ({"a": DAY, "b": DAY}, False),  # at the same time
+        ({"a": [*DAY[:4], *NEXT_DAY[:4]], "b": [*DAY[4:], *NEXT_DAY[4:]]}, False),  # both arms on both days
+        ({"a": [hour / 100 for hour in DAY], "b": [0.1 + hour / 100 for hour in DAY]}, False),  # within minutes
+        ({"a": DAY[:2], "b": NEXT_DAY[:2]}, False),  # four trials are in such an order by chance, too
+        ({"a": DAY}, False),
+    ],
+)
+def test_arms_that_ran_at_separate_times_are_found_and_interleaved_ones_are_not(hours, is_separated):
+    tables = date_runs(hours)
+    separated = find_separated_arms(tables.trials)
+    assert bool(separated) is is_separated
+    threats = [threat for threat in list_threats(tables.trials, []) if "at separate times" in threat]
+    assert bool(threats) is is_separated
+    if len(hours) == 2:
+        assert ("the arms ran at separate times" in str(compare(tables, "a", "b"))) is is_separated
+
+
+def test_trials_without_run_dates_give_no_warning_about_them():
+    assert find_separated_arms(results([{"arm": arm, "seed": seed} for arm in "ab" for seed in range(8)]).trials) == []
