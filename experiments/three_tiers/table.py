@@ -33,7 +33,10 @@ def ends(trials: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def costs(steps: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
-    """Return US dollars per session without a prompt cache and with a simulated cache, as mean of the seeds."""
+    """Return US dollars per session without a prompt cache and with a simulated cache, as mean of the seeds.
+
+    Both include the cost of summaries, which `summaries_usd` states by itself. A summarizer's requests are not cached.
+    """
     output = steps.output_tokens * OUTPUT_USD
     shared = steps.prompt_tokens * (steps.kept_prefix_tokens / steps.view_tokens).clip(upper=1)
     steps = steps.assign(
@@ -45,6 +48,8 @@ def costs(steps: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     session["summaries_usd"] = (
         summaries.summarizer_prompt_tokens * INPUT_USD + summaries.summarizer_output_tokens * OUTPUT_USD
     ) / 1e6
+    for column in ("uncached_usd", "cached_usd"):
+        session[column] += session["summaries_usd"]
     return session.groupby("arm").mean().reindex(ARMS).round(2)
 
 

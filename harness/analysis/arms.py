@@ -318,25 +318,46 @@ def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str
         UnknownName: A path does not exist; the message suggests similar paths.
         UsageError: A path is ambiguous, or no arm or several arms have these values; the message lists the candidates.
     """
+    matches = find_arms(trials, selection)
+    if len(matches) > 1:
+        raise UsageError(
+            f"{selection!r} matches {len(matches)} arms: {list_names(matches)}; give more values or the name of an arm"
+        )
+    return matches[0]
+
+
+def find_arms(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> list[str]:
+    """Return the names of all arms (configurations under study) with the given name or settings, at least one.
+
+    Args:
+        trials: Rows with the columns `arm`, `axes_json` and `config_json`.
+        selection: Name of an arm, or values of settings as in `find_arm`.
+
+    Raises:
+        UnknownName: A path does not exist; the message suggests similar paths.
+        UsageError: A path is ambiguous, or no arm has these values.
+    """
     if not isinstance(selection, str | Mapping):
         raise UsageError(f'an arm is selected by its name or by values such as {{"threshold": 0.5}} (got {selection!r:.80})')
     if isinstance(selection, str):
-        return str(select_arm(trials, selection)["arm"].iloc[0])
+        return [str(select_arm(trials, selection)["arm"].iloc[0])]
     current = trials[~trials["arm"].map(is_earlier_arm)].drop_duplicates("arm")
-    axes = {row.arm: _drop_blocks(json.loads(row.axes_json or "{}")) for row in current.itertuples()}
-    configurations = {row.arm: _flatten_configuration(json.loads(row.config_json)) for row in current.itertuples()}
+    axes = {str(row.arm): _drop_blocks(json.loads(row.axes_json or "{}")) for row in current.itertuples()}
+    configurations = {str(row.arm): _flatten_configuration(json.loads(row.config_json)) for row in current.itertuples()}
     values = {arm: {**configurations[arm], **axes[arm]} for arm in axes}
     axis_paths = sorted({path for arm in axes.values() for path in arm})
     all_paths = sorted({path for arm in values.values() for path in arm})
     wanted = {_complete_path(path, axis_paths, all_paths): value for path, value in selection.items()}
     matches = [arm for arm in values if all(_is_equal(values[arm].get(path, _ABSENT), wanted[path]) for path in wanted)]
-    if len(matches) == 1:
-        return str(matches[0])
-    if matches:
-        raise UsageError(
-            f"{dict(selection)!r} matches {len(matches)} arms: {_list_names(matches)}; give more values or the name of an arm"
-        )
-    raise UsageError(f"no arm has {dict(selection)!r}; the arms are {_list_names(order_arms(trials))}")
+    if not matches:
+        raise UsageError(f"no arm has {dict(selection)!r}; the arms are {list_names(order_arms(trials))}")
+    return matches
+
+
+def complete_axes(trials: pd.DataFrame, selection: Mapping[str, object]) -> set[str]:
+    """Return the whole paths of the settings in a selection of arms that the plan varies (axes)."""
+    paths = sorted({path for text in trials["axes_json"].unique() for path in _drop_blocks(json.loads(text or "{}"))})
+    return {path for path in paths for name in selection if path == name or path.endswith(f".{name}")}
 
 
 _ABSENT = object()
@@ -379,6 +400,7 @@ def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str
     raise UnknownName("path of a trial:", path, all_paths)
 
 
-def _list_names(arms: Sequence[str]) -> str:
+def list_names(arms: Sequence[str]) -> str:
+    """Return the names of arms for an error message, at most `MAX_NAMES_SHOWN` of them."""
     names = ", ".join(repr(arm) for arm in arms[:MAX_NAMES_SHOWN])
     return f"{names} and {len(arms) - MAX_NAMES_SHOWN} more" if len(arms) > MAX_NAMES_SHOWN else names

@@ -7,7 +7,7 @@ grid, never count.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import pandas as pd
 from harness.analysis.arms import add_total_cost, build_sort_key, read_axes, select_valid
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.validity import drop_repeats
+from harness.errors import UsageError
 from harness.experiment.paths import format_short, is_arm_setting
 
 AXIS_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
@@ -57,6 +58,39 @@ def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -
     points = {arm: _encode_point(values[text]) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)}
     axes = sorted({path for point in points.values() for path in point})
     return [axis_contrast for axis in axes for axis_contrast in _contrast_axis(valid, points, axis, metrics)]
+
+
+def match_arms(trials: pd.DataFrame, a: Sequence[str], b: Sequence[str], chosen_axes: Collection[str]) -> list[tuple[str, str]]:
+    """Return the pairs of arms of two groups that have equal values of all settings that the plan varies but the chosen ones.
+
+    Extra arms, which a plan adds to the grid, and repeated arms belong to no pair.
+
+    Args:
+        trials: Table of trials.
+        a: Names of the arms of the first group.
+        b: Names of the arms of the second group.
+        chosen_axes: Dotted paths of the settings by which the groups were selected.
+
+    Raises:
+        UsageError: An arm matches several arms of the other group.
+    """
+    rows = drop_repeats(trials).drop_duplicates("arm")
+    values = read_axes(rows)
+    points = {
+        str(arm): tuple(sorted((path, text) for path, text in _encode_point(values[axes]).items() if path not in chosen_axes))
+        for arm, axes in zip(rows["arm"], rows["axes_json"], strict=True)
+        if is_grid_arm(str(arm), json.loads(axes or "{}"))
+    }
+    by_point: dict[tuple[tuple[str, str], ...], str] = {}
+    for group in (a, b):
+        by_point = {}
+        for arm in group:
+            if arm in points and by_point.setdefault(points[arm], arm) != arm:
+                raise UsageError(
+                    f"{by_point[points[arm]]!r} and {arm!r} differ in no setting but the selected ones, so that arms cannot be "
+                    "matched one to one; give a value for each setting in which they differ, or the names of two arms"
+                )
+    return [(arm, by_point[points[arm]]) for arm in a if arm in points and points[arm] in by_point]
 
 
 def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:

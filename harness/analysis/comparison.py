@@ -1,13 +1,23 @@
 """Comparison of success, score, tokens, steps and cost between two arms (configurations) on the same tasks and seeds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_outcomes, select_valid
+from harness.analysis.arms import (
+    add_total_cost,
+    complete_axes,
+    estimate_success,
+    find_arms,
+    list_names,
+    select_arm,
+    select_outcomes,
+    select_valid,
+)
+from harness.analysis.axes import UNIT_COLUMNS, average_arm_pairs, match_arms
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
 from harness.analysis.estimation import Estimand
 from harness.analysis.families import open_outcomes
@@ -25,7 +35,7 @@ from harness.analysis.statistics import PairedCounts, Rate
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
 from harness.analysis.validity import NEEDED_COLUMNS, PlaceboCheck, RequestDigests, find_separated_arms, pair_trials
-from harness.errors import UnknownName, format_count
+from harness.errors import UnknownName, UsageError, format_count
 from harness.text import escape_control_characters, render_html_table
 
 RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")
@@ -70,6 +80,7 @@ class Comparison:
         worst_case: Bounds of the difference in success if the excluded trials of one arm had failed and those of the other
             succeeded; None if both arms lost the trials of the same tasks and seeds. Required.
         worst_case_score: The same bounds of the difference in score, if the excluded trials had the scores 0 and 1. Required.
+        arm_pairs: Number of pairs of arms over which the effects are averaged; 1 unless settings selected several arms. Required.
         is_separated: Whether the arms ran at separate times rather than interleaved, so that a change over time, such as of a
             provider's model, counts as an effect of the arm. Required.
 
@@ -99,6 +110,7 @@ class Comparison:
     excluded_trials: int
     worst_case: Interval | None
     worst_case_score: Interval | None
+    arm_pairs: int
     is_separated: bool
 
     @property
@@ -141,7 +153,7 @@ class Comparison:
             (
                 METRIC_LABELS.get(effect.metric, effect.metric),
                 f"a {'÷' if effect.scale == 'ratio' else '−'} b",
-                format_effect(effect) if effect.pair_count else "no pair has both values",
+                format_effect(effect) if effect.pair_count else _describe_no_values(effect),
                 format_p(effect.p_value),
                 effect.estimand,
                 effect.refusal or effect.method,
@@ -164,11 +176,19 @@ class Comparison:
             return ", none of which repeats another"
         return f", {distinct} of them distinct; the others repeat these"
 
+    def _describe_arm_pairs(self) -> Iterator[str]:
+        if self.arm_pairs > 1:
+            yield (
+                f"effects are averaged over {self.arm_pairs} pairs of arms that are equal in all other settings, as in the "
+                "report's table by axis; counts, totals and medians are of all their trials"
+            )
+
     def __str__(self) -> str:
         counts, success, copies = self.counts, self.find_effect("success"), self._describe_copies()
         lines = [
             f"a = {self.a}",
             f"b = {self.b}",
+            *self._describe_arm_pairs(),
             f"{format_count(counts.pairs, 'pair')} of trials on the same task and seed{copies}; {describe_level(self.level)}",
             f"success: a {self.success_a}, b {self.success_b}",
             f"pairs by success: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
@@ -245,11 +265,17 @@ def describe_effect(effect: Effect) -> str:
     """
     name, sign = METRIC_LABELS.get(effect.metric, effect.metric), "÷" if effect.scale == "ratio" else "−"
     if not effect.pair_count:
-        return f"{name} a {sign} b: no pair has both values"
+        return f"{name} a {sign} b: {_describe_no_values(effect)}"
     estimate = format_effect(effect)
     if effect.refusal:
         return f"{name} a {sign} b, {effect.estimand}: {estimate}, no interval ({effect.refusal})"
     return f"{name} a {sign} b, {effect.estimand}: {estimate}, p {format_relation(effect.p_value)} ({effect.method})"
+
+
+def _describe_no_values(effect: Effect) -> str:
+    if not effect.excluded_pairs:
+        return "no pairs of trials"
+    return f"no pair has known values{' above 0' if effect.scale == 'ratio' else ''} in both arms"
 
 
 def format_effect(effect: Effect) -> str:
@@ -269,7 +295,7 @@ def describe_ratio(ratio: PairedRatio) -> str:
     """Describe in a line the totals and medians of a metric such as cost in two arms, and how often arm a is lower."""
     name = METRIC_LABELS.get(ratio.metric, ratio.metric)
     if not ratio.pairs:
-        return f"{name}: no pair has both values"
+        return f"{name}: {'no pair has known values above 0 in both arms' if ratio.excluded_pairs else 'no pairs of trials'}"
     medians = f"medians {format_short_number(ratio.median_a)} and {format_short_number(ratio.median_b)}"
     return (
         f"{name} of these trials: totals a ÷ b {ratio.ratio_of_totals:.2f}{format_interval(ratio.ratio_of_totals_interval)}, "
@@ -376,9 +402,27 @@ class ArmComparer:
 
     def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
         """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""
-        sides = self._select(a), self._select(b)
+        return self.compare_matched([(a, b)], a, b, estimand)
+
+    def compare_matched(
+        self, arm_pairs: Sequence[tuple[str, str]], a: str, b: str, estimand: Estimand | None = None
+    ) -> Comparison:
+        """Compare two groups of arms, whose effects are averaged over pairs of arms within each task and seed.
+
+        Args:
+            arm_pairs: Names of the arms of each pair: one of the first and one of the second group.
+            a: Name of the first group.
+            b: Name of the second group.
+            estimand: What the numbers speak about; None chooses by the number of tasks.
+        """
+        pairs_by_arms = [self.pair(*arms).assign(arm=arms[0]) for arms in arm_pairs]
+        pairs = pd.concat(pairs_by_arms, ignore_index=True) if len(arm_pairs) > 1 else pairs_by_arms[0].drop(columns="arm")
+        sides = [
+            _Side(*(pd.concat([getattr(self._select(arm), kind) for arm in arms]) for kind in ("trials", "valid")))
+            for arms in zip(*arm_pairs, strict=True)
+        ]
         level = describe_levels(*(side.trials for side in sides))
-        pairs = self.pair(a, b)
+        effects = [self._estimate_matched(arm_pairs, pairs, metric, estimand) for metric in COMPARED_METRICS]
         counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
         return Comparison(
             a=a,
@@ -387,21 +431,45 @@ class ArmComparer:
             counts=counts,
             success_a=estimate_success(pairs.assign(success=pairs["success_a"]), estimand),
             success_b=estimate_success(pairs.assign(success=pairs["success_b"]), estimand),
-            effects=tuple(estimate_effect(pairs, metric, estimand=estimand) for metric in COMPARED_METRICS),
+            effects=tuple(effects),
             ratios=tuple(compute_paired_ratio(pairs, metric) for metric in RATIO_METRICS),
             cached_cost_ratio=_compute_cached_cost_ratio(pairs),
             distinct_trajectories=count_distinct(pairs),
             placebo_check=self._requests.check_placebo(pairs),
+            arm_pairs=len(arm_pairs),
             inert_pairs_a=int(pairs["activity_a"].isin(INERT_ACTIVITIES).sum()),
             inert_pairs_b=int(pairs["activity_b"].isin(INERT_ACTIVITIES).sum()),
             uncalled_pairs_a=int((pairs["activity_a"] == UNCALLED_ACTIVITY).sum()),
             uncalled_pairs_b=int((pairs["activity_b"] == UNCALLED_ACTIVITY).sum()),
             unpaired_trials=sum(len(side.valid) for side in sides) - 2 * len(pairs),
             excluded_trials=sum(len(side.trials) - len(side.valid) for side in sides),
-            worst_case=_bound_attrition(*sides, "success"),
-            worst_case_score=_bound_attrition(*sides, "score"),
-            is_separated=bool(find_separated_arms(pd.concat([side.valid for side in sides]))),
+            worst_case=self._bound_matched(arm_pairs, "success"),
+            worst_case_score=self._bound_matched(arm_pairs, "score"),
+            is_separated=bool(
+                find_separated_arms(pd.concat([side.valid.assign(arm=name) for side, name in zip(sides, "ab", strict=True)]))
+            ),
         )
+
+    def _estimate_matched(
+        self, arm_pairs: Sequence[tuple[str, str]], pairs: pd.DataFrame, metric: str, estimand: Estimand | None
+    ) -> Effect:
+        """Return the effect on a metric: of the pairs of trials or, of several pairs of arms, of their means on each seed."""
+        if len(arm_pairs) == 1:
+            return estimate_effect(pairs, metric, estimand=estimand)
+        arms = {arm for names in arm_pairs for arm in names}
+        valid = pd.concat([self._select(arm).valid for arm in sorted(arms)])
+        averaged = average_arm_pairs(valid, list(arm_pairs), [metric])
+        return estimate_effect(averaged, metric, estimand=estimand, is_bounded=metric in UNIT_COLUMNS)
+
+    def _bound_matched(self, arm_pairs: Sequence[tuple[str, str]], metric: str) -> Interval | None:
+        """Return the mean of the bounds of several pairs of arms; None if both arms of each pair lost the same trials."""
+        bounds = [self.bound_attrition(a, b, metric) for a, b in arm_pairs]
+        if all(known is None for known in bounds):
+            return None
+        values = [
+            known or Interval(*[self.estimate(a, b, metric).value] * 2) for known, (a, b) in zip(bounds, arm_pairs, strict=True)
+        ]
+        return Interval(*(sum(value[side] for value in values) / len(values) for side in (0, 1)))
 
 
 def compare(
@@ -414,8 +482,10 @@ def compare(
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
-        a: Name of an arm as in the column `arm`, or settings that only one arm has, e.g. `{"threshold": 0.5}`. A setting is named
-            by its dotted path in a trial's configuration, or by the last part of the path if it is unambiguous. Required.
+        a: Name of an arm as in the column `arm`, or settings, e.g. `{"threshold": 0.5}`. A setting is named by its dotted path in
+            a trial's configuration, or by the last part of the path if it is unambiguous. If several arms of a grid have these
+            settings, each is paired with the arm of `b` that is equal in all other settings, and the effects are averaged over
+            these pairs, as in the report's table by axis. Required.
         b: Arm to compare with, selected like `a`. Required.
         estimand: What the numbers speak about: `tasks like these`, which needs six tasks, or `these tasks`. None chooses tasks
             like these from six tasks on. Default: `None`.
@@ -426,12 +496,31 @@ def compare(
 
     Raises:
         UnknownName: An arm or a path does not exist; the message suggests similar names.
-        UsageError: The values select no arm or several arms, the arms have different fidelity levels, there are too few tasks for
-            the estimand, an arm has two trials of the same task, seed and replicate, or trials of a plan that declares contrasts
-            and a single look are missing.
+        UsageError: The values select no arm, or several arms that cannot be matched one to one, the arms have different fidelity
+            levels, there are too few tasks for the estimand, an arm has two trials of the same task, seed and replicate, or
+            trials of a plan that declares contrasts and a single look are missing.
         StoreError: The record of how often results were looked at cannot be read.
     """
     results = select_outcomes(results)
-    a, b = find_arm(results.trials, a), find_arm(results.trials, b)
+    arms_a, arms_b = find_arms(results.trials, a), find_arms(results.trials, b)
+    if len(arms_a) == len(arms_b) == 1:
+        open_outcomes(results)
+        return ArmComparer(results).compare(arms_a[0], arms_b[0], estimand)
+    chosen_axes = {
+        path for selection in (a, b) if isinstance(selection, Mapping) for path in complete_axes(results.trials, selection)
+    }
+    arm_pairs = match_arms(results.trials, arms_a, arms_b, chosen_axes)
+    if not arm_pairs:
+        raise UsageError(
+            f"{a!r} matches {format_count(len(arms_a), 'arm')} and {b!r} {format_count(len(arms_b), 'arm')}, of which no two are "
+            f"equal in all other settings: {list_names([*arms_a, *arms_b])}; give more values or the names of two arms"
+        )
     open_outcomes(results)
-    return ArmComparer(results).compare(a, b, estimand)
+    return ArmComparer(results).compare_matched(arm_pairs, _name_group(a, arm_pairs), _name_group(b, arm_pairs), estimand)
+
+
+def _name_group(selection: str | Mapping[str, object], arm_pairs: Sequence[tuple[str, str]]) -> str:
+    if isinstance(selection, str):
+        return selection
+    settings = " ".join(f"{path}={value}" for path, value in selection.items())
+    return f"{settings} ({format_count(len(arm_pairs), 'arm')})"

@@ -353,7 +353,7 @@ def describe_evidence(effect: Effect) -> str:
     It says whether an effect could be shown at all, and how wide the interval is.
     """
     if not effect.pair_count:
-        return "No task and seed ran under both arms, so their difference is unknown."
+        return "No task and seed has a valid trial of both arms, so their difference is unknown."
     smallest = compute_smallest_p(effect.task_count, effect.unit_count // effect.task_count, effect.estimand)
     if smallest > ALPHA:
         return describe_too_few(smallest)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from harness.analysis.arms import ArmSummary, select_excluded, select_valid
 from harness.analysis.claims import Claim, ClaimReport
-from harness.analysis.comparison import ArmComparer, Comparison, format_effect
+from harness.analysis.comparison import INERT_ACTIVITIES, ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.families import read_plan_table
 from harness.analysis.formatting import (
@@ -130,12 +130,8 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     if lost:
         threats.append(f"{lost} of {format_count(len(trials), 'trial')} are excluded because of infrastructure failures.")
     threats.extend(list_frequent_summaries(valid))
-    inert = {
-        comparison.a
-        for comparison in comparisons
-        if comparison.counts.pairs and comparison.inert_pairs_a == comparison.counts.pairs
-    }
-    inert_policies = inert - set(trials[trials["policy"] == "none"]["arm"])
+    is_inert = valid["activity"].isin(INERT_ACTIVITIES).groupby(valid["arm"]).all()
+    inert_policies = set(is_inert[is_inert].index) - set(trials[trials["policy"] == "none"]["arm"])
     if inert_policies:
         threats.append(f"the policy changed nothing in any trial of {', '.join(sorted(inert_policies))}.")
     threats.extend(_describe_stopped(trials))
@@ -347,6 +343,7 @@ def _describe_best(ranking: Ranking) -> str:
         else ""
     )
     mean = f"mean over {basis}, {format_count(cell.n, 'trial')}{remark}"
+    luck = " Every arm uses an oracle, whose results no real policy attains." if ranking.has_only_bounds else luck
     return f"Highest observed {metric}: {best}, {cell.value:.2f} ({mean}).{luck}"
 
 

@@ -98,6 +98,8 @@ class Ranking:
     """Result of each compared arm but the highest, in the order of the report."""
     is_complete: bool
     """Whether all compared arms ran the same tasks and seeds, so that the means include all of their trials."""
+    has_only_bounds: bool
+    """Whether all arms know what the task needs later, so that they are compared with each other."""
     bounds: tuple[str, ...]
     """Arms that were left out because they know what the task needs later."""
     repeats: tuple[str, ...]
@@ -193,6 +195,7 @@ def rank_arms(results: Tables, arms: Sequence[ArmSummary], comparer: ArmComparer
         costs_usd=costs_usd,
         standings=tuple(standings),
         is_complete=all(len(shared[candidate.arm]) == len(candidate.trials) for candidate in candidates),
+        has_only_bounds=all(arm.arm in bounds for arm in first_runs),
         bounds=tuple(arm.arm for arm in first_runs if arm.arm not in cells),
         repeats=tuple(arm.arm for arm in known if arm.arm in repeats),
     )

@@ -121,7 +121,8 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
             measured.append(_measure_pairs(pairs))
     if not measured:
         raise UsageError(
-            f"pilot: no two arms of {pilot!r} ran on the same task and seed, so nothing can be measured; name another experiment"
+            f"pilot: {pilot!r} has no two arms with valid trials on the same task and seed, so nothing can be measured; name "
+            "another experiment"
         )
     means = [float(np.nanmean(values)) if np.isfinite(values).any() else nan for values in np.array(measured, dtype=float).T]
     discordance, task_variance, score_task_variance, log_task_variance, score_variance, log_variance = means

@@ -13,6 +13,7 @@ import pandas as pd
 from harness.analysis.alerts import build_alert_sections
 from harness.analysis.arms import (
     COST_COLUMNS,
+    COUNTED_VALUES,
     ArmSummary,
     Spread,
     add_total_cost,
@@ -40,7 +41,7 @@ from harness.analysis.retention import FACT_KINDS, measure_retention
 from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
 from harness.analysis.tables import Tables
 from harness.analysis.treatments import build_warning_section, describe_cut_outputs, describe_missed_targets
-from harness.analysis.validity import compare_repeats, find_repeats, pool_placebo_checks
+from harness.analysis.validity import compare_repeats, drop_repeats, find_repeats, pool_placebo_checks
 from harness.errors import format_count
 
 
@@ -103,8 +104,8 @@ _COUNT_TEXTS = {
 def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: str) -> Section:
     costs_usd = add_total_cost(results.trials).set_index("trial_id")["total_cost_usd"].astype(float)
     shown = [label for label in arms[0].counts if any(arm.counts[label] for arm in arms)]
-    absent = [label for label in arms[0].counts if label not in shown]
     groups = [arm.trials for arm in arms if len(arm.trials)]
+    absent = [label for label in arms[0].counts if label not in shown and _is_known(label, groups)]
     aside = " of a compaction policy" if any((trials["policy"] == "none").any() for trials in groups) else ""
     constant = describe_constant_success(groups)
     metrics = ["score"] if constant else ["success", "score"]
@@ -140,6 +141,14 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
             *([f"Found in no trial{aside}: {'; '.join(_COUNT_TEXTS[count] for count in absent)}."] if absent else []),
         ),
     )
+
+
+def _is_known(label: str, groups: Sequence[pd.DataFrame]) -> bool:
+    """Return whether the results say of any trial whether it has a problem; those of other studies often do not."""
+    if label not in COUNTED_VALUES:
+        return True
+    column = COUNTED_VALUES[label][0]
+    return any((trials[column].fillna("").astype(str) != "").any() for trials in groups)
 
 
 INERT_TEXTS = {
@@ -490,7 +499,7 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
         is_detail=False,
         notes=(
             f"{compare_repeats(results).describe(metric)}.",
-            _describe_placebo_checks(comparisons),
+            _describe_placebo_checks(comparisons, results.trials),
             *describe_cut_outputs(select_valid(results.trials)),
             *describe_missed_targets(select_valid(results.trials), results.compactions),
             *_describe_power(comparisons, metric),
@@ -502,9 +511,15 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
     )
 
 
-def _describe_placebo_checks(comparisons: Sequence[Comparison]) -> str:
+def _describe_placebo_checks(comparisons: Sequence[Comparison], trials: pd.DataFrame) -> str:
     if not comparisons:
-        return "Placebo check (paired trials must be equal until one compacts): no two arms share a task and seed."
+        has_others = drop_repeats(select_valid(trials))["arm"].nunique() > 1
+        why = (
+            "no other arm has a valid trial on a task and seed of a baseline"
+            if has_others
+            else "there is no other arm to compare"
+        )
+        return f"Placebo check (paired trials must be equal until one compacts): {why}."
     pooled = pool_placebo_checks([comparison.placebo_check for comparison in comparisons])
     return f"{str(pooled).replace('placebo', 'Placebo', 1)}."
 

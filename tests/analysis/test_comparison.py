@@ -1,10 +1,17 @@
 """Paired comparison of two arms on the same seeds."""
 
+import dataclasses
+import math
+import re
+
+import numpy as np
 import pytest
 
+from harness.analysis.axes import contrast_axes
 from harness.analysis.comparison import compare
+from harness.analysis.measures import METRICS, add_measures, estimate_cell
 from harness.errors import UnknownName, UsageError
-from tests.analysis.made import arms, results
+from tests.analysis.made import arms, grid, results
 
 
 def test_pairs_are_matched_by_seed_and_not_by_row():
@@ -161,7 +168,7 @@ def test_the_cost_of_the_summarizer_is_a_cost():
 
 def test_a_price_that_is_not_known_makes_no_ratio():
     found = results([{"arm": "a", "summarizer_cost_usd": None}, {"arm": "b"}])
-    assert "cost in USD (with summaries): no pair has both values" in str(compare(found, "a", "b"))
+    assert "cost in USD (with summaries): no pair has known values above 0 in both arms" in str(compare(found, "a", "b"))
 
 
 def test_the_table_shows_the_four_counts():
@@ -236,3 +243,65 @@ def test_tasks_like_these_may_be_asked_for_although_costs_are_unknown_on_some_ta
     assert (cost.task_count, cost.refusal) == (5, "known on 5 tasks, and tasks like these need 6")
     with pytest.raises(UsageError, match="'tasks like these' needs at least 6 tasks"):
         compare(results([row for row in rows if row["task"] in {"t0", "t1", "t2", "t3"}]), "a", "b", estimand="tasks like these")
+
+
+@pytest.fixture(scope="module")
+def thresholds():
+    return grid(thresholds=(0.8, 0.95), keeps=(4, 20), summarizers=("scripted/extractive", "scripted/empty"))
+
+
+@pytest.mark.slow
+def test_a_setting_of_a_grid_is_compared_over_matched_arms_as_the_table_by_axis_does(thresholds):
+    compared = compare(thresholds, {"threshold": 0.95}, {"threshold": 0.8})
+    (contrast,) = (axis for axis in contrast_axes(thresholds.trials) if axis.axis == "policy.threshold")
+    assert (compared.arm_pairs, contrast.arm_pairs) == (4, 4)
+    for effect in contrast.effects:
+        same = compared.find_effect(effect.metric)
+        assert (same.value, same.unit_count) == (pytest.approx(effect.value), effect.unit_count)
+        assert same.interval == pytest.approx(effect.interval, nan_ok=True)
+    lines = str(compared).splitlines()
+    assert lines[:2] == ["a = threshold=0.95 (4 arms)", "b = threshold=0.8 (4 arms)"]
+    assert lines[2].startswith("effects are averaged over 4 pairs of arms that are equal in all other settings")
+    assert compared.counts.pairs == 8  # of four pairs of arms on two seeds
+    assert compared.unpaired_trials == 0
+
+
+def test_settings_that_match_no_arms_one_to_one_are_refused_with_what_to_do(thresholds):
+    with pytest.raises(UsageError, match="cannot be matched one to one; give a value for each setting in which they differ"):
+        compare(thresholds, {"threshold": 0.8, "keep_last": 4}, {"threshold": 0.95})
+    with pytest.raises(UsageError, match="matches 5 arms and 'no compaction' 1 arm, of which no two are equal in all other"):
+        compare(thresholds, {"threshold": 0.8}, "no compaction")
+
+
+def costs(courses, ratio=3.98):
+    """Return results of two arms on one task whose costs hardly vary, with the course of the agent for each seed."""
+    noise = np.random.default_rng(0).normal(1, 1e-4, (2, len(courses)))
+    rows = [
+        {"arm": arm, "seed": seed, "cost_usd": cost * noise[place, seed]}
+        for place, (arm, cost) in enumerate((("a", ratio), ("b", 1.0)))
+        for seed in range(len(courses))
+    ]
+    made = results(rows)
+    return dataclasses.replace(made, trials=made.trials.assign(trajectory=[f"{arm}{one}" for arm in "ab" for one in courses]))
+
+
+def test_the_amounts_of_copies_have_no_interval():
+    compared = compare(costs("xxxxxxxx"), "a", "b")
+    assert compared.distinct_trajectories == 1
+    effect = compared.find_effect("total_cost_usd")
+    assert (effect.unit_count, effect.pair_count, effect.value) == (1, 8, pytest.approx(3.98, rel=1e-3))
+    assert effect.refusal == "all pairs repeat one course, so they say nothing about chance"
+    assert math.isnan(effect.p_value)
+    assert "3.98, no interval (all pairs repeat one course" in str(compared)
+    cell = estimate_cell(add_measures(costs("xxxxxxxx")).query("arm == 'a'"), METRICS["cost"])
+    assert (cell.n, math.isnan(cell.low)) == (8, True)
+
+
+def test_amounts_of_few_distinct_courses_need_the_test_that_scores_need():
+    few = compare(costs("xyxyxyxy"), "a", "b").find_effect("total_cost_usd")
+    assert (few.unit_count, few.p_value) == (2, 0.5)
+    many = compare(costs("stuvwxyz"), "a", "b")
+    effect = many.find_effect("total_cost_usd")
+    assert (effect.unit_count, effect.is_significant) == (8, True)
+    low, high = re.findall(r"cost in USD .* 3\.98 \[(\S+), (\S+)\], p < 0\.0001", str(many))[0]
+    assert low < high  # bounds that differ are never printed as equal

@@ -9,6 +9,7 @@ from harness import codec
 from harness.analysis.comparison import compare
 from harness.analysis.experiment_report import report
 from harness.analysis.headlines import list_threats
+from harness.analysis.outcomes import load_outcomes
 from harness.experiment.contrasts import Contrast, Family
 from harness.inspection.loading import load
 from harness.store.journal import Journal
@@ -331,3 +332,40 @@ def test_the_name_of_a_lossy_summarizer_is_explained():
     again = arm("base again", (0.5,), cost_usd=1.0, policy_json=policies[0])
     text = 'in "worse": summarizer scripted/lossy-0.8 (an extractive summary that loses each line with probability 0.8).'
     assert headlines(results([*rows, *again]))[0].endswith(text)
+
+
+@pytest.mark.slow
+def test_an_arm_that_names_the_oracle_but_never_calls_it_is_an_ordinary_arm():
+    """The arms of `experiments/three_tiers`: three of them name the oracle as their summarizer, and one of these calls it."""
+    policy = json.dumps({"kind": "three-tiers", "summarizer": "scripted/oracle"})
+    rows = [
+        {"arm": name, "seed": seed, "score": score + seed / 100, "success": False, "policy_json": json.dumps({"kind": "none"})}
+        | ({} if name == "none" else {"policy": "three-tiers", "policy_json": policy})
+        for name, score in (("none", 0.27), ("truncation", 0.52), ("pruning", 0.94), ("three-tiers", 0.96))
+        for seed in range(3)
+    ]
+    written = [{"trial_id": f"three-tiers/flashcards/{seed}/0", "event": 9, "status": "applied"} for seed in (0, 2)]
+    tables = results(rows, compactions=[row | {"summarizer": "scripted/oracle"} for row in written])
+    notes = headlines(tables)
+    assert any(
+        note.startswith("Highest observed score: pruning, 0.95 (mean over these tasks, 3 trials; 1 arm with an oracle left out)")
+        for note in notes
+    )
+    assert not any("no two of them" in note or "only one arm" in note for note in notes)
+
+
+def test_what_was_not_recorded_is_not_found_in_no_trial(tmp_path):
+    runs = "task,arm,ok\n" + "".join(f"t{task},{arm},{task % 2}\n" for arm in "ab" for task in range(6))
+    (tmp_path / "runs.csv").write_text(runs)
+    study = load_outcomes(tmp_path / "runs.csv", task="task", arm="arm", success="ok")
+    (table,) = (section for section in report(study).sections if section.heading.startswith("How the trials ended"))
+    (note,) = (note for note in table.notes if note.startswith("Found in no trial"))
+    assert note == "Found in no trial: an infrastructure failure ended the trial."
+
+
+def test_an_arm_is_not_called_inert_because_of_the_trials_that_have_pairs():
+    rows = [{"arm": arm, "seed": seed, "activity": "never fired"} for arm in "ab" for seed in range(3)]
+    assert any("the policy changed nothing in any trial of a, b." in threat for threat in list_threats(results(rows).trials, []))
+    extra = [*rows, {"arm": "a", "seed": 3, "activity": "active"}, {"arm": "b", "seed": 4, "activity": "active"}]
+    tables = results(extra)
+    assert not any("changed nothing" in threat for threat in list_threats(tables.trials, [compare(tables, "a", "b")]))

@@ -183,7 +183,7 @@ def test_assumptions_are_measured_in_a_pilot_experiment():
     assert found.log_sd == pytest.approx(0.3 * 2**0.5, rel=0.1)
     assert max(found.task_sd, found.score_task_sd, found.log_task_sd) < 0.2
     assert "as measured in pilots/one that 48 % of" in describe_power(10, 4, found)
-    with pytest.raises(UsageError, match="pilot: no two arms of 'x' ran on the same task and seed"):
+    with pytest.raises(UsageError, match="pilot: 'x' has no two arms with valid trials on the same task and seed"):
         measure_assumptions(results(rows[:400]).trials, "x")
 
 

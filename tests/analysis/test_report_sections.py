@@ -202,7 +202,7 @@ def test_without_control_and_repeats_the_first_arm_is_what_others_are_compared_w
 def test_an_experiment_of_one_arm_is_reported_without_comparisons():
     text = said(results([{"seed": s} for s in range(3)]))
     assert "3/3, 100 % [29, 100]" in text
-    assert "no two arms share a task and seed" in text
+    assert "there is no other arm to compare" in text
     assert "against" not in text
 
 

@@ -1,7 +1,9 @@
 """The workload of `experiments/three_tiers` (S3.19) at small scale: each tier has the effect that it is made for."""
 
+import runpy
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from harness.compaction.presets.none import NoCompaction
@@ -81,3 +83,11 @@ def test_with_all_three_it_ends_with_success_though_the_view_was_summarized() ->
     assert found.failed_checks == set()
     assert [event.moment for event in found.compactions] == ["step"] * len(found.compactions)
     assert len(found.compactions) >= 1
+
+
+def test_the_costs_of_a_session_include_those_of_its_summaries():
+    columns = {"arm": ["three-tiers"], "seed": [0]}
+    steps = pd.DataFrame(columns | {"prompt_tokens": 1e6, "output_tokens": 0, "kept_prefix_tokens": 0, "view_tokens": 1})
+    trials = pd.DataFrame(columns | {"summarizer_prompt_tokens": 1e6, "summarizer_output_tokens": 1e5})
+    costs = runpy.run_path(str(FOLDER / "table.py"))["costs"](steps, trials).loc["three-tiers"]
+    assert costs.to_dict() == {"uncached_usd": 3.0 + 4.5, "cached_usd": 3.75 + 4.5, "summaries_usd": 4.5}
