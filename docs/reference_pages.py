@@ -23,7 +23,8 @@ from docstring_parser import DocstringStyle, parse
 
 from harness.compaction.description import extract_description, extract_source
 from harness.compaction.pipeline import Preset
-from harness.experiment.contrasts import Contrast
+from harness.experiment.contrasts import MARGIN_KEY, Contrast
+from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
@@ -155,6 +156,10 @@ def _build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
+def _find_field(owner: type[Any], name: str) -> Any:
+    return next(entry for entry in read_fields(owner) if entry.name == name)
+
+
 def _build_field_table(owner: type[Any], prefix: str = "") -> str:
     rows = [(f"`{prefix}{entry.name}`", entry.type_text, f"`{entry.default}`", entry.description) for entry in read_fields(owner)]
     return _build_table(("field", "type", "default", "meaning"), rows)
@@ -171,6 +176,8 @@ are refused before anything starts, with the path and what is allowed.
 ## `[experiment]`
 
 {_build_field_table(Settings)}
+
+`not_worse_margin` is the field of the same name of `Experiment`: {_find_field(Experiment, MARGIN_KEY).description}
 
 ## `[trial]`
 
