@@ -1,5 +1,6 @@
 """What a plan can show: smallest p-values, numbers of contrasts, and least detectable effects checked by simulation."""
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_the_check_of_a_plan_allows_as_many_contrasts_as_its_description_states(
 def test_the_number_of_contrasts_is_that_for_the_declared_metric(metrics, text):
     trial = Trial(task="flashcards", policy=KeepLast(), window_tokens=32_768)
     contrasts = [Contrast(a="threshold=0.5", b="threshold=0.8", metric=metric) for metric in metrics]
-    axes = {"policy.threshold": [0.5, 0.8], "seed": list(range(20))}
+    axes: dict[str, Sequence[object]] = {"policy.threshold": [0.5, 0.8], "seed": list(range(20))}
     assert text in describe_comparability(Experiment(name="e", base=trial, axes=axes, contrasts=contrasts))
 
 
