@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from harness.errors import PolicyWarning, format_count
 from harness.experiment.experiment import Experiment, connect_cluster
 from harness.experiment.forecast import Forecast, count_undeclared_trials, find_next_look
 from harness.experiment.limits import RunLimits
+from harness.experiment.margins import read_margins
 from harness.experiment.preflight import SandboxNeeds, choose_backends, describe_thresholds
 from harness.models.cassette import Cassette
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
@@ -173,6 +174,8 @@ def print_prospects(experiment: Experiment, folder: Path) -> None:
     print_line(describe_comparability(experiment))
     if note := describe_next_look(experiment, folder):
         print_line(note)
+    if note := describe_margin_change(experiment.not_worse_margin, read_margins(folder)):
+        print_line(note)
 
 
 @contextmanager
@@ -223,6 +226,22 @@ def describe_next_look(experiment: Experiment, folder: Path) -> str:
         f"warning: the next report will be look {number} at the outcomes, and the plan declares "
         f"{format_count(declared, 'look')}, so nothing can be claimed; run the new trials as an experiment of another name, "
         "with new seeds"
+    )
+
+
+def describe_margin_change(margin: float | None, declared: Sequence[float | None]) -> str:
+    """Return a warning if a plan declares another margin than its first run did, up to which an arm is called not worse.
+
+    Args:
+        margin: Margin that the plan declares now; None if it declares none.
+        declared: Margins that its runs declared, in their order.
+    """
+    if not declared or declared[0] == margin:
+        return ""
+    first, now = ("none" if value is None else f"{value:g}" for value in (declared[0], margin))
+    return (
+        f"warning: not_worse_margin is {now} and was {first} at the first run, which counts; the report prints the change. Run "
+        "an experiment of another name for another margin"
     )
 
 

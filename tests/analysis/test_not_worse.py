@@ -173,7 +173,14 @@ def test_a_margin_that_was_declared_after_the_first_run_labels_no_arm():
     assert text.endswith(" The margin was changed after the first run, from none to 0.05; the first one counts.")
 
 
-def test_the_most_troubled_results_say_nothing_that_was_not_observed():
+def test_joined_experiments_with_different_margins_label_no_arm():
+    rows = [*run("dear", spread(0.81, 3), experiment="first"), *run("cheap", spread(0.81, 3), margin=0.1, experiment="second")]
+    ranking, text = rank(rows)
+    assert ranking.margin.differs
+    assert text.endswith(": no arm is called so, since the joined experiments declared different margins.")
+
+
+def test_an_arm_without_another_one_on_its_tasks_and_seeds_is_not_compared():
     ranking, text = rank(run("alone", [1.0] * 3))
     assert ranking.standings == ()
     assert text.endswith(": there is no other arm to compare.")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.planning import describe_comparability
-from harness.cli.run import describe_plan
+from harness.cli.run import describe_margin_change, describe_plan
 from harness.experiment.experiment import Experiment
 from harness.experiment.preflight import collect_warnings, describe_thresholds
 from harness.experiment.trial import Trial
@@ -334,3 +334,19 @@ def test_more_pairs_show_smaller_differences():
     assert describe_plan(many(3)).startswith("e: 3 trials, 1 arm\n")
     assert "too few" in describe_comparability(many(3))
     assert "points is shown with 80 % probability" in describe_comparability(many(60))
+
+
+@pytest.mark.parametrize(
+    ("margin", "declared", "words"),
+    [
+        (0.1, [0.05], "not_worse_margin is 0.1 and was 0.05 at the first run"),
+        (0.05, [None, 0.05], "not_worse_margin is 0.05 and was none at the first run"),
+        (None, [0.05], "not_worse_margin is none and was 0.05 at the first run"),
+        (0.05, [0.05, 0.1], ""),
+        (0.05, [], ""),
+    ],
+)
+def test_a_margin_that_differs_from_that_of_the_first_run_is_warned_of(margin, declared, words):
+    text = describe_margin_change(margin, declared)
+    assert words in text
+    assert bool(text) is bool(words)
