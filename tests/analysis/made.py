@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import product
 from typing import Any, TypeAlias
@@ -85,6 +85,14 @@ def arms(a, b, **changes):
     rows = [{"arm": "a", "seed": seed, "success": won} | changes for seed, won in enumerate(a)]
     rows += [{"arm": "b", "seed": seed, "success": won} | changes for seed, won in enumerate(b)]
     return results(rows)
+
+
+def name_writers(made):
+    """Return results whose compactions name the summarizer of their policy as the one that wrote."""
+    summarizers = dict(
+        zip(made.trials["trial_id"], (json.loads(text).get("summarizer", "") for text in made.trials["policy_json"]), strict=True)
+    )
+    return replace(made, compactions=made.compactions.assign(summarizer=made.compactions["trial_id"].map(summarizers)))
 
 
 @cache
