@@ -45,7 +45,10 @@ DENIED_CALLS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
         "process_vm_readv": (310, 270),
         "process_vm_writev": (311, 271),
         "pidfd_getfd": (438, 438),
+        "process_madvise": (440, 440),
+        "kcmp": (312, 272),
     },
+    "signals": {"pidfd_send_signal": (424, 424), "process_mrelease": (448, 448)},
 }
 """System calls that the kernel refuses to processes in a sandbox, by family, with their numbers on x86-64 and aarch64."""
 _FAMILY_ERRORS: Final = {"kexec": errno.EPERM, "modules": errno.EPERM}
@@ -62,6 +65,8 @@ SERVER_CALLS: Final[Mapping[str, tuple[int, int]]] = {
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
     "pidfd_open": (434, 434),
+    "move_pages": (279, 239),
+    "migrate_pages": (256, 238),
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
     "sched_setaffinity": (203, 122),
@@ -77,6 +82,16 @@ PRIORITY_CALLS: Final[Mapping[str, tuple[tuple[int, int], int]]] = {
 The second argument is the id of a process, process group or user. The kernel refuses calls that would reach the tool server.
 """
 SERVER_PID: Final = 1
+FCNTL_NUMBERS: Final = (72, 25)
+IOCTL_NUMBERS: Final = (16, 29)
+F_SETOWN, F_SETOWN_EX = 8, 15
+"""Commands of `fcntl` that select the process or process group that gets a signal when a file is ready, with any signal number.
+
+`F_SETOWN_EX` and the requests of `ioctl` below pass the process by a pointer, which the filter cannot follow, so the kernel refuses
+them altogether. With `F_SETOWN`, only the tool server and its process group are refused.
+"""
+OWNER_REQUESTS: Final = (0x8901, 0x8902)
+"""Requests of `ioctl` that do the same for sockets: `FIOSETOWN` and `SIOCSPGRP`."""
 KEYCTL_NUMBERS: Final = dict(zip(MACHINES, DENIED_CALLS["keyring"]["keyctl"], strict=True))
 """Number of the system call `keyctl`, by machine.
 
@@ -93,7 +108,8 @@ The filter needs this bit because x32 and x86-64 have the same architecture numb
 ALLOW: Final = 0x7FFF_0000
 KILL_PROCESS: Final = 0x8000_0000
 RETURN_ERRNO: Final = 0x0005_0000
-NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET, SECOND_ARGUMENT_OFFSET = 0, 4, 16, 24
+NUMBER_OFFSET, ARCHITECTURE_OFFSET = 0, 4
+FIRST_ARGUMENT_OFFSET, SECOND_ARGUMENT_OFFSET, THIRD_ARGUMENT_OFFSET = 16, 24, 32
 """Positions in bytes of fields in `struct seccomp_data`.
 
 For an argument, it is the position of the lower half, because both machines are little-endian.
@@ -123,6 +139,7 @@ def assemble_program() -> bytes:
 
 def _generate_section(column: int) -> Iterator[_Instruction]:
     """Yield the instructions for one machine, given its column in the numbers of system calls."""
+    refusal = RETURN_ERRNO | errno.EPERM
     yield (LOAD, 0, 0, NUMBER_OFFSET)
     yield from _return_if(JUMP_IF_AT_LEAST, X32_BIT, RETURN_ERRNO | errno.ENOSYS)
     for family, calls in DENIED_CALLS.items():
@@ -136,19 +153,33 @@ def _generate_section(column: int) -> Iterator[_Instruction]:
     for which_numbers, every_process_of_user in PRIORITY_CALLS.values():
         yield (JUMP_IF_EQUAL, 0, 7, which_numbers[column])
         yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
-        yield from _return_if(JUMP_IF_EQUAL, every_process_of_user, RETURN_ERRNO | errno.EPERM)
+        yield from _return_if(JUMP_IF_EQUAL, every_process_of_user, refusal)
         yield (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET)
-        yield from _return_if(JUMP_IF_EQUAL, SERVER_PID, RETURN_ERRNO | errno.EPERM)
+        yield from _return_if(JUMP_IF_EQUAL, SERVER_PID, refusal)
         yield (RETURN, 0, 0, ALLOW)
     for server_numbers in SERVER_CALLS.values():
         yield (JUMP_IF_EQUAL, 0, 4, server_numbers[column])
         yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
-        yield from _return_if(JUMP_IF_EQUAL, SERVER_PID, RETURN_ERRNO | errno.EPERM)
+        yield from _return_if(JUMP_IF_EQUAL, SERVER_PID, refusal)
         yield (RETURN, 0, 0, ALLOW)
+    owner_requests = [step for request in OWNER_REQUESTS for step in _return_if(JUMP_IF_EQUAL, request, refusal)]
+    yield (JUMP_IF_EQUAL, 0, len(owner_requests) + 2, IOCTL_NUMBERS[column])
+    yield (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET)
+    yield from owner_requests
+    yield (RETURN, 0, 0, ALLOW)
+    yield (JUMP_IF_EQUAL, 0, 11, FCNTL_NUMBERS[column])
+    yield (LOAD, 0, 0, SECOND_ARGUMENT_OFFSET)
+    yield from _return_if(JUMP_IF_EQUAL, F_SETOWN_EX, refusal)
+    yield (JUMP_IF_EQUAL, 1, 0, F_SETOWN)
+    yield (RETURN, 0, 0, ALLOW)
+    yield (LOAD, 0, 0, THIRD_ARGUMENT_OFFSET)
+    for owner in (SERVER_PID, -SERVER_PID & 0xFFFF_FFFF):
+        yield from _return_if(JUMP_IF_EQUAL, owner, refusal)
+    yield (RETURN, 0, 0, ALLOW)
     yield (JUMP_IF_EQUAL, 0, 3, PRLIMIT_NUMBERS[column])
     yield (LOAD, 0, 0, FIRST_ARGUMENT_OFFSET)
     yield (JUMP_IF_EQUAL, 1, 0, 0)
-    yield (RETURN, 0, 0, RETURN_ERRNO | errno.EPERM)
+    yield (RETURN, 0, 0, refusal)
     yield (RETURN, 0, 0, ALLOW)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes import bubblewrap, framing, seccomp
+from harness.sandboxes import bubblewrap, framing, open_sandbox, seccomp
 from harness.sandboxes.bubblewrap import find_python
 from harness.sandboxes.client import LaunchedServer, ServedSandbox
 from harness.sandboxes.seccomp import DENIED_CALLS, KEYCTL_NUMBERS, MACHINES, SECCOMP, assemble_program
@@ -98,7 +98,8 @@ def test_all_families_are_denied():
     required = """
         keyctl add_key request_key io_uring_setup io_uring_enter io_uring_register bpf userfaultfd perf_event_open kexec_load
         kexec_file_load init_module finit_module delete_module mount umount2 move_mount open_tree fsopen fsconfig fsmount fspick
-        mount_setattr pivot_root ptrace process_vm_readv process_vm_writev
+        mount_setattr pivot_root ptrace process_vm_readv process_vm_writev pidfd_send_signal pidfd_getfd process_madvise
+        process_mrelease kcmp
     """
     assert set(required.split()) <= {name for calls in DENIED_CALLS.values() for name in calls}
 
@@ -110,10 +111,11 @@ def test_the_numbers_are_those_of_the_kernel(machine):
     names = {name: int(number) for name, number in re.findall(r"#define __NR_(\w+)\s+(\d+)", HEADERS[machine].read_text())}
     numbers = {name: numbers for calls in DENIED_CALLS.values() for name, numbers in calls.items()}
     numbers |= {"socket": seccomp.SOCKET_NUMBERS, "prlimit64": seccomp.PRLIMIT_NUMBERS, **seccomp.SERVER_CALLS}
+    numbers |= {"fcntl": seccomp.FCNTL_NUMBERS, "ioctl": seccomp.IOCTL_NUMBERS}
     numbers |= {name: pair for name, (pair, _) in seccomp.PRIORITY_CALLS.items()}
     found = {name: number[list(MACHINES).index(machine)] for name, number in numbers.items() if name in names}
     assert found == {name: names[name] for name in found}
-    assert set(numbers) - set(names) <= {"open_tree_attr"}  # newer than many headers
+    assert set(numbers) - set(names) <= {"open_tree_attr", "fcntl"}  # newer than many headers, or defined by another name
     assert KEYCTL_NUMBERS[machine] == names["keyctl"]
 
 
@@ -155,6 +157,57 @@ def test_priorities_of_the_tool_server_and_of_all_processes_of_a_user_are_refuse
     assert {evaluate(MACHINES[machine], number, which, who, 19) for which in range(of_user) for who in (0, 2, 999)} == {ALLOWED}
     assert {evaluate(MACHINES[machine], number, which, 1, 19) for which in range(of_user)} == {"EPERM"}
     assert {evaluate(MACHINES[machine], number, of_user, who, 19) for who in (0, 1, 1000)} == {"EPERM"}
+
+
+def test_the_tool_server_gets_no_signal_because_a_file_is_ready(machine):
+    fcntl, ioctl = (numbers[list(MACHINES).index(machine)] for numbers in (seccomp.FCNTL_NUMBERS, seccomp.IOCTL_NUMBERS))
+    owners = {owner: evaluate(MACHINES[machine], fcntl, 3, seccomp.F_SETOWN, owner % 2**64) for owner in (1, -1, 0, 2, -2, 999)}
+    assert owners == {1: "EPERM", -1: "EPERM", 0: ALLOWED, 2: ALLOWED, -2: ALLOWED, 999: ALLOWED}
+    refused = {command for command in (*range(40), *range(1024, 1040)) if evaluate(MACHINES[machine], fcntl, 3, command) != ALLOWED}
+    assert refused == {seccomp.F_SETOWN_EX}
+    refused = {request for request in (*range(0x5400, 0x5480), *range(0x8900, 0x8920)) if evaluate(MACHINES[machine], ioctl, 3, request) != ALLOWED}
+    assert refused == {0x8901, 0x8902}
+
+
+SIGNAL_SERVER = """
+import ctypes, errno, fcntl, os, platform, signal, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+folder = os.open("/proc/1", os.O_RDONLY | os.O_DIRECTORY)
+
+def attempt(name, act):
+    try:
+        act()
+        print(name, "worked")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+
+def call(number, *arguments):
+    if libc.syscall(number, *arguments) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+sending, receiving = socket.socketpair()
+attempt("pidfd_send_signal", lambda: call(424, folder, signal.SIGCHLD, None, 0))
+attempt("kill", lambda: os.kill(1, signal.SIGCHLD))
+attempt("process_mrelease", lambda: call(448, folder, 0))
+attempt("process_madvise", lambda: call(440, folder, None, 0, 4, 0))
+attempt("fcntl", lambda: fcntl.fcntl(receiving, 8, 1))
+attempt("fcntl of a group", lambda: fcntl.fcntl(receiving, 8, -1))
+attempt("fcntl by pointer", lambda: fcntl.fcntl(receiving, 15, struct.pack("ii", 1, 1)))
+attempt("ioctl", lambda: fcntl.ioctl(receiving, 0x8901, struct.pack("i", 1)))
+attempt("own process", lambda: fcntl.fcntl(receiving, 8, os.getpid()))
+"""
+
+
+@pytest.mark.bubblewrap
+def test_no_call_of_the_kernel_sends_a_signal_to_the_tool_server():
+    with open_sandbox("bubblewrap", session_id="signals") as sandbox:
+        sandbox.write("signals.py", SIGNAL_SERVER.encode())
+        outcomes = dict(line.rsplit(" ", 1) for line in sandbox.run("python3 signals.py").stdout.decode().splitlines())
+    assert outcomes == {
+        **dict.fromkeys(("pidfd_send_signal", "process_mrelease", "process_madvise"), "ENOSYS"),
+        **dict.fromkeys(("kill", "fcntl", "fcntl of a group", "fcntl by pointer", "ioctl"), "EPERM"),
+        "own process": "worked",
+    }
 
 
 def test_jumps_stay_inside_the_program():
