@@ -231,6 +231,48 @@ class Check:
     required_facts: tuple[str, ...] = ()
 
 
+ResultKind: TypeAlias = Literal["number", "text", "list", "object"]
+"""Kind of a value that a function returns.
+
+A number may be a truth value, and an object is any value of none of the other kinds.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionChange:
+    """Function of the agent that is changed to find out whether the agent's tests notice it.
+
+    The function must return a value of the given kind, never None. Every reasonable suite of tests must notice if all of its
+    results are wrong.
+
+    Attributes:
+        path: Path of the module in the workspace; its ending decides the language, TypeScript or else Python. Required.
+        function: Name of the function, after the name of its class and a dot for a method; empty for every function that is
+            defined at the top level of the module. Required.
+        kind: Kind of the value that the function returns. Required.
+        wrong: Expressions in `value`, the right result, each of which is a wrong result of the function. Required.
+        attributes: Names of attributes that the returned object has, for the kind `object` only. Default: `()`.
+
+    Raises:
+        UsageError: Attributes are missing for an object, or given for another kind.
+
+    Example:
+        >>> from harness.task import FunctionChange
+        >>> change = FunctionChange(path="app.py", function="port", kind="number", wrong=("value + 1",))
+    """
+
+    path: str
+    function: str
+    kind: ResultKind
+    wrong: tuple[str, ...]
+    attributes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.attributes) is not (self.kind == "object"):
+            wanted = "at least one name is needed" if self.kind == "object" else "only an object has such names"
+            raise UsageError(f"attributes: {wanted} (kind {self.kind!r}, got {self.attributes!r})")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interview:
     r"""Program that answers questions about the agent's code.
@@ -251,10 +293,15 @@ class Interview:
         appended: Path of a file in the workspace and the text that is appended to it during the interview, for each such file.
             The text may be a second definition that breaks a function on purpose. Files that do not exist are skipped. Default:
             `()`.
-        broken: Modules that are broken on purpose in some runs, each given by its path in the workspace and by code that breaks
-            it when run at its end. If there are any, the interview has five runs, of which one to three, drawn at random, have
-            intact modules. The judge gets two lists of answers: those of the intact runs under the name of the answer, and those
-            of the other runs under that name with the prefix `broken_`. Default: `()`.
+        changes: Functions that are changed in some runs, so that tests of the agent have to fail. If there are any, the
+            interview has seven runs. In about half of them, a function is wrong; in the others, functions are at most written
+            otherwise. The judge gets two lists of answers: those of the runs with right functions under the name of the answer,
+            and those of the other runs under that name with the prefix `broken_`. The answer `survey` has the number of `tests`
+            and the functions that are `missing`. Default: `()`.
+        broken: Modules before a correction, each given by its path in the workspace and by its text. With them, the interview has
+            two more runs, in which these modules replace those of the workspace, and all functions of `changes` are changed at
+            once. Default: `()`.
+        tests: Folder of the workspace with tests, which are counted before any code of the agent runs. Default: `''`.
         timeout_seconds: Maximum duration of the interview in seconds; questions that it does not reach have no answer. Default:
             `30.0`.
 
@@ -270,6 +317,8 @@ class Interview:
     runtime: Runtime = "python"
     appended: tuple[tuple[str, str], ...] = ()
     broken: tuple[tuple[str, str], ...] = ()
+    changes: tuple[FunctionChange, ...] = ()
+    tests: str = ""
     timeout_seconds: float = 30.0
 
     def __post_init__(self) -> None:
@@ -281,10 +330,10 @@ class Interview:
     def names(self) -> tuple[str, ...]:
         """Names of the answers that the grading function gets, one for each question.
 
-        If `broken` names modules, each question has a second name, for its answers in the runs with broken modules.
+        If functions are changed, each question has a second name, for its answers in the runs with wrong functions.
         """
         names = self.answer_names or self.questions
-        return (*names, *(f"broken_{name}" for name in names)) if self.broken else names
+        return (*names, *(f"broken_{name}" for name in names)) if self.changes else names
 
 
 class Submission(Protocol):

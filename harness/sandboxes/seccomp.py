@@ -87,8 +87,8 @@ IOCTL_NUMBERS: Final = (16, 29)
 F_SETOWN, F_SETOWN_EX = 8, 15
 """Commands of `fcntl` that select the process or process group that gets a signal when a file is ready, with any signal number.
 
-`F_SETOWN_EX` and the requests of `ioctl` below pass the process by a pointer, which the filter cannot follow, so the kernel refuses
-them altogether. With `F_SETOWN`, only the tool server and its process group are refused.
+`F_SETOWN_EX` and the requests of `ioctl` below pass the process by a pointer, which the filter cannot follow, so the kernel
+refuses them altogether. With `F_SETOWN`, only the tool server and its process group are refused.
 """
 OWNER_REQUESTS: Final = (0x8901, 0x8902)
 """Requests of `ioctl` that do the same for sockets: `FIOSETOWN` and `SIOCSPGRP`."""

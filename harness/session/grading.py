@@ -15,8 +15,9 @@ a value that the agent has to remember. Such a question passes all candidates fo
 effect.
 
 Tests that the agent wrote are the only work whose right answer is no secret: "all pass". They therefore run several times. In
-some runs, modules are broken on purpose, and the tests must fail; see `harness.session.sabotage`. All runs ask the same question
-and start alike, so tests cannot tell the runs apart by names, order, leftovers or copies of files.
+some runs, a function is wrong on purpose, and the tests must fail; see `harness.session.sabotage`. All runs ask the same question
+and start alike, so tests cannot tell the runs apart by names, order, leftovers or copies of files. A program that only parses
+files counts the tests before any code of the agent runs.
 
 If the interviewer does not end as it should, no answer counts, and every check that the judge grades after asking has failed.
 A check without a verdict, or with contradictory verdicts, has failed.
@@ -24,7 +25,7 @@ A check without a verdict, or with contradictory verdicts, has failed.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.toolserver import load_source
-from harness.session.sabotage import PlannedRun, collect_answers, plan_runs
+from harness.session.sabotage import NO_SURVEY, SURVEY, PlannedRun, Survey, collect_answers, list_missing, plan_runs
 from harness.task import Check, Grader, Interview, Task
 
 MAX_DETAIL_CHARACTERS = 300
@@ -53,10 +54,10 @@ FOLDER = ".grade"
 """Folder in the workspace for the interviewer's files. The interviewer deletes them before any code of the agent runs."""
 PROGRAM = "interviewer"
 """Name of the interviewer in `harness.sandboxes.toolserver`."""
-ARGUMENTS = (f"{FOLDER}/{PROGRAM}.py", f"{FOLDER}/interviews.json")
-"""Path of the interviewer's file in the workspace, and its argument, the path of a file with interviews."""
-COMMAND = f"exec python3 -S -B {' '.join(ARGUMENTS)}"
-"""Shell command that runs the interviewer without a parent shell, which would keep the output open for other processes."""
+SURVEYOR = "surveyor"
+"""Name of the program in `harness.sandboxes.toolserver` that finds functions and counts tests."""
+SURVEY_SECONDS = 30.0
+"""Maximum duration in seconds of the search for functions and tests."""
 MODULES = (
     *("argparse", "ast", "collections", "contextlib", "csv", "ctypes", "dataclasses", "datetime", "enum", "functools", "hashlib"),
     *("hmac", "importlib.machinery", "importlib.util", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select"),
@@ -209,22 +210,57 @@ def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Gradi
 
 def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str, Any]:
     """Run the interviewer, which questions the agent's code, and return the answer to each question."""
-    runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), rng)
-    interviews = [asdict(run.interview) | {"names": run.interview.names} for run in runs]
-    content = json.dumps({"interviews": interviews, "modules": MODULES})
-    files = dict(zip(ARGUMENTS, (load_source(PROGRAM), content.encode()), strict=True))
-    try:
-        sandbox.prepare_grading(files)
-    except ToolError as error:
-        raise ToolError(f"the files of the interviewer cannot be written: {error}") from error
+    changing = [interview for interview in grader.interviews if interview.changes]
+    survey = _survey_workspace(changing, sandbox) if changing else NO_SURVEY
+    runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), survey, rng)
+    held = ("source", "questions", "runtime", "appended", "timeout_seconds")
+    interviews = [
+        {name: getattr(run.interview, name) for name in held} | {"names": run.interview.names, "replaced": run.replaced}
+        for run in runs
+    ]
     timeout_seconds = GRACE_SECONDS + sum(run.interview.timeout_seconds for run in runs)
+    content = json.dumps({"interviews": interviews, "modules": MODULES})
+    output = _run_program(sandbox, PROGRAM, content, timeout_seconds)
+    answers = collect_answers(runs, dict(_parse_answers(output, runs)))
+    surveyed = {"tests": survey.tests, "missing": list_missing(changing, survey)}
+    return answers | ({SURVEY: surveyed} if changing else {})
+
+
+def _survey_workspace(interviews: Sequence[Interview], sandbox: Sandbox) -> Survey:
+    """Return the functions that interviews change, as far as they exist, and the number of tests."""
+    functions = [(change.path, change.function) for interview in interviews for change in interview.changes]
+    folders = sorted({interview.tests for interview in interviews if interview.tests})
+    content = json.dumps({"functions": list(dict.fromkeys(functions)), "tests": folders})
+    try:
+        return Survey(**json.loads(_run_program(sandbox, SURVEYOR, content, SURVEY_SECONDS)))
+    except ToolError:
+        return NO_SURVEY  # files of the agent that no program can parse
+
+
+def _run_program(sandbox: Sandbox, program: str, content: str, timeout_seconds: float) -> bytes:
+    """Run a program of `harness.sandboxes.toolserver` in the sandbox and return its output.
+
+    Args:
+        sandbox: Sandbox in which the program runs; every other process in it is ended before.
+        program: Name of the program.
+        content: Text of the file whose path is the program's argument.
+        timeout_seconds: Seconds after which the program is killed.
+
+    Raises:
+        ToolError: The program cannot be started, or did not end as it should.
+    """
+    paths = (f"{FOLDER}/{program}.py", f"{FOLDER}/{program}.json")
+    try:
+        sandbox.prepare_grading(dict(zip(paths, (load_source(program), content.encode()), strict=True)))
+    except ToolError as error:
+        raise ToolError(f"the files of the {program} cannot be written: {error}") from error
     if isinstance(sandbox, ServedSandbox):
-        result = sandbox.run_program(PROGRAM, *ARGUMENTS, timeout_seconds=timeout_seconds, output_bytes=MAX_OUTPUT_BYTES)
-    else:
-        result = sandbox.run(COMMAND, timeout_seconds=timeout_seconds)
-    if problem := _describe_problem(result, timeout_seconds):
+        result = sandbox.run_program(program, *paths, timeout_seconds=timeout_seconds, output_bytes=MAX_OUTPUT_BYTES)
+    else:  # without a parent shell, which would keep the output open for other processes
+        result = sandbox.run(f"exec python3 -S -B {' '.join(paths)}", timeout_seconds=timeout_seconds)
+    if problem := _describe_problem(program, result, timeout_seconds):
         raise ToolError(problem)
-    return collect_answers(runs, dict(_parse_answers(result.stdout, runs)))
+    return result.stdout
 
 
 def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> list[Interview]:
@@ -239,17 +275,17 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
     return ordered
 
 
-def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
+def _describe_problem(program: str, result: ExecResult, timeout_seconds: float) -> str:
     if result.exit_code == 0 and result.stdout and result.stdout_bytes == len(result.stdout):
         return ""
     if result.timed_out:
-        return f"the interviewer was killed after {timeout_seconds:g} s"
+        return f"the {program} was killed after {timeout_seconds:g} s"
     if result.oom_killed:
-        return "the interviewer ran out of memory"
+        return f"the {program} ran out of memory"
     if result.exit_code > 128:
-        return f"the interviewer was killed by signal {result.exit_code - 128}"
+        return f"the {program} was killed by signal {result.exit_code - 128}"
     tail = result.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
-    return f"the interviewer ended with exit code {result.exit_code} and {result.stdout_bytes} bytes of output {tail}"
+    return f"the {program} ended with exit code {result.exit_code} and {result.stdout_bytes} bytes of output {tail}"
 
 
 def _parse_answers(output: bytes, runs: Sequence[PlannedRun]) -> Iterator[tuple[str, Any]]:

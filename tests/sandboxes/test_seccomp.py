@@ -163,9 +163,15 @@ def test_the_tool_server_gets_no_signal_because_a_file_is_ready(machine):
     fcntl, ioctl = (numbers[list(MACHINES).index(machine)] for numbers in (seccomp.FCNTL_NUMBERS, seccomp.IOCTL_NUMBERS))
     owners = {owner: evaluate(MACHINES[machine], fcntl, 3, seccomp.F_SETOWN, owner % 2**64) for owner in (1, -1, 0, 2, -2, 999)}
     assert owners == {1: "EPERM", -1: "EPERM", 0: ALLOWED, 2: ALLOWED, -2: ALLOWED, 999: ALLOWED}
-    refused = {command for command in (*range(40), *range(1024, 1040)) if evaluate(MACHINES[machine], fcntl, 3, command) != ALLOWED}
+    refused = {
+        command for command in (*range(40), *range(1024, 1040)) if evaluate(MACHINES[machine], fcntl, 3, command) != ALLOWED
+    }
     assert refused == {seccomp.F_SETOWN_EX}
-    refused = {request for request in (*range(0x5400, 0x5480), *range(0x8900, 0x8920)) if evaluate(MACHINES[machine], ioctl, 3, request) != ALLOWED}
+    refused = {
+        request
+        for request in (*range(0x5400, 0x5480), *range(0x8900, 0x8920))
+        if evaluate(MACHINES[machine], ioctl, 3, request) != ALLOWED
+    }
     assert refused == {0x8901, 0x8902}
 
 

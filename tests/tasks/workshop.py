@@ -197,7 +197,7 @@ def grade_about(task: Task, root: Path, checks: Collection[str], tests: Collecti
     """Grade a workspace as `grade` does, but run the agent's tests, which takes longest, only if their checks are in question."""
     if not set(tests).isdisjoint(checks):
         return grade(task, root)
-    asking = tuple(interview for interview in task.grader.interviews if not interview.broken)
+    asking = tuple(interview for interview in task.grader.interviews if not interview.changes)
     assert len(asking) == len(task.grader.interviews) - len(tests)
     verdicts = grade(replace(task, grader=replace(task.grader, interviews=asking)), root)
     assert set(tests) <= failed(verdicts), "the checks do not rest on the tests"

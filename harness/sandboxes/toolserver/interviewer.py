@@ -12,8 +12,7 @@ program or in that process.
 
 Code of the agent must not be able to tell which interview is running. Therefore everything that an interview creates is deleted
 before the next one: files, processes, objects of System V. Modes and times of folders are restored. After an interview that
-changes or deletes a file, no further interview runs. If texts were appended to files for this interview, its answers do not count
-either.
+changes or deletes a file, no further interview runs. If files were changed for this interview, its answers do not count either.
 
 The output is a JSON object with the answer to each question, again as JSON text. Nothing in this process is secret: it has
 questions but no expected answers. The process is not dumpable, so that processes of the agent cannot write to its output.
@@ -463,18 +462,22 @@ def remove_system_v_objects() -> None:
 
 
 @contextlib.contextmanager
-def append_texts(files: Files, appended: list[list[str]]) -> Iterator[None]:
-    """Append texts to files during the `with` block, and restore the files at its end.
+def change_files(files: Files, appended: list[list[str]], replaced: list[list[str]]) -> Iterator[None]:
+    """Append texts to files, and replace others, during the `with` block; restore the files at its end.
 
     Only regular files are changed.
     """
     originals = []
-    for name, text in appended:
+    changes = [(name, text, False) for name, text in appended] + [(name, text, True) for name, text in replaced]
+    for name, text, is_new in changes:
         path = os.path.join(".", name)
         with contextlib.suppress(OSError), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK), "r+b") as file:
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISREG(mode):
                 originals.append((path, file.read(), stat.S_IMODE(mode)))
+                if is_new:
+                    file.seek(0)
+                    file.truncate()
                 file.write(text.encode())
     try:
         yield
@@ -509,7 +512,7 @@ def main() -> None:
     preparation = Preparation(interviews, modules)
     for interview in interviews:
         named_answers: dict[str, str] = {}
-        with append_texts(files, interview["appended"]):
+        with change_files(files, interview["appended"], interview["replaced"]):
             process = Process(interview, preparation)
             for number, question in enumerate(interview["questions"]):
                 answer = process.ask(question)
@@ -519,7 +522,7 @@ def main() -> None:
         if is_alone:
             remove_system_v_objects()
         is_unchanged = files.reset()
-        if is_unchanged or not interview["appended"]:
+        if is_unchanged or not (interview["appended"] or interview["replaced"]):
             answers.update(named_answers)
         if not is_unchanged:
             break

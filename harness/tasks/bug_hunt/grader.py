@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.task import Check, Grader, Interview, Submission
+from harness.task import Check, FunctionChange, Grader, Interview, Submission
 from harness.tasks.bug_hunt.facts import compute_attempt, list_culprits, name_rate
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, Tariff, draw_tariff, settle
 from harness.tasks.bug_hunt.steps import list_section_facts
@@ -28,8 +28,19 @@ REGRESSION_TEST = "tests/regressions/test_drift.py"
 """Path of the regression test that the agent has to write."""
 PACKAGE_FOLDERS = ("wattbook", "wattbook/stages")
 """Folders with the modules of the invoice program."""
-BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
-"""Code that breaks a module if it is executed at the end of the module, by path. The tests in the workspace must then fail."""
+CHANGES = (
+    FunctionChange(path="wattbook/money.py", function="settle", kind="number", wrong=("value + 1", "value - 1")),
+    FunctionChange(path="wattbook/money.py", function="shown", kind="text", wrong=("value[1:]", "value + '.'")),
+    FunctionChange(
+        path="wattbook/reading.py",
+        function="readings",
+        kind="object",
+        wrong=("dict(list(value.items())[1:])",),
+        attributes=("items", "keys"),
+    ),
+    FunctionChange(path="wattbook/engine.py", function="stage_of", kind="object", wrong=("None",), attributes=("NAME", "added")),
+)
+"""Functions that are wrong in some runs of the tests, of which one must then fail."""
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
@@ -107,8 +118,11 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
         source=load_text(__package__, "grader/regression.py"),
         questions=("regression",),
         broken=tuple((path, initial_files[path]) for path in paths),
+        changes=tuple(
+            FunctionChange(path=path, function="added", kind="number", wrong=("value + 1", "value + 2")) for path in paths
+        ),
     )
-    interviews = (*make_interviews(source, ("swept",), BROKEN), regression)
+    interviews = (*make_interviews(source, ("swept",), CHANGES), regression)
     return Grader(judge=judge, expected=expected, interviews=interviews)
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.task import Grader, Submission
+from harness.task import FunctionChange, Grader, Submission
 from harness.tasks.flashcards.facts import CHOICES
 from harness.tasks.flashcards.structure import Structure
 from harness.tasks.kit.graders import (
@@ -27,8 +27,33 @@ QUESTIONS = (
     *("order", "archived", "statistics", "forecast", "named", "idle"),
 )
 """Names of the questions that the grader asks the agent's modules, in order."""
-BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return memory\n"}
-"""Code that breaks a module if it is executed at the end of the module, by path. The agent's tests must then fail."""
+CHANGES = (
+    FunctionChange(path="flashcards/scheduler.py", function="eased", kind="number", wrong=("value + 0.3", "value * 1.5")),
+    FunctionChange(
+        path="flashcards/scheduler.py", function="answered", kind="object", wrong=("None",), attributes=("ease", "lapses")
+    ),
+    FunctionChange(
+        path="flashcards/storage.py", function="Storage.get", kind="object", wrong=("None",), attributes=("front", "memory")
+    ),
+    FunctionChange(path="flashcards/importer.py", function="read_deck", kind="list", wrong=("[*value][1:]", "[*value, *value]")),
+    FunctionChange(path="flashcards/exporter.py", function="as_text", kind="text", wrong=("value[1:]", "value.upper()")),
+    FunctionChange(path="flashcards/generator.py", function="drafts", kind="list", wrong=("[*value][1:]", "[]")),
+    FunctionChange(
+        path="flashcards/leeches.py", function="checked", kind="object", wrong=("None",), attributes=("suspended", "card_id")
+    ),
+    FunctionChange(
+        path="flashcards/review.py", function="Session.queue", kind="list", wrong=("[*value][1:]", "[*value, *value]")
+    ),
+    FunctionChange(
+        path="flashcards/review.py", function="Session.answer", kind="object", wrong=("None",), attributes=("card_id", "memory")
+    ),
+    FunctionChange(
+        path="flashcards/stats.py", function="numbers", kind="object", wrong=("None",), attributes=("mature", "stuck")
+    ),
+    FunctionChange(path="flashcards/forecast.py", function="load", kind="list", wrong=("[count + 1 for count in value]",)),
+    FunctionChange(path="flashcards/cli.py", function="main", kind="number", wrong=("value + 1", "value + 2")),
+)
+"""Functions that are wrong in some runs of the agent's tests, of which one must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
@@ -45,7 +70,7 @@ def build_grader(values: Mapping[str, str], structure: Structure, initial_files:
     return Grader(
         judge=judge,
         expected={**values, **initial, **due},
-        interviews=make_interviews(source, QUESTIONS, BROKEN),
+        interviews=make_interviews(source, QUESTIONS, CHANGES),
     )
 
 

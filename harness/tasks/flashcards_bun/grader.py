@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.task import Grader, Interview, Submission
+from harness.task import FunctionChange, Grader, Interview, Submission
 from harness.tasks.flashcards_bun.facts import CHOICES
 from harness.tasks.flashcards_bun.structure import Structure
-from harness.tasks.kit.graders import ComparisonResult, compare, compare_words, list_new_lines, read_json_object
+from harness.tasks.kit.graders import ComparisonResult, check_tests, compare, compare_words, list_new_lines, read_json_object
 from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.kit.texts import load_text
 
@@ -18,11 +18,27 @@ QUESTIONS = (
     *("idle", "over", "about", "usage"),
 )
 """Names of the questions that the grader asks the agent's modules, in order."""
-BROKEN = {
-    "src/scheduler.ts": "answered = (memory) => memory;\n",
-    "src/storage.ts": "Storage.prototype.get = () => undefined;\n",
-}
-"""Code that breaks a module if it is executed at the end of the module, by path. The agent's tests must then fail."""
+CHANGES = (
+    FunctionChange(path="src/scheduler.ts", function="eased", kind="number", wrong=("value + 0.3", "value * 1.5")),
+    FunctionChange(
+        path="src/scheduler.ts", function="answered", kind="object", wrong=("undefined", "({})"), attributes=("ease", "lapses")
+    ),
+    FunctionChange(
+        path="src/storage.ts", function="Storage.get", kind="object", wrong=("undefined", "({})"), attributes=("front", "memory")
+    ),
+    FunctionChange(path="src/decks.ts", function="readDeck", kind="list", wrong=("value.slice(1)", "[]")),
+    FunctionChange(path="src/decks.ts", function="asText", kind="text", wrong=("''", "value.toUpperCase()")),
+    FunctionChange(path="src/generator.ts", function="drafts", kind="list", wrong=("value.slice(1)", "[]")),
+    FunctionChange(path="src/session.ts", function="Session.queue", kind="list", wrong=("value.slice(1)", "[]")),
+    FunctionChange(
+        path="src/session.ts", function="Session.answer", kind="object", wrong=("undefined", "({})"), attributes=("due", "memory")
+    ),
+    FunctionChange(
+        path="src/numbers.ts", function="numbers", kind="object", wrong=("undefined", "({})"), attributes=("mature", "stuck")
+    ),
+    FunctionChange(path="src/cli.ts", function="main", kind="number", wrong=("value + 1", "value + 2")),
+)
+"""Functions that are wrong in some runs of the agent's tests, of which one must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
@@ -38,7 +54,7 @@ def build_grader(values: Mapping[str, str], structure: Structure, initial_files:
     suite = load_text(__package__, "grader/suite.py")
     interviews = (
         Interview(source=load_text(__package__, "grader/observe.ts"), questions=QUESTIONS, runtime="bun"),
-        Interview(source=suite, questions=("tests",), broken=tuple(BROKEN.items())),
+        Interview(source=suite, questions=("tests",), changes=CHANGES, tests="tests"),
     )
     return Grader(judge=judge, expected={**values, **initial, **due}, interviews=interviews)
 
@@ -110,19 +126,17 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
     yield "farewell", *compare(answers, "over", [values["farewell"]])
 
 
+def _read_run(answer: object) -> object:
+    """Return the result of a run of the tests as `check_tests` expects it."""
+    match answer:
+        case [0, [int(count)], [0]]:
+            return [count, []]
+        case [int(status), _, _] if status > 0:
+            return [0, [f"exit status {status}"]]
+    return answer
+
+
 def _check_tests(answers: Mapping[str, Any]) -> ComparisonResult:
-    """Check that enough tests pass, and that at least one fails while modules are broken on purpose."""
-    counts = []
-    for answer in answers.get("tests", ["no answer"]):
-        match answer:
-            case [0, [int(count)], [0]]:
-                counts.append(count)
-            case _:
-                return ComparisonResult(False, f"exit status, tests that passed, and tests that failed: {answer!r:.200}")
-    if "broken_tests" not in answers:
-        return ComparisonResult(False, "the tests did not end with modules that were broken on purpose, or changed files before")
-    for answer in answers["broken_tests"]:
-        match answer:
-            case [0, [_], [0]]:
-                return ComparisonResult(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
-    return ComparisonResult(min(counts) >= MIN_TESTS, f"{min(counts)} tests passed, expected at least {MIN_TESTS}")
+    """Check that the agent has written enough tests, that they pass, and that one fails whenever a function is wrong."""
+    runs = {name: [*map(_read_run, answers[name])] for name in ("tests", "broken_tests") if name in answers}
+    return check_tests({**answers, **runs}, MIN_TESTS)

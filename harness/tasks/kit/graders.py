@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from harness.task import Check, Interview, Submission
+from harness.task import Check, FunctionChange, Interview, Submission
 from harness.tasks.kit.texts import fill_text
 
 MAX_PAPER_CHARACTERS = 32_000
@@ -77,28 +77,32 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, ...]:
+def make_interviews(source: str, questions: Sequence[str], changes: Sequence[FunctionChange]) -> tuple[Interview, ...]:
     """Make the programs that call the agent's modules and run its tests (interviews).
 
-    The tests run several times, in some runs with modules that are broken on purpose. The answers are two lists of test results:
-    `tests` for the runs with intact modules, and `broken_tests` for the others (see `check_tests`). The order of the runs is
+    The tests run several times, in some runs with a function that is wrong on purpose. The answers are two lists of test results:
+    `tests` for the runs with right functions, and `broken_tests` for the others (see `check_tests`). The order of the runs is
     random, so that the agent's code cannot tell them apart.
 
     Args:
         source: Python source that defines a function for each question about the modules.
         questions: Names of the functions that answer questions about the agent's modules.
-        broken: Code that breaks a module if it is executed at the end of the module, by path of the module.
+        changes: Functions of the agent that are changed; see `harness.task.FunctionChange`.
     """
-    suite = fill_text(__package__, "suite.py", {"broken": repr([PurePosixPath(path).stem for path in broken])})
+    stems = dict.fromkeys(PurePosixPath(change.path).stem for change in changes)
+    suite = fill_text(__package__, "suite.py", {"changed": repr([*stems])})
     asked = (Interview(source=source, questions=tuple(questions)),) if questions else ()
-    return (*asked, Interview(source=suite, questions=("tests",), broken=tuple(broken.items())))
+    return (*asked, Interview(source=suite, questions=("tests",), changes=tuple(changes), tests="tests"))
 
 
 def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
-    """Check that the agent's tests pass, and that at least one fails while modules are broken on purpose.
+    """Check that the agent has written enough tests, that they pass, and that one fails whenever a function is wrong.
+
+    A test counts if it was found in the files (answer `survey`), and if it ran and was not skipped.
 
     Args:
-        answers: Answers `tests` and `broken_tests` of the interview (see `make_interviews`), by name of the question.
+        answers: Answers `tests`, `broken_tests` and `survey` of the interview (see `make_interviews`), by name of the question.
+            An answer about a run is a list: number of tests that ran, and names of those that failed.
         min_tests: Minimum number of tests that have to pass.
     """
     counts = []
@@ -108,13 +112,17 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
                 counts.append(count)
             case _:
                 return ComparisonResult(False, f"tests that ran, and tests that failed: {answer!r:.200}")
+    survey = answers.get("survey", {"tests": 0, "missing": []})
     if "broken_tests" not in answers:
-        return ComparisonResult(False, "the tests did not end with modules that were broken on purpose, or changed files before")
+        missing = f"; not found: {', '.join(survey['missing'])}" if survey["missing"] else ", or changed files before"
+        return ComparisonResult(False, f"the tests did not end with functions that were wrong on purpose{missing}")
     for answer in answers["broken_tests"]:
         match answer:
             case [int(), []]:
-                return ComparisonResult(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
-    return ComparisonResult(min(counts) >= min_tests, f"{min(counts)} tests passed, expected at least {min_tests}")
+                return ComparisonResult(False, f"{min(counts)} tests passed, also with a function that was wrong on purpose")
+    counted = min(survey["tests"], *counts)
+    detail = f"{counted} tests passed, expected at least {min_tests}; {survey['tests']} tests in the files use the modules"
+    return ComparisonResult(counted >= min_tests, detail)
 
 
 def compare(answers: Mapping[str, Any], question: str, *expected: object) -> ComparisonResult:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from harness.task import Grader, Submission
+from harness.task import FunctionChange, Grader, Submission
 from harness.tasks.kit.graders import (
     ComparisonResult,
     check_tests,
@@ -22,8 +22,8 @@ from harness.tasks.rename_sweep.workspace import KEY_BY_FACT
 
 CORE = "quay/core.py"
 """Path of the module that defines the function to be renamed."""
-BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(globals().items()) if callable(value)})\n"}
-"""Code that breaks all functions of a module if it is executed at the end of the module, by path. The tests must then fail."""
+CHANGES = (FunctionChange(path=CORE, function="", kind="number", wrong=("value + 1", "value * 2 + 1")),)
+"""Functions that are wrong in some runs of the tests, of which one must then fail."""
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
@@ -42,7 +42,7 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
         "handover": {"rules": structure.rule_facts, "results": structure.result_facts},
         "sheets": structure.sheets.expected,
     }
-    return Grader(judge=judge, expected=expected, interviews=make_interviews("", (), BROKEN))
+    return Grader(judge=judge, expected=expected, interviews=make_interviews("", (), CHANGES))
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from harness.task import Grader, Submission
+from harness.task import FunctionChange, Grader, Submission
 from harness.tasks.kit.graders import (
     check_tests,
     compare,
@@ -29,8 +29,23 @@ QUESTIONS = (
 """Names of the questions that the grader asks the agent's modules, in order."""
 CANDIDATES = ("conflict_code", "cursor_field", "delivered_event", "env_prefix", "signature_header", "sum_line", "weight_field")
 """Names of facts for which the grader tries every value that a seed can draw, to find out which one the agent's code uses."""
-BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
-"""Code that breaks a module if it is executed at the end of the module, by path. The agent's tests must then fail."""
+CHANGES = (
+    FunctionChange(path="depot/identifiers.py", function="complete", kind="text", wrong=("value[1:]", "value[:-1]")),
+    FunctionChange(path="depot/retry.py", function="insisted", kind="object", wrong=("None",), attributes=("status",)),
+    FunctionChange(path="depot/parcels.py", function="coded", kind="object", wrong=("None", "{}"), attributes=("items", "keys")),
+    FunctionChange(
+        path="depot/codes.py", function="fault", kind="object", wrong=("None",), attributes=("args", "with_traceback")
+    ),
+    FunctionChange(path="depot/signing.py", function="signature", kind="text", wrong=("value[1:]",)),
+    FunctionChange(path="depot/clock.py", function="is_borne", kind="number", wrong=("not value",)),
+    FunctionChange(path="depot/batches.py", function="batches", kind="list", wrong=("[*value][1:]", "[*value, *value]")),
+    FunctionChange(path="depot/redaction.py", function="redacted", kind="text", wrong=("value[1:]", "value.upper()")),
+    FunctionChange(path="depot/labels.py", function="wrapped", kind="list", wrong=("[*value][1:]", "[*value, *value]")),
+    FunctionChange(path="depot/statements.py", function="difference", kind="number", wrong=("value + 1", "value - 1")),
+    FunctionChange(path="depot/settings.py", function="load", kind="object", wrong=("None",), attributes=("url", "key")),
+    FunctionChange(path="depot/cli.py", function="main", kind="number", wrong=("value + 1", "value + 2")),
+)
+"""Functions that are wrong in some runs of the agent's tests, of which one must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
@@ -45,7 +60,7 @@ def build_grader(values: Mapping[str, str], structure: Structure, initial_files:
     expected: dict[str, Any] = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
     expected |= {"sheets": structure.work.sheets.expected, "pushes_samples": structure.work.has_option}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in CANDIDATES})
-    return Grader(judge=judge, expected=expected, interviews=make_interviews(source, QUESTIONS, BROKEN))
+    return Grader(judge=judge, expected=expected, interviews=make_interviews(source, QUESTIONS, CHANGES))
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:

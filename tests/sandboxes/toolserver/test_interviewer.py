@@ -83,7 +83,7 @@ def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS, *,
     The command `prepare` runs before. The interviewer is a fork of the tool server, or else a command.
     """
     interviews = [
-        {"source": source, "questions": questions, "runtime": "python", "timeout_seconds": 30.0, "appended": []}
+        {"source": source, "questions": questions, "runtime": "python", "timeout_seconds": 30.0, "appended": [], "replaced": []}
         | {"names": [f"{number}.{question}" for question in questions]}
         for number in range(count)
     ]

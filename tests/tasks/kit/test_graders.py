@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.session.grading import grade_workspace
-from harness.task import Grader
+from harness.task import FunctionChange, Grader
 from harness.tasks.kit.graders import (
     MAX_PAPER_CHARACTERS,
     check_tests,
@@ -108,8 +108,21 @@ def test_what_is_no_json_object_is_an_empty_one(text):
         ({}, False),
     ],
 )
-def test_tests_must_pass_and_notice_a_broken_module(answers, passed):
-    assert check_tests(answers, 9).passed is passed
+def test_tests_must_pass_and_notice_a_wrong_function(answers, passed):
+    assert check_tests({**answers, "survey": {"tests": 9, "missing": []}}, 9).passed is passed
+
+
+def test_tests_that_are_not_in_the_files_do_not_count():
+    answers = {"tests": [[9, []]], "broken_tests": [[1, ["t"]]]}
+    assert check_tests({**answers, "survey": {"tests": 8, "missing": []}}, 9) == (
+        False,
+        "8 tests passed, expected at least 9; 8 tests in the files use the modules",
+    )
+
+
+def test_functions_that_are_missing_are_named():
+    answers = {"tests": [[9, []]], "survey": {"tests": 9, "missing": ["agent.py: double"]}}
+    assert check_tests(answers, 9).detail.endswith("; not found: agent.py: double")
 
 
 CASE = "import unittest\n\nimport agent\n\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        {}\n"
@@ -126,7 +139,7 @@ CASE = "import unittest\n\nimport agent\n\n\nclass T(unittest.TestCase):\n    de
         ("import sys; sys.exit()", False),
     ],
 )
-def test_the_tests_of_the_agent_run_twice(body, passed, tmp_path):
+def test_the_tests_of_the_agent_must_notice_a_wrong_function(body, passed, tmp_path):
     (tmp_path / "tests" / "deep").mkdir(parents=True)
     (tmp_path / "agent.py").write_text("def double(number):\n    return 2 * number\n")
     (tmp_path / "tests" / "deep" / "test_x.py").write_text(CASE.format(body))
@@ -136,7 +149,8 @@ def test_the_tests_of_the_agent_run_twice(body, passed, tmp_path):
         verdicts.append(check_tests(submission.ask(), 1).passed)
         return ()
 
-    interviews = make_interviews("", (), {"agent.py": "def double(number):\n    return 0\n"})
+    change = FunctionChange(path="agent.py", function="double", kind="number", wrong=("value + 1",))
+    interviews = make_interviews("", (), (change,))
     grade_workspace(replace(tiny(1), grader=Grader(judge=judge, interviews=interviews)), FolderSandbox(tmp_path))
     assert verdicts == [passed]
     assert (tmp_path / "agent.py").read_text().endswith("return 2 * number\n")
