@@ -406,6 +406,8 @@ class WorkspaceSaved:
 
     None if the changes are unknown: for the first snapshot, after a crash, and in a log of version 0.2 or older.
     """
+    left_out: tuple[str, ...] = ()
+    """Lines on what the snapshot lacks, such as pipes and devices: path and reason; empty in a log of version 0.2 or older."""
     kind: Literal["workspace-saved"] = "workspace-saved"
 
 

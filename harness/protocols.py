@@ -402,6 +402,8 @@ class Snapshot:
     """SHA-256 (hexadecimal) over paths, modes and contents; two workspaces are equal if and only if their tree ids are equal."""
     files: Mapping[str, FileState] = field(default_factory=dict)
     """State of each file by its path; the entries of a directory are in the order in which they were created."""
+    left_out: tuple[str, ...] = field(default=(), compare=False)
+    """Lines on what the snapshot lacks, such as pipes: path and reason; empty for a snapshot that was loaded from a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

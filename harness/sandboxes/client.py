@@ -371,7 +371,7 @@ class ServedSandbox(StartedOnce):
             ToolError: The workspace contains more than a snapshot can hold; the sandbox continues to work.
         """
         with self._lock:
-            total, partial, first, more = 0, bytearray(), True, True
+            total, partial, first, more, left_out = 0, bytearray(), True, True, tuple[str, ...]()
             while more:
                 reply = self._scan(first)
                 with self._guard_reply():
@@ -380,10 +380,11 @@ class ServedSandbox(StartedOnce):
                         start = self._store_entry(entry, reply.body, start, partial)
                     first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
                     self.has_incomplete_snapshot = bool(reply.header["odd"])
+                    left_out = _describe_left_out(reply.header["left_out"], int(reply.header["left_out_count"]))
                 if total > self._max_scan_bytes:
                     self._die(f"a scan of the workspace sent more than {self._max_scan_bytes} bytes")
             files = order_files(self._files, self._orders)
-            snapshot = Snapshot(tree_id=compute_tree_id(files), files=files)
+            snapshot = Snapshot(tree_id=compute_tree_id(files), files=files, left_out=left_out)
             if self._history.is_contained and not self.has_incomplete_snapshot:
                 self._history.begin_at(snapshot)
         return snapshot
@@ -760,6 +761,12 @@ def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path
     if len(content) > max_bytes and max_bytes == limits.file_bytes:
         raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
     return content[:max_bytes]
+
+
+def _describe_left_out(pairs: Sequence[Sequence[str]], count: int) -> tuple[str, ...]:
+    """Return one line for each path and reason that the tool server has sent, and one on those that it has only counted."""
+    lines = [f"{format_path(str(path))} ({format_path(str(reason))})" for path, reason in pairs]
+    return (*lines, f"and {count - len(lines):,} more") if count > len(lines) else tuple(lines)
 
 
 def _is_whole(result: ExecResult) -> bool:

@@ -214,6 +214,7 @@ def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
                 skipped.append((name, str(error)))
             except _NameRefused as error:
                 skipped.append((name, f"its name cannot exist in the folder: {error}"))
+    skipped += [("/workspace", f"left out: {line}") for line in snapshot.left_out]
     return CopiedFiles(file_count, tuple(skipped))
 
 

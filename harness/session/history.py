@@ -133,8 +133,19 @@ def find_tree(entries: Iterable[Entry], to_event: int | None = None) -> str | No
     The id is empty if the newest attempt to save the workspace failed. With `to_event`, events after the event of that number are
     ignored.
     """
+    saved = _find_saved(entries, to_event)
+    return None if saved is None else saved.tree_id
+
+
+def find_left_out(entries: Iterable[Entry], to_event: int | None = None) -> tuple[str, ...]:
+    """Return lines on what the session's newest workspace snapshot lacks; the arguments are those of `find_tree`."""
+    saved = _find_saved(entries, to_event)
+    return () if saved is None else saved.left_out
+
+
+def _find_saved(entries: Iterable[Entry], to_event: int | None) -> WorkspaceSaved | None:
     live_entries = [entry for entry in drop_rolled_back(entries) if to_event is None or entry.seq <= to_event]
-    return next((event.tree_id for _, event in reversed(live_entries) if isinstance(event, WorkspaceSaved)), None)
+    return next((event for _, event in reversed(live_entries) if isinstance(event, WorkspaceSaved)), None)
 
 
 def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:

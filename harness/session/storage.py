@@ -92,13 +92,22 @@ class ProgressSaver:
         self._overhead = overhead or OverheadClock()
         self._draft, self._results_lock = UnfinishedStep(0, ""), threading.Lock()
         self._snapshot: Snapshot | None = None
+        self._left_out = tuple[str, ...]()
+        """Lines on what the newest saved snapshot lacks, which the user and the log know."""
         self._is_unsaved = False
         """Whether the newest attempt to save the workspace failed, so that `_snapshot` may be out of date."""
 
-    def restore_workspace(self, snapshot: Snapshot) -> None:
-        """Restore the workspace of the sandbox to a saved snapshot, which then needs no saving."""
+    def restore_workspace(self, snapshot: Snapshot, left_out: Sequence[str] = ()) -> None:
+        """Restore the workspace of the sandbox to a saved snapshot, which then needs no saving.
+
+        Args:
+            snapshot: Snapshot with which the workspace agrees afterwards.
+            left_out: Lines on what the snapshot lacks, which the user is reminded of.
+        """
         self._sandbox.restore(snapshot)
-        self._snapshot, self._is_unsaved = snapshot, False
+        self._snapshot, self._is_unsaved, self._left_out = snapshot, False, ()
+        if left_out:
+            self._listen(Notice(text=f"the restored workspace lacks {'; '.join(left_out)}"))
 
     def forget_results(self) -> None:
         """Forget the tool results of the last step, since a step after a rollback can have the same number."""
@@ -116,11 +125,14 @@ class ProgressSaver:
         self._is_unsaved = snapshot is None
         if snapshot is None:
             return (WorkspaceSaved(step=step, tree_id="", patch_hash=""),)
-        if former is not None and snapshot.tree_id == former.tree_id and not was_unsaved:
+        is_said = snapshot.left_out == self._left_out
+        if former is not None and snapshot.tree_id == former.tree_id and is_said and not was_unsaved:
             return ()
         self._store_snapshot(snapshot)
-        self._snapshot = snapshot
-        saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id)
+        self._snapshot, self._left_out = snapshot, snapshot.left_out
+        if snapshot.left_out and not is_said:
+            self._listen(Notice(text=f"the saved workspace lacks {'; '.join(snapshot.left_out)}"))
+        saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id, left_out=snapshot.left_out)
         return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
 
     def save_result(self, step: int, result: ToolResult, timing: CallTiming) -> None:

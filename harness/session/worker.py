@@ -145,7 +145,7 @@ class SessionWorker:
         if not tree_id:
             reason = "its workspaces were not saved" if tree_id is None else f"its workspace is missing ({FAILED_SAVE})"
             raise UsageError(f"session {control.session_id!r} cannot be rolled back: {reason}")
-        self._saver.restore_workspace(self._storage.workspaces.load(tree_id))
+        self._saver.restore_workspace(self._storage.workspaces.load(tree_id), history.find_left_out(entries, to_event))
         loop_session = self._loop_session
         loop_session.record(RolledBack(step=step, to_event=to_event))
         loop_session.request_builder.forget_view()
@@ -218,7 +218,7 @@ class SessionWorker:
         entries = self._control.log.entries()
         tree_id = history.find_tree(entries)
         if tree_id:
-            self._saver.restore_workspace(self._storage.workspaces.load(tree_id))
+            self._saver.restore_workspace(self._storage.workspaces.load(tree_id), history.find_left_out(entries))
         elif history.find_last_step(entries):
             name = self._control.session_id
             reason = UNSAVED_WORKSPACES if tree_id is None else FAILED_SAVE

@@ -272,6 +272,32 @@ class SnapshotTests(SandboxTests):
             sandbox.restore(snapshot)
             assert sandbox.snapshot() == snapshot
 
+    def test_restore_brings_back_files_and_directories_that_their_owner_cannot_read(self, sandbox: Sandbox) -> None:
+        """A snapshot contains unreadable files and directories, and leaves their modes as they are."""
+        sandbox.run("mkdir -p d/e f; echo a > d/e/x; echo b > y; echo c > f/z; chmod 000 d/e y; chmod 400 f")
+        snapshot = sandbox.snapshot()
+        assert snapshot.left_out == ()
+        assert sandbox.run("stat -c %a d/e y f").stdout.split() == [b"0", b"0", b"400"]
+        sandbox.run("chmod 700 d/e f; rm -r d y f")
+        sandbox.restore(snapshot)
+        assert sandbox.snapshot() == snapshot
+        lines = sandbox.run("stat -c %a d/e y f; chmod 700 d/e y f; cat d/e/x y f/z").stdout.split()
+        assert lines == [b"0", b"0", b"400", b"a", b"b", b"c"]
+
+    def test_a_snapshot_says_what_it_leaves_out(self, sandbox: Sandbox) -> None:
+        """Pipes, sockets and extended attributes are named with a reason, until they are gone."""
+        sandbox.run(r"mkdir d; mkfifo d/pipe $(printf 'odd\377name'); echo x > file")
+        sandbox.run("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"s\")'")
+        expected = {"d/pipe (a pipe (FIFO))", "odd\\xffname (a pipe (FIFO))", "s (a socket)"}
+        if sandbox.run('python3 -c \'import os; os.setxattr("file", "user.x", b"1")\'').exit_code == 0:
+            expected.add("file (its extended attributes)")
+        assert set(sandbox.snapshot().left_out) == expected
+        sandbox.run("for n in $(seq 60); do mkfifo many$n; done")
+        left_out = sandbox.snapshot().left_out
+        assert (len(left_out), left_out[-1]) == (51, f"and {len(expected) + 10} more")
+        sandbox.run("rm -r many* odd* d s file")
+        assert sandbox.snapshot().left_out == ()
+
     def test_content_of_a_small_file_is_stored_behind_a_large_file_that_was_touched(self, sandbox: Sandbox) -> None:
         """A snapshot stores the right contents of small files beside a large file that was touched but not changed."""
         sandbox.run("head -c 9000000 /dev/zero > large; echo a > z")

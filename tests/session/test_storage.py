@@ -13,9 +13,10 @@ from harness.events import CallTiming, Compaction, Entry, StepFinished, Workspac
 from harness.inspection.import_export import export_session, import_session
 from harness.messages import ToolResult
 from harness.protocols import Snapshot
+from harness.sandboxes import open_sandbox
 from harness.session import control
 from harness.session.execution import execute_session
-from harness.session.history import find_last_step, find_tree, list_trees
+from harness.session.history import find_last_step, find_left_out, find_tree, list_trees
 from harness.session.live_session import LiveSession
 from harness.session.storage import ProgressSaver
 from harness.store.journal import Journal
@@ -153,6 +154,25 @@ def test_an_unchanged_workspace_is_logged_again_after_a_failed_save():
     log = tuple(Entry(seq, event) for seq, event in enumerate(saved, 1))
     assert [find_tree(log, seq) for seq in (1, 2, 3)] == ["old", "", "old"]
     assert list_trees(log) == ("old", "old")
+
+
+@pytest.mark.bubblewrap
+def test_what_a_saved_workspace_lacks_is_logged_and_said_to_the_user_once_and_again_when_it_is_restored():
+    heard = list[Any]()
+    with open_sandbox("bubblewrap", session_id="lacks") as sandbox:
+        saver = ProgressSaver(sandbox, MemoryWorkspaces(), print, listen=heard.append, saves_after_each_call=True)
+        sandbox.run("mkfifo pipe; echo a > a")
+        first: Any = saver.save_workspace(1)[0]
+        assert saver.save_workspace(2) == ()
+        sandbox.run("mkfifo other")
+        second: Any = saver.save_workspace(3)[0]
+        log = tuple(Entry(seq, event) for seq, event in enumerate((first, second), 1))
+        saver.restore_workspace(sandbox.snapshot(), find_left_out(log))
+    pipes = ["pipe (a pipe (FIFO))", "other (a pipe (FIFO))"]
+    assert [sorted(event.left_out) for event in (first, second)] == [pipes[:1], sorted(pipes)]
+    assert find_left_out(log, 1) == (pipes[0],)
+    assert [notice.text.split(" lacks ")[0] for notice in heard] == ["the saved workspace"] * 2 + ["the restored workspace"]
+    assert all(pipes[0] in notice.text for notice in heard)
 
 
 TIMING = CallTiming(started_at_ms=1_000, seconds=0.5)

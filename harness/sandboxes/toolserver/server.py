@@ -46,6 +46,15 @@ MAX_LISTED_ENTRIES = 50_000
 MAX_PATH_CHARACTERS = 16 << 20
 """Maximum total number of characters in all paths of a snapshot."""
 MAX_DEPTH = 200
+MAX_LEFT_OUT = 50
+"""Maximum number of files for which a scan says that they are not part of a snapshot; more are only counted."""
+SPECIAL_KINDS = {
+    stat.S_IFIFO: "a pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFCHR: "a character device",
+}
+"""Names of the kinds of files that no snapshot contains."""
 MAX_LINKS = 40
 MAX_LEFT_OPEN = 64
 """Maximum number of open output streams of background processes; if there are more, the oldest streams are closed."""
@@ -200,6 +209,10 @@ class Tree:
         """Paths of files with extended attributes, which a snapshot cannot store."""
         self.name_orders: dict[str, list[str]] = {}
         self.is_incomplete = False
+        """Whether restoring the last scan would not give the same workspace, or needs permissions that commands do not have."""
+        self.left_out: list[list[str]] = []
+        """Path of each file that the last scan left out, with the reason; at most `MAX_LEFT_OUT`."""
+        self.left_out_count = 0
 
     def forget(self) -> None:
         """Forget all scans of the workspace, because the harness did not receive the result of the last one."""
@@ -226,6 +239,7 @@ class Tree:
         self.files_left, self.characters_left = self.max_files, MAX_PATH_CHARACTERS
         before_orders, self.name_orders = self.name_orders, {}
         self.is_incomplete = os.fstat(self.root_fd).st_mode != self.mode
+        self.left_out, self.left_out_count = [], 0
         before_ns = time.time_ns() - FRESH_NS
         for path, status, parent in self._walk(".", self.root_fd, "", 0):
             times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
@@ -244,8 +258,8 @@ class Tree:
                     if old is not None and old[1:] == (entry[3], entry[1]) and not is_split:
                         continue  # the last part of a split file is always sent, because its first parts were sent
                 yield entry, content
-        if not self.attributed.isdisjoint(seen):
-            self.is_incomplete = True
+        for path in sorted(self.attributed & seen):
+            self._leave_out(path, "its extended attributes")
         for path in [path for path in self.known if path not in seen]:
             del self.known[path]
             yield [path, -1, 0, "", 0], b""
@@ -253,6 +267,13 @@ class Tree:
             if names != before_orders.get(directory, []):
                 content = json.dumps(names).encode()
                 yield [directory, -2, 0, "", len(content)], content
+
+    def _leave_out(self, path: str, reason: str) -> None:
+        """Note that a file or directory, or a part of it, is not part of the snapshot."""
+        self.is_incomplete = True
+        self.left_out_count += 1
+        if len(self.left_out) < MAX_LEFT_OUT:
+            self.left_out.append([path or ".", reason])
 
     def _walk(self, name: str, parent: int, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result, int]]:
         """Yield each file, link and directory below a directory: its path, status and parent's descriptor.
@@ -263,14 +284,25 @@ class Tree:
             directory: Path of the directory in the workspace.
             depth: Number of directories between the directory and the workspace.
         """
+        former_mode = None
         try:
-            fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-        except OSError:
-            self.is_incomplete = True
+            try:
+                fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+            except PermissionError:
+                former_mode = _grant_permissions(name, parent, 0o500)
+                fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+        except OSError as error:
+            self._leave_out(directory, _describe_error(error))
             return
         try:
-            if _list_attributes(fd):
+            mode = os.fstat(fd).st_mode
+            if former_mode is None and mode & 0o500 != 0o500:
+                former_mode = mode
+                _change_mode(fd, mode | 0o500)
+            if former_mode is not None:
                 self.is_incomplete = True
+            if _list_attributes(fd):
+                self._leave_out(directory, "its extended attributes")
             with os.scandir(fd) as entries:
                 ordered_entries = self._count_entries(entries, directory)[::-1]  # memory file systems list the newest first
             self.name_orders[directory] = [entry.name for entry in ordered_entries]
@@ -278,19 +310,23 @@ class Tree:
                 path = directory + "/" + entry.name if directory else entry.name
                 try:
                     status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    self.is_incomplete = True
+                except OSError as error:
+                    self._leave_out(path, _describe_error(error))
                     continue
                 kind = stat.S_IFMT(status.st_mode)
                 if kind != stat.S_IFDIR and (kind != stat.S_IFREG or status.st_nlink > 1):
                     self.is_incomplete = True
                 if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
                     yield path, status, fd
+                else:
+                    self._leave_out(path, SPECIAL_KINDS.get(kind, "a special file"))
                 if kind == stat.S_IFDIR and depth < MAX_DEPTH:
                     yield from self._walk(entry.name, fd, path, depth + 1)
                 elif kind == stat.S_IFDIR:
-                    self.is_incomplete = True
+                    self._leave_out(path, "what is in it: more than %d nested directories" % MAX_DEPTH)
         finally:
+            if former_mode is not None:
+                _change_mode(fd, former_mode)
             os.close(fd)
 
     def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
@@ -319,16 +355,16 @@ class Tree:
             elif stat.S_ISLNK(mode):
                 piece = os.fsencode(os.readlink(name, dir_fd=parent))
             else:
-                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+                fd = self._open_file(name, parent)
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
                 (self.attributed.add if _list_attributes(fd) else self.attributed.discard)(path)
                 piece = _read_up_to(fd, PIECE_BYTES)
-        except OSError:
+        except OSError as error:
             if fd >= 0:
                 os.close(fd)
-            self.is_incomplete = True
-            return  # a deleted, replaced or unreadable file is not part of the snapshot
+            self._leave_out(path, _describe_error(error))  # such as a file that was deleted or replaced meanwhile
+            return
         try:
             while True:
                 digest.update(piece)
@@ -347,6 +383,18 @@ class Tree:
         self.sent.add(sha256)
         yield [path, mode, size, sha256, len(piece)], piece
 
+    def _open_file(self, name: str, parent: int) -> int:
+        """Open a file for reading, also if its owner may not read it."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            return os.open(name, flags, dir_fd=parent)
+        except PermissionError:
+            former_mode = _grant_permissions(name, parent, 0o400)
+            self.is_incomplete = True
+            fd = os.open(name, flags, dir_fd=parent)
+            _change_mode(fd, former_mode)
+            return fd
+
     @contextmanager
     def _open_parent(self, path: str) -> Iterator[tuple[int, str]]:
         """Open the directory that contains `path` without following links; close it when the context ends.
@@ -362,7 +410,12 @@ class Tree:
                     _change_mode(fds[-1], mode | 0o700)
                     changed.append((fds[-1], mode))
                 if part is not None:
-                    fds.append(_open_directory(part, fds[-1], create=False))
+                    try:
+                        fds.append(_open_directory(part, fds[-1], create=False))
+                    except PermissionError:
+                        former_mode = _grant_permissions(part, fds[-1], 0o700)
+                        fds.append(_open_directory(part, fds[-1], create=False))
+                        changed.append((fds[-1], former_mode))
             yield fds[-1], name
         finally:
             for fd, mode in changed[::-1]:
@@ -527,7 +580,8 @@ class Server:
         self.scan_bytes += len(index) + len(content)
         if self.scan_bytes > self.config["snapshot_bytes"]:
             raise RequestError("failed", "more than %d bytes, the most that a snapshot holds" % self.config["snapshot_bytes"])
-        return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete}, index + content
+        left_out = {"left_out": self.tree.left_out, "left_out_count": self.tree.left_out_count}
+        return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete, **left_out}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
         """End every process of the sandbox and delete all files outside the workspace."""
@@ -991,6 +1045,23 @@ def _require_regular(fd: int) -> None:
 def _classify_mode(mode: int) -> str:
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
     return kinds.get(stat.S_IFMT(mode), "other")
+
+
+def _grant_permissions(name: str, parent: int, permissions: int) -> int:
+    """Give the owner permissions for a file or directory, which may be unreadable, and return its former mode."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        _change_mode(fd, mode | permissions)
+        return mode
+    finally:
+        os.close(fd)
+
+
+def _describe_error(error: OSError) -> str:
+    return "cannot be read: %s" % os.strerror(error.errno or errno.EIO)
 
 
 def _make_writable(name: str, parent: int) -> None:
