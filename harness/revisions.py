@@ -28,18 +28,20 @@ REVISIONS: Mapping[str, int] = {
     "prices": 0,
     # How prices of real models are read from the registry. 1: reasoning tokens have a price of their own.
     "listed prices": 1,
-    # How real models are graded. 1: outside the sandbox, where forged work fails. Scripted models forge nothing.
-    "checks": 1,
-    # Tasks. 1: seeds differ in structure, e.g. in the order of the work, and not only in values. 2: a misleading sentence in the
-    # request is no longer read as the fact that it resembles.
+    # How real models are graded. 1: outside the sandbox, where forged work fails. 2: tests must notice edits of the source files,
+    # and are counted in the files. Scripted models forge nothing.
+    "checks": 2,
+    # Tasks. 1: seeds differ in structure, e.g. in the order of the work, and not only in values. 2 for `spec-api` and
+    # `flashcards-bun`: a misleading sentence in the request is no longer read as the fact that it resembles. Newest one of tasks
+    # with the check `own_tests`: tests must notice wrong functions of several modules, so unfinished work fails this check.
     "task bug-hunt": 1,
     "task changing-requirements": 1,
-    "task flashcards": 1,
-    "task flashcards-bun": 2,
+    "task flashcards": 2,
+    "task flashcards-bun": 3,
     "task log-forensics": 1,
     "task long-march": 1,
     "task rename-sweep": 1,
-    "task spec-api": 2,
+    "task spec-api": 3,
     # Tools.
     "tool execute_command": 0,
     "tool read_file": 0,

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from harness.codec import BUILT_IN_PREFIX
@@ -70,21 +71,23 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
     Args:
         task: Task whose checks are graded.
         sandbox: Sandbox with the workspace that the agent left. Verdicts are only stored and reused if it has an action cache.
-        trial_id: Id of the trial, for the message of an error.
+        trial_id: Id of the trial, for the message of an error. It also decides every random choice of the grading, so that a
+            trial that is run again is graded alike; nothing in the sandbox contains it.
         reuse: Whether stored verdicts may be returned. Otherwise, the workspace is graded and stored verdicts are tested.
 
     Raises:
         SandboxDied: The sandbox was lost, so there are no verdicts.
         VerdictMismatch: The workspace was graded several times with equal verdicts, which differ from the stored ones.
     """
+    rng = Random(f"grade {trial_id}")
     key = compute_verdict_key(task, sandbox) if isinstance(sandbox, CachedSandbox) else None
     if key is None or not isinstance(sandbox, CachedSandbox):
-        return CachedGrading(judge_work(task, sandbox).checks, is_cached=False)
+        return CachedGrading(judge_work(task, sandbox, rng).checks, is_cached=False)
     stored = sandbox.cache.find(key, _unpack_verdicts)
     if stored is not None and reuse:
         return CachedGrading(apply_verdicts(task.checks, stored, ""), is_cached=True)
     workspace = None if stored is None else sandbox.snapshot()
-    grading = judge_work(task, sandbox)
+    grading = judge_work(task, sandbox, rng)
     verdicts = _collect_verdicts(grading.checks)
     if grading.is_repeatable and stored is not None and workspace is not None and _list_differences(stored, verdicts):
         unstable = _find_unstable_checks(task, sandbox.bypass_cache(), workspace, verdicts)

@@ -286,3 +286,21 @@ def test_one_trial_in_twenty_is_drawn_by_its_id():
 def test_every_task_of_the_suite_has_verdicts_with_a_key(cache):
     with submitted(cache) as sandbox:
         assert all(compute_verdict_key(load_task(name)(1), sandbox) for name in SUITE)
+
+
+def test_a_trial_that_is_graded_again_makes_the_same_random_choices():
+    """The order of equal interviews, shown by the ids of their processes, depends on the trial alone."""
+    first = Interview(source="import os\ndef x():\n    return os.getpid()\n", questions=("x",), answer_names=("a",))
+    orders = []
+
+    def judge(submission):
+        answers = submission.ask()
+        orders.append(answers["a"] < answers["b"])
+        return ()
+
+    task = replace(TASK, grader=Grader(judge=judge, interviews=(first, replace(first, answer_names=("b",)))))
+    with open_sandbox("bubblewrap", session_id="again") as sandbox:
+        for trial_id in "abcdefabcdef":
+            grade_with_cache(task, sandbox, trial_id, reuse=False)
+    assert orders[:6] == orders[6:]
+    assert len(set(orders)) == 2
