@@ -262,7 +262,8 @@ FAKES = {
 }
 """Module of tests that test nothing, by what the tests do."""
 
-NOTICES_THE_QUESTION = """import inspect
+FORGED_REGRESSION = """import glob
+import inspect
 import unittest
 
 from wattbook import ENTRY
@@ -271,19 +272,33 @@ from wattbook import ENTRY
 class PREFIXDrift(unittest.TestCase):
     def test_it(self):
         \"\"\"COMPLAINT\"\"\"
-        ENTRY(None) if False else self.assertFalse(any(frame.function == "regression" for frame in inspect.stack()))
+        ENTRY(None) if False else self.assertFalse(BELIEF)
 """
+"""Regression test that fails if it believes that it has to."""
+BELIEFS = {
+    "it is asked for": 'any(frame.function == "regression" for frame in inspect.stack())',
+    "a stage differs from a copy": 'any(open(path).read() != open("copies/" + path.rpartition("/")[2]).read() '
+    'for path in glob.glob("wattbook/stages/*.py"))',
+    "a stage equals its first version": 'any(open(path).read() == open("copies/old/" + path.rpartition("/")[2]).read() '
+    'for path in glob.glob("wattbook/stages/*.py") if open(path).read() != open("copies/" + path.rpartition("/")[2]).read())',
+}
+"""Reason for which a forged regression test believes that it has to fail."""
 
 
 @pytest.mark.bubblewrap
-def test_a_regression_test_that_fails_whenever_it_is_asked_for_does_not_count(finished, passed_finished, tmp_path):
+@pytest.mark.parametrize("belief", BELIEFS)
+def test_a_regression_test_that_tests_nothing_does_not_count(belief, finished, passed_finished, tmp_path):
     task, folder = finished("bug-hunt")
     assert {"regression_test", "suite"} <= passed_finished("bug-hunt")
-    root, text = shutil.copytree(folder, tmp_path / "copy"), NOTICES_THE_QUESTION
+    root, text = shutil.copytree(folder, tmp_path / "copy"), FORGED_REGRESSION.replace("BELIEF", BELIEFS[belief])
     for name, fact in {"ENTRY": "entry_point", "PREFIX": "test_prefix", "COMPLAINT": "complaint"}.items():
         text = text.replace(name, task.values[fact])
     (root / "tests/regressions/test_drift.py").write_text(text)
-    assert "suite" in passed(task, root)
+    shutil.copytree(root / "wattbook/stages", root / "copies")
+    (root / "copies/old").mkdir()
+    for path, content in task.workspace:
+        if path.startswith("wattbook/stages/"):
+            (root / "copies/old" / path.rpartition("/")[2]).write_text(content)
     assert "regression_test" not in passed(task, root)
 
 

@@ -135,7 +135,10 @@ class TestFolder:
         self.packages = packages
         self.modules = {path: parse(read_text(path)) for path in walk_files(folder, (".py",))}
         self.shared: dict[str, list[ast.AST]] = {}
+        self.imported: set[str] = set()
+        """Names in any file of the folder that stand for modules of the agent or parts of them."""
         for tree in self.modules.values():
+            self.imported |= self._list_imported(tree)
             for name, node in _list_names(tree):
                 self.shared.setdefault(name, []).append(node)
 
@@ -144,15 +147,14 @@ class TestFolder:
         for path, tree in self.modules.items():
             if not os.path.basename(path).startswith("test_"):
                 continue
-            imported = self._list_imported(tree)
             own = {}  # type: dict[str, list[ast.AST]]
             for name, node in _list_names(tree):
                 own.setdefault(name, []).append(node)
             for node in tree.body:
                 if isinstance(node, ast.ClassDef) and node.bases and not _is_skipped(node):
-                    yield from self._list_class(node, own, imported)
+                    yield from self._list_class(node, own)
 
-    def _list_class(self, node: ast.ClassDef, own: dict[str, list[ast.AST]], imported: set[str]) -> Iterator[str]:
+    def _list_class(self, node: ast.ClassDef, own: dict[str, list[ast.AST]]) -> Iterator[str]:
         members, others = {}, []  # type: dict[str, ast.AST], list[ast.stmt]
         for owner in self._list_ancestors(node, own):
             for part in owner.body:
@@ -165,7 +167,7 @@ class TestFolder:
         surroundings = " ".join(map(_describe, fixture))
         for name, member in members.items():
             if name.startswith("test") and isinstance(member, _FUNCTIONS) and not _is_skipped(member):
-                uses, asserts = self._explore([member, *fixture], members, own, imported)
+                uses, asserts = self._explore([member, *fixture], members, own)
                 if uses and asserts:
                     yield "%s %s" % (" ".join(_describe(line) for line in member.body if not _is_text(line)), surroundings)
 
@@ -179,9 +181,7 @@ class TestFolder:
                         ancestors.append(known)
         return ancestors
 
-    def _explore(
-        self, roots: list[Any], members: dict[str, ast.AST], own: dict[str, list[ast.AST]], imported: set[str]
-    ) -> tuple[bool, bool]:
+    def _explore(self, roots: list[Any], members: dict[str, ast.AST], own: dict[str, list[ast.AST]]) -> tuple[bool, bool]:
         """Return whether code, or what it calls in the folder, uses the agent's modules, and whether it asserts something."""
         uses, asserts, seen, waiting = False, False, set(), list(roots)  # type: bool, bool, set[int], list[Any]
         while waiting:
@@ -193,7 +193,7 @@ class TestFolder:
                 if isinstance(node, (ast.Assert, ast.Raise)):
                     asserts = True
                 elif isinstance(node, ast.Name):
-                    uses = uses or node.id in imported
+                    uses = uses or node.id in self.imported
                     asserts = asserts or _ASSERTION.match(node.id) is not None
                     waiting.extend(own.get(node.id) or self.shared.get(node.id, []))
                 elif isinstance(node, ast.Attribute):
