@@ -99,10 +99,7 @@ def count(folder, monkeypatch, **files):
         ("def test_a(self):\n        self.assertEqual(1, 1)", 0),
         ("@unittest.skip('later')\n    def test_a(self):\n        self.assertEqual(app.port(), 1)", 0),
         ("def test_a(self):\n        self.assertTrue(app)\n\n    def test_b(self):\n        self.assertTrue(app)", 1),
-        (
-            ("def test_a(self):\n        'One.'\n        assert app\n\n    def test_b(self):\n        assert app", 1),
-            1,
-        ),
+        ("def test_a(self):\n        'One.'\n        assert app\n\n    def test_b(self):\n        assert app", 1),
         ("def check(self):\n        self.assertEqual(app.port(), 1)", 0),
         ("pass\n\n\nfor n in range(99):\n    setattr(T, f'test_{n}', lambda self: self.assertTrue(app))", 0),
         ("def test_a(self):\n        self.assertTrue(app)\n\n\ndef load_tests(*_):\n    return [1] * 99", 1),
