@@ -231,10 +231,10 @@ def _fill_replicates(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def build_sort_key(value: object) -> tuple[int, float, str]:
-    """Return a key that sorts the values of a setting: numbers first, then all other values as text."""
+    """Return a key that sorts the values of a setting: numbers first, then all others as text, a policy by its kind."""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return (0, float(value), "")
-    return (1, 0.0, str(value))
+    return (1, 0.0, f"{value.get('kind', '')} {value}" if isinstance(value, Mapping) else str(value))
 
 
 def summarize_arms(results: Tables) -> list[ArmSummary]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from textwrap import wrap
 
 from harness.analysis.intervals import Interval
 from harness.text import escape_control_characters
@@ -24,6 +25,8 @@ MAX_DIGITS = 6
 """Maximum number of decimals of the bounds of an interval."""
 ESTIMAND_NOTE = "Intervals are about tasks like these or, with fewer than six tasks, about these tasks only."
 """Sentence of charts and cells on the tasks to which their intervals apply."""
+MAX_LABEL_CHARACTERS = 300
+"""Largest length of the label of an arm."""
 LEVEL_LABELS: Mapping[str, str] = {
     "L0": "L0 simulated",
     "L1": "L1 scripted agent, real summarizer",
@@ -97,6 +100,49 @@ def format_label(text: object, max_characters: int = 60) -> str:
     """
     line = escape_control_characters(str(text))
     return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
+
+
+def label_arms(arms: Iterable[str], line_characters: int = 44) -> dict[str, str]:
+    """Return a label for each arm (configuration) that shows what differs, without cutting a value.
+
+    The name of an arm that combines settings becomes their values, e.g. `keep_last 4, oracle` for `keep_last=4 reader=oracle`:
+    numbers keep the name of their setting. Long labels continue on further lines; only labels of more than 300 characters lose
+    their middle. All labels are different.
+
+    Args:
+        arms: Names of arms. Control characters in them are escaped.
+        line_characters: Maximum length of a line.
+    """
+    names = {arm: escape_control_characters(arm) for arm in arms}
+    labels = {arm: _describe_grid_arm(name) for arm, name in names.items()}
+    if len(set(labels.values())) < len(labels):
+        labels = names
+    wrapped = {arm: "\n".join(wrap(_shorten_middle(label), line_characters)) or label for arm, label in labels.items()}
+    if len(set(wrapped.values())) == len(wrapped):
+        return wrapped
+    return {arm: f"{number}: {label}" for number, (arm, label) in enumerate(wrapped.items(), start=1)}
+
+
+def _shorten_middle(label: str) -> str:
+    """Return a label without the middle of a text that no plan needs, so that it fits on a page."""
+    half = MAX_LABEL_CHARACTERS // 2
+    return label if len(label) <= MAX_LABEL_CHARACTERS else f"{label[:half]} … {label[-half:]}"
+
+
+def _describe_grid_arm(name: str) -> str:
+    """Return the values in the name of an arm of a grid, such as `keep_last=4 reader=oracle`; other names stay as they are."""
+    parts = [part.split("=", 1) for part in name.split(" ")]
+    if any(len(part) < 2 or not all(part) for part in parts):
+        return name
+    return ", ".join(f"{path.rsplit('.', 1)[-1]} {value}" if _is_number(value) else value for path, value in parts)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text in {"True", "False", "None", "true", "false"}
+    return True
 
 
 def make_arm_section(

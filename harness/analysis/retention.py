@@ -5,6 +5,7 @@ messages that the model sees (the view). A value that they do not find may still
 not necessarily used correctly later. Kinds of facts are never pooled.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -141,7 +142,7 @@ def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
     return ends[["trial_id", "fact", "kind", "version", "rounds", "lost"]]
 
 
-def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
+def estimate_survival(lifetime_rows: pd.DataFrame, shown_rounds: Sequence[int] = ()) -> pd.DataFrame:
     """Return the Kaplan-Meier curve of how many compactions (rounds) values stay visible to the model.
 
     The columns are `rounds` (from 0), `alive` (0 to 1), `low`, `high`, `at_risk`, `lost` and `sessions_at_risk`.
@@ -152,19 +153,22 @@ def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         lifetime_rows: Rows about values of one kind of fact, as returned by `measure_lifetimes`; at least one.
+        shown_rounds: Compactions at which the curve has a point though it does not fall there, up to its end.
     """
     rounds = lifetime_rows["rounds"].to_numpy(dtype=int)
     times, losses = np.unique(rounds[lifetime_rows["lost"].to_numpy(dtype=bool)], return_counts=True)
     lost, at_risk = losses.astype(float), (rounds[:, None] >= times).sum(axis=0).astype(float)
     alive = np.cumprod(1 - lost / at_risk)
     last = int(lifetime_rows["rounds"].max())
-    whole_times = np.append(times, last) if last > (times[-1] if len(times) else 0) else times
+    whole_times = np.unique([*times, last, *(shown for shown in shown_rounds if shown <= last)])
     session_ends = lifetime_rows.groupby("trial_id")["rounds"].max().to_numpy()
     sessions = (session_ends[:, None] >= whole_times).sum(axis=0)
     error = _compute_clustered_error(lifetime_rows, times, at_risk, lost)
-    if len(whole_times) > len(times):
-        alive, error = np.append(alive, alive[-1] if len(alive) else 1.0), np.append(error, error[-1] if len(error) else 0.0)
-        at_risk, lost = np.append(at_risk, (lifetime_rows["rounds"] == last).sum()), np.append(lost, 0)
+    places = np.searchsorted(times, whole_times, side="right")  # number of falls up to each point
+    alive, error = np.append(1.0, alive)[places], np.append(0.0, error)[places]
+    falls = np.isin(whole_times, times)
+    at_risk = np.array([(rounds >= time).sum() for time in whole_times])
+    lost = np.where(falls, np.append(0.0, lost)[places], 0)
     session_count = len(session_ends)
     low, high = _compute_bounds(alive, error, sessions, session_count)
     return pd.DataFrame(

@@ -246,7 +246,7 @@ class ReportPage {
       const arm = this.part.arms[index];
       const name = make("button", { type: "button", class: "p-link", "data-key": `arm ${arm.name}`, text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } });
       return make("tr", { class: index === this.state.chosen?.arm ? "p-current" : "" },
-        make("th", { scope: "row" }, name, make("span", { class: "p-settings", text: arm.settings })),
+        make("th", { scope: "row" }, makeMark(arm.mark), name, make("span", { class: "p-settings", text: arm.settings })),
         make("td", { text: formatNumber(arm.finished) }), make("td", { text: formatNumber(arm.excluded) }));
     });
     const head = ["arm", "finished", "excluded"].map((text) => make("th", { scope: "col", text }));
@@ -292,11 +292,12 @@ class ReportPage {
     const px = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
     const py = (value) => top + (1 - (value - yLow) / (yHigh - yLow)) * (height - top - bottom);
     const parts = [];
-    for (const tick of listTicks(yLow, yHigh)) {
+    const listLabelled = (low, high, metric) => listTicks(low, high).filter((tick, place, all) => !place || formatValue(metric, tick) !== formatValue(metric, all[place - 1]));
+    for (const tick of listLabelled(yLow, yHigh, upright)) {
       parts.push(draw("line", { class: "p-rule", x1: left, x2: width - right, y1: py(tick), y2: py(tick) }));
       parts.push(draw("text", { class: "p-tick", x: left - 6, y: py(tick) + 4, "text-anchor": "end", text: formatValue(upright, tick) }));
     }
-    for (const tick of listTicks(xLow, xHigh)) {
+    for (const tick of listLabelled(xLow, xHigh, cost)) {
       parts.push(draw("line", { class: "p-rule", x1: px(tick), x2: px(tick), y1: top, y2: height - bottom }));
       parts.push(draw("text", { class: "p-tick", x: px(tick), y: height - bottom + 16, "text-anchor": "middle", text: formatValue(cost, tick) }));
     }
@@ -309,18 +310,19 @@ class ReportPage {
     if (corners.length > 1) parts.push(draw("polyline", { class: "p-front", points: corners.map(([x, y]) => `${px(x)},${py(y)}`).join(" ") }));
     const dots = points.map((point) => {
       const [x, y] = [px(point.x[0]), py(point.y[0])];
-      const group = draw("g", { class: `p-point${point.index === this.state.baseline ? " p-baseline" : ""}${point.index === this.state.chosen?.arm ? " p-chosen" : ""}` });
+      const group = draw("g", { class: `p-point ${classifyMark(this.part.arms[point.index].mark)}${point.index === this.state.baseline ? " p-baseline" : ""}${point.index === this.state.chosen?.arm ? " p-chosen" : ""}` });
       if (point.x[1] !== null) group.append(draw("line", { class: "p-bar", x1: px(point.x[1]), x2: px(point.x[2]), y1: y, y2: y }));
       if (point.y[1] !== null) group.append(draw("line", { class: "p-bar", x1: x, x2: x, y1: py(point.y[1]), y2: py(point.y[2]) }));
       if (point.index === this.state.baseline) group.append(draw("circle", { class: "p-ring", cx: x, cy: y, r: 9 }));
-      group.append(draw("circle", { class: "p-dot", cx: x, cy: y, r: 5.5 }), draw("circle", { class: "p-hit", cx: x, cy: y, r: 13 }));
+      if (point.index === this.state.chosen?.arm) group.append(draw("circle", { class: "p-halo", cx: x, cy: y, r: 11.5 }));
+      group.append(drawMark(this.part.arms[point.index].mark, x, y, 5.5), draw("circle", { class: "p-hit", cx: x, cy: y, r: 13 }));
       const cells = this.part.arms[point.index].cells;
       group.append(draw("title", { text: `${point.name}: ${upright.name} ${cells[upright.name][4]} ${cells[upright.name][5]}, cost ${cells.cost[4]} ${cells.cost[5]} USD per trial, n ${cells[upright.name][0]}` }));
       group.addEventListener("click", () => this.choose({ arm: point.index, task: null }));
       return group;
     });
     const labelled = points.length <= MAX_CHART_LABELS ? points : points.filter((point) => front.includes(point) || this.part.arms[point.index].badge || [this.state.baseline, this.state.chosen?.arm].includes(point.index));
-    const labels = this.placeLabels(labelled.map((point) => ({ index: point.index, text: point.name, x: px(point.x[0]), y: py(point.y[0]) })), points.map((point) => [px(point.x[0]), py(point.y[0])]), { left, right: width - right, top, bottom: height - bottom });
+    const labels = this.placeLabels(labelled.map((point) => ({ index: point.index, text: this.part.arms[point.index].label, x: px(point.x[0]), y: py(point.y[0]) })), points.map((point) => [px(point.x[0]), py(point.y[0])]), { left, right: width - right, top, bottom: height - bottom });
     parts.push(...dots, ...labels);
     const label = `Chart: ${upright.label} over ${cost.label} of ${formatCount(points.length, "arm")}; the table of arms has the same values.`;
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
@@ -329,6 +331,7 @@ class ReportPage {
       `Point: one arm, with 95 % intervals about ${this.part.about}.`,
       corners.length > 1 ? "Dashed: Pareto front: no other arm is better and no dearer, or cheaper and no worse." : "",
       this.state.baseline >= 0 ? "Ring: baseline." : "",
+      "Colours and shapes are those of the figures.",
       labelled.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the table." : "",
     ];
     this.chart.replaceChildren(title, svg, this.explain(key.filter(Boolean).join(" "), "Click a point to list its trials."));
@@ -339,8 +342,8 @@ class ReportPage {
     const taken = dots.map(([x, y]) => [x - 7, y - 7, x + 7, y + 7]);
     const overlap = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
     return labels.map(({ text, x, y, index }) => {
-      const shown = text.length > 34 ? `${text.slice(0, 33)}…` : text;
-      const width = 6.3 * shown.length + 4;
+      const lines = text.split("\n");
+      const [width, below] = [6.3 * Math.max(...lines.map((line) => line.length)) + 4, 13 * (lines.length - 1)];
       const choices = [];
       for (const shift of [-9, 14, -22, 27, -35, 40, 3]) {
         choices.push([x + 11, y + shift, "start"], [x - 11, y + shift, "end"], [x, y + shift, "middle"]);
@@ -348,13 +351,14 @@ class ReportPage {
       let best = null;
       for (const [place, [tx, ty, anchor]] of choices.entries()) {
         const from = anchor === "start" ? tx : anchor === "end" ? tx - width : tx - width / 2;
-        const box = [from, ty - 11, from + width, ty + 4];
+        const box = [from, ty - 11, from + width, ty + below + 4];
         const outside = Math.max(0, frame.left - box[0]) + Math.max(0, box[2] - frame.right) + Math.max(0, frame.top - box[1]) + Math.max(0, box[3] - frame.bottom);
         const score = 50 * outside + taken.reduce((sum, one) => sum + overlap(box, one), 0) + place;
         if (best === null || score < best.score) best = { score, box, tx, ty, anchor };
       }
       taken.push(best.box);
-      const label = draw("text", { class: "p-label", x: best.tx, y: best.ty, "text-anchor": best.anchor, text: shown });
+      const label = draw("text", { class: "p-label", x: best.tx, y: best.ty, "text-anchor": best.anchor });
+      label.append(...lines.map((line, place) => draw("tspan", { x: best.tx, dy: place ? 13 : 0, text: line })));
       label.addEventListener("click", () => this.choose({ arm: index, task: null }));
       return label;
     });
@@ -371,13 +375,12 @@ class ReportPage {
       return;
     }
     const tables = byAxes ? this.buildAxisTables(shown) : [this.buildTaskTable(shown)];
-    const known = tables.flatMap((table) => table.rows.flatMap((row) => row.cells)).filter((cell) => cell && cell.colour !== null).map((cell) => cell.colour);
+    const cellsWithValues = tables.flatMap((table) => table.rows.flatMap((row) => row.cells)).filter((cell) => cell && cell.colour !== null);
     const paired = this.state.baseline >= 0 && (byAxes || this.collectTaskEffects() !== undefined);
-    const [low, high] = [Math.min(...known), Math.max(...known)];
-    const most = known.reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
+    const [low, high] = this.spanColours(cellsWithValues, paired);
     const colour = (value) => {
       if (value === null) return "g-empty";
-      if (paired) return DIVERGING[Math.min(6, Math.max(0, Math.round(3 + (3 * value) / most)))];
+      if (paired) return DIVERGING[Math.min(6, Math.max(0, Math.round(3 + (3 * value) / (high || 1))))];
       return `g-s${Math.min(7, Math.max(0, Math.floor(high > low ? (8 * (value - low)) / (high - low) : 4)))}`;
     };
     const drawCell = (cell, key) => {
@@ -388,15 +391,34 @@ class ReportPage {
     const boxes = tables.map((table) => {
       const caption = table.title ? [make("caption", { text: table.title })] : [];
       const head = make("tr", {}, make("th", { scope: "col", text: table.corner }), ...table.columns.map((text) => make("th", { scope: "col", text })));
-      const body = table.rows.map((row) => make("tr", {}, make("th", { scope: "row", class: "g-name", text: row.name }), ...row.cells.map((cell, place) => drawCell(cell, `cell ${JSON.stringify([table.title, row.name, table.columns[place]])}`))));
+      const body = table.rows.map((row) => make("tr", {}, make("th", { scope: "row", class: "g-name" }, ...(row.mark ? [makeMark(row.mark)] : []), row.name), ...row.cells.map((cell, place) => drawCell(cell, `cell ${JSON.stringify([table.title, row.name, table.columns[place]])}`))));
       return make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": table.title || title.textContent, "data-key": `cells ${table.title}` },
         make("table", { class: "g-heat" }, ...caption, make("thead", {}, head), make("tbody", {}, ...body)));
     });
     const about = byAxes ? this.part.about : "this one task";
     const key = paired
       ? `Each cell: ${this.metric.ratio ? "ratio" : "difference"} to ${this.part.arms[this.state.baseline].name}${byAxes ? "" : " on the task"}, its 95 % interval about ${about}, pairs. Orange: lower, blue: higher.${byAxes ? "" : " Row of the baseline: its values."}`
-      : `Each cell: mean, 95 % interval about ${about}, trials. Dark: ${formatValue(this.metric, known.length ? low : null)}, yellow: ${formatValue(this.metric, known.length ? high : null)}.`;
+      : `Each cell: mean, 95 % interval about ${about}, trials. Dark: ${formatValue(this.metric, cellsWithValues.length ? low : null)}, yellow: ${formatValue(this.metric, cellsWithValues.length ? high : null)}.`;
     this.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), this.explain(key, "Click a cell to list its trials."));
+  }
+
+  /**
+   * Return the values at the ends of the colours: those of the cells, but as far apart as the ends of the widest interval.
+   * With a baseline (`paired`), no difference lies in the middle.
+   */
+  spanColours(cells, paired) {
+    if (!cells.length) return [0, 1];
+    const values = cells.map((cell) => cell.colour);
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    const widest = Math.max(...cells.map((cell) => cell.width));
+    if (paired) {
+      const most = Math.max(Math.abs(low), Math.abs(high), widest / 2);
+      return [-most, most];
+    }
+    const span = Math.max(high - low, widest);
+    const ceiling = this.metric.kind === "amount" ? Infinity : Math.max(1, high);
+    const first = Math.max(Math.min((low + high - span) / 2, ceiling - span), Math.min(0, low));
+    return [first, first + span];
   }
 
   buildAxisTables(shown) {
@@ -409,10 +431,10 @@ class ReportPage {
           const target = { arm: index, task: null };
           const effect = this.findEffect(index);
           if (this.state.baseline < 0) return this.buildCell(this.part.arms[index].cells[this.state.metric], target);
-          if (index === this.state.baseline) return { target, text: "baseline", detail: "", colour: 0 };
-          if (!effect) return { target, text: "–", detail: "no pairs", colour: null };
+          if (index === this.state.baseline) return { target, text: "baseline", detail: "", colour: 0, width: 0 };
+          if (!effect) return { target, text: "–", detail: "no pairs", colour: null, width: 0 };
           const size = effect[1] === null ? null : this.metric.ratio ? Math.log(effect[1]) : effect[1];
-          return { target, text: effect[4], detail: effect[5] === "no interval" ? "" : effect[5], n: effect[0], colour: size };
+          return { target, text: effect[4], detail: effect[5] === "no interval" ? "" : effect[5], n: effect[0], colour: size, width: this.measureWidth(effect, this.metric.ratio) };
         }),
       })),
     }));
@@ -428,23 +450,29 @@ class ReportPage {
     const effects = this.collectTaskEffects();
     const difference = (index, task) => {
       const target = { arm: index, task: this.part.tasks[task] };
-      if (index === this.state.baseline) return { ...this.buildCell(cells[index][task], target), colour: 0 };
+      if (index === this.state.baseline) return { ...this.buildCell(cells[index][task], target), colour: 0, width: 0 };
       const effect = effects[index]?.[task];
-      if (!effect) return { target, text: "–", detail: "no pairs", colour: null };
+      if (!effect) return { target, text: "–", detail: "no pairs", colour: null, width: 0 };
       const drawn = this.buildCell(effect, target);
-      return { ...drawn, colour: this.metric.ratio && drawn.colour !== null ? Math.log(drawn.colour) : drawn.colour };
+      return { ...drawn, colour: this.metric.ratio && drawn.colour !== null ? Math.log(drawn.colour) : drawn.colour, width: this.measureWidth(effect, this.metric.ratio) };
     };
     return {
       title: "", corner: "arm", columns: this.part.tasks,
       rows: shown.map((index) => ({
-        name: this.part.arms[index].name,
+        name: this.part.arms[index].name, mark: this.part.arms[index].mark,
         cells: cells[index].map((cell, task) => cell && (effects ? difference(index, task) : this.buildCell(cell, { arm: index, task: this.part.tasks[task] }))),
       })),
     };
   }
 
-  buildCell([n, value, , , text, interval], target) {
-    return { target, text, detail: interval === "no interval" ? "" : interval, n, colour: value };
+  buildCell([n, value, low, high, text, interval], target) {
+    return { target, text, detail: interval === "no interval" ? "" : interval, n, colour: value, width: this.measureWidth([n, value, low, high], false) };
+  }
+
+  /** Return the width of an interval on the scale of colours; 0 without an interval. */
+  measureWidth([, , low, high], isRatio) {
+    if (low === null || high === null || (isRatio && low <= 0)) return 0;
+    return isRatio ? Math.log(high / low) : high - low;
   }
 
   // --- table of arms --------------------------------------------------------------------------------------------------
@@ -476,7 +504,7 @@ class ReportPage {
     if (index === this.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
     if (arm.badge) badges.push(make("span", { class: "p-badge p-good", text: arm.badge }));
     return [
-      make("button", { type: "button", class: "p-link", "data-key": `arm ${arm.name}`, text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
+      makeMark(arm.mark), make("button", { type: "button", class: "p-link", "data-key": `arm ${arm.name}`, text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
       make("span", { class: "p-settings", text: arm.settings, title: arm.standing }),
     ];
   }

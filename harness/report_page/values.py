@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
+from harness.analysis.arm_marks import read_marks
 from harness.analysis.arms import build_sort_key, order_arms, select_excluded, select_valid, summarize_arms
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.baselines import find_bounds
@@ -20,7 +21,7 @@ from harness.analysis.comparison import ArmComparer
 from harness.analysis.effects import Effect, estimate_effect, estimate_task_effects
 from harness.analysis.estimation import choose_estimand
 from harness.analysis.families import read_families
-from harness.analysis.formatting import describe_level
+from harness.analysis.formatting import describe_level, label_arms
 from harness.analysis.intervals import ALPHA, Interval
 from harness.analysis.measures import (
     METRICS,
@@ -41,6 +42,8 @@ from harness.experiment.paths import is_arm_setting
 Json: TypeAlias = dict[str, Any]
 
 MAX_ERROR_CHARACTERS = 600
+MAX_LABEL_CHARACTERS = 34
+"""Length at which the name of an arm in the chart continues on the next line."""
 MAX_BASELINES = 8
 """Maximum number of arms that the page offers as a baseline.
 
@@ -84,10 +87,11 @@ def build_progress_parts(results: Tables, session_ids: Sequence[str]) -> list[Js
 def _build_progress_part(results: Tables, session_ids: Sequence[str]) -> Json:
     trials = results.trials
     names = order_arms(trials)
-    excluded = select_excluded(trials)
+    excluded, marks = select_excluded(trials), read_marks(results)
     arms = [
         {
             "name": name,
+            "mark": marks[name],
             "settings": _describe_settings(trials[trials["arm"] == name]),
             "finished": int((trials["arm"] == name).sum()),
             "excluded": int((excluded["arm"] == name).sum()),
@@ -124,6 +128,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     effects, task_effects = _compare_arms(groups, baselines, repeats)
     mark_declared(effects, () if judged is None else judged.claims, names)
     bounds, standings = find_bounds(results), _encode_standings(results, judged)
+    marks, labels = read_marks(results), label_arms(names, MAX_LABEL_CHARACTERS)
     choices = {name: cells[name] for name in names if name not in bounds} or cells
     return {
         "level": describe_level(require_single_level(measured)),
@@ -132,7 +137,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         "baselines": [names.index(name) for name in baselines],
         "arms": [
             _encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name])
-            | {"repeats": repeats.get(name, "")}
+            | {"repeats": repeats.get(name, ""), "mark": marks[name], "label": labels[name]}
             | standings.get(name, {"badge": "", "standing": ""})
             for name in names
         ],

@@ -21,16 +21,18 @@ function rateArm(arm, metric, arms) {
   if (metric.is_share) return arm.value;
   const values = [...arms.values()].map((arm) => arm.value).filter((value) => typeof value === "number");
   const [least, most] = [Math.min(...values), Math.max(...values)];
-  const share = most > least ? (arm.value - least) / (most - least) : 1;
-  return metric.is_higher_better || most === least ? share : 1 - share;
+  // Differences within the widest interval are not shown as a strong contrast.
+  const span = Math.max(most - least, ...[...arms.values()].map((arm) => arm.width ?? 0));
+  const share = span > 0 ? 0.5 + (arm.value - (least + most) / 2) / span : 1;
+  return metric.is_higher_better || span === 0 ? share : 1 - share;
 }
 
 /** Fill the cell of an arm whose outcomes are hidden: only the number of finished trials. A click calls `choose`. */
-function fillCount(cell, arm, name, planned, choose) {
+function fillCount(cell, arm, name, mark, planned, choose) {
   const text = `${arm?.finished ?? 0} of ${planned}`;
   cell.className = `g-cell g-empty${(arm?.finished ?? 0) < planned ? " g-partial" : ""}`;
   cell.title = `${name}: ${text} finished`;
-  fillButton(cell, choose, make("b", { text }), make("span", { text: "finished" }));
+  fillButton(cell, choose, make("b", {}, makeMark(mark), text), make("span", { text: "finished" }));
 }
 
 function fillButton(cell, choose, ...parts) {
@@ -40,13 +42,13 @@ function fillButton(cell, choose, ...parts) {
 }
 
 /** Fill the cell of an arm: its value, trials and interval, and trials still to run. A click calls `choose`. */
-function fillCell(cell, arm, name, planned, choose, good, metric) {
+function fillCell(cell, arm, name, mark, planned, choose, good, metric) {
   const { finished = 0, n = finished, succeeded = 0, share = null, low = 0, high = 1, score = null, text = "", interval = "" } = arm ?? {};
   const shade = good === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.max(0, Math.floor(good * SHADES)))}`;
   cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
   const other = metric && metric.name !== "success";
   const isExcluded = finished > 0 && share === null; // all finished trials ended by infrastructure failures
-  const count = make("b", { text: !finished ? `0 of ${planned}` : isExcluded ? "0 valid" : other ? text : `${succeeded}/${n}` });
+  const count = make("b", {}, makeMark(mark), !finished ? `0 of ${planned}` : isExcluded ? "0 valid" : other ? text : `${succeeded}/${n}`);
   const rates = other ? `n=${n}, ${interval}` : `${formatPercent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
   const small = !finished ? "finished" : isExcluded ? `of ${finished} finished` : rates;
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
@@ -111,7 +113,7 @@ function createView({ model, el }) {
     make("details", {}, count, list), saved);
 
   const [arms, failures] = [new Map(), new Map()];
-  let [cells, plan, whole, heardAt] = [new Map(), { arms: [], trials: 0 }, {}, performance.now()];
+  let [cells, plan, whole, heardAt] = [new Map(), { arms: [], marks: [], trials: 0 }, {}, performance.now()];
   // A disabled button keeps the focus: otherwise keys would go to the notebook and could cut the cell.
   for (const [button, kind] of [[start, "start"], [stop, "stop"]]) {
     button.addEventListener("click", () => button.getAttribute("aria-disabled") !== "true" && model.send({ kind }));
@@ -119,7 +121,7 @@ function createView({ model, el }) {
 
   const fill = (at) => {
     if (!cells.has(at)) return;
-    const facts = [cells.get(at), arms.get(at), plan.arms[at], plan.planned[at], () => model.send({ kind: "trials", arm: at })];
+    const facts = [cells.get(at), arms.get(at), plan.arms[at], plan.marks[at], plan.planned[at], () => model.send({ kind: "trials", arm: at })];
     if (whole.standing?.hides) fillCount(...facts);
     else fillCell(...facts, rateArm(arms.get(at), whole.metric, arms), whole.metric);
   };
@@ -127,7 +129,7 @@ function createView({ model, el }) {
   const showMetric = (metric) => {
     metrics.value = metric.name;
     const success = metric.name === "success";
-    const ends = success ? ["0 %", "100 % succeeded"] : metric.is_share ? ["0", `1 ${metric.name}`] : [`highest ${metric.name}`, "lowest"];
+    const ends = success ? ["0 %", "100 % succeeded"] : metric.is_share ? ["0", `1 ${metric.name}`] : [`more ${metric.name}`, `less ${metric.name}`];
     [lowest.textContent, highest.textContent] = ends;
     meaning.textContent = success ? `Each cell: succeeded / valid trials, mean over tasks, 95 % interval. ${metric.about} Dashed: trials still to run.`
       : `Each cell: ${metric.label}, mean over tasks; n valid trials, 95 % interval. ${metric.about} Dashed: trials still to run.`;
@@ -150,7 +152,7 @@ function createView({ model, el }) {
     const more = finished > trials.length ? `, the first ${formatNumber(trials.length)} of them below` : "";
     const words = finished ? "A click on a trial opens its transcript." : "No trial has finished yet.";
     chosen.hidden = false;
-    keepFocus(chosen, () => chosen.replaceChildren(make("h4", { text: arm }),
+    keepFocus(chosen, () => chosen.replaceChildren(make("h4", {}, makeMark(plan.marks[plan.arms.indexOf(arm)]), arm),
       make("p", { class: "h-faint", text: `${formatNumber(finished)} of ${formatCount(planned, "trial")} finished${more}. ${words}` }),
       make("table", { class: "g-trials" }, make("tbody", {}, ...rows))));
   };

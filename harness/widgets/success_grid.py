@@ -7,14 +7,17 @@ run count too. Names are not escaped.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 
 import pandas as pd
 
+from harness.analysis.arm_marks import assign_marks
 from harness.analysis.arms import estimate_success
 from harness.analysis.measures import METRICS, TOKEN_COLUMNS, Metric, estimate_cell
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
+from harness.experiment.job import encode_axes
 from harness.experiment.paths import is_arm_setting
 from harness.experiment.progress import format_ending, format_outcome, format_record
 from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
@@ -81,6 +84,7 @@ class ArmProgress:
         return {
             "n": cell.n,
             "value": cell.value if known else None,
+            "width": _encode_width(cell.low, cell.high),
             "text": " ".join((metric.format_value(cell.value), metric.unit)).strip() if known else "unknown",
             "interval": metric.format_interval(cell.low, cell.high) if known else "",
         }
@@ -191,19 +195,36 @@ class SuccessGrid:
         return arm.records.get(trial_id) if arm else None
 
     def build_layout(self) -> JsonObject:
-        """Return each arm's name, number of planned trials and position in the heat map as plain JSON."""
+        """Return each arm's name, mark, number of planned trials and position in the heat map as plain JSON."""
         beside = {arm.name for arm in self.experiment.arms}
         numbers = {name: number for number, name in enumerate(self.arms)}
         cells = {cell.arm: cell for cell in self.experiment.grid if cell.arm not in beside}
+        marks = _assign_marks(self.experiment.grid)
         return {
             "name": self.experiment.name,
             "trials": len(self._arm_by_trial),
             "arms": list(self.arms),
+            "marks": [marks[name] for name in self.arms],
             "planned": [arm.planned_trials for arm in self.arms.values()],
             "tables": _build_tables(list(cells.values()), numbers),
             "beside": [numbers[name] for name in self.arms if name in beside],
             "metrics": [[metric.name, metric.label] for metric in METRICS.values()],
         }
+
+
+def _assign_marks(grid: Iterable[Cell]) -> dict[str, str]:
+    """Return the mark of each arm of a plan by name, the same as in the figures of its results."""
+    rows = [
+        {
+            "arm": cell.arm,
+            "policy": cell.trial.policy_kind,
+            "replicate": cell.trial.replicate,
+            "axes_json": encode_axes(cell.axes),
+        }
+        for cell in {cell.arm: cell for cell in grid}.values()
+    ]
+    frame = pd.DataFrame(rows, columns=["arm", "policy", "replicate", "axes_json"])
+    return {arm: str(mark) for arm, mark in assign_marks(frame).items()}
 
 
 def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) -> pd.DataFrame:
@@ -226,6 +247,11 @@ def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) ->
         )
     frame = pd.DataFrame(rows)
     return frame.astype({"total_cost_usd": float, "retention": float})
+
+
+def _encode_width(low: float, high: float) -> float:
+    """Return the width of an interval; 0 without one."""
+    return 0.0 if isnan(high - low) else high - low
 
 
 def describe_problem(record: TrialRecord) -> str:

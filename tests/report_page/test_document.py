@@ -269,6 +269,38 @@ def test_cells_and_points_list_their_trials(open_page, written):
 
 
 @pytest.mark.browser
+def test_arms_have_the_marks_of_the_figures_in_chart_and_tables(open_page, written):
+    page = open_page(written)
+    marks = ["h-arm-blue", "h-arm-vermilion", "h-arm-green"]  # of arms a, b and c, the first of the palette
+    for place in (".p-point .h-arm-mark", ".p-arms .h-arm-mark", ".g-name .h-arm-mark"):
+        classes = page.locator(place).evaluate_all("marks => marks.map((mark) => mark.getAttribute('class').split(' ')[1])")
+        assert classes == marks
+    colours = page.locator(".p-point .h-arm-fill").evaluate_all("marks => marks.map((mark) => getComputedStyle(mark).fill)")
+    assert len(set(colours)) == 3
+
+
+@pytest.mark.browser
+def test_names_that_begin_alike_have_different_labels_in_the_chart(open_page, tmp_path):
+    arms = [f"a policy with a long name that says much, threshold {share}" for share in (0.5, 0.8, 0.95)]
+    page = open_page(write_page(write_experiment(tmp_path, arms=arms), tmp_path / "report.html"))
+    labels = page.locator(".p-label").evaluate_all(
+        "labels => labels.map((label) => [...label.children].map((line) => line.textContent).join(' '))"
+    )
+    assert sorted(labels) == arms
+
+
+@pytest.mark.browser
+def test_colours_of_cells_do_not_show_differences_within_the_intervals(open_page, written):
+    page = open_page(written)
+    page.locator("select[name=baseline]").select_option("-1")
+    ends = page.locator(".p-grid .p-key").inner_text()
+    low, high = (float(end) for end in re.findall(r"(?:Dark|yellow): (\d\.\d+)", ends))
+    intervals = [re.findall(r"\[([\d.]+), ([\d.]+)\]", text) for text in page.locator(".g-cell button").all_inner_texts()]
+    widest = max(float(most) - float(least) for found in intervals for least, most in found)
+    assert high - low >= widest - 0.02  # both are rounded
+
+
+@pytest.mark.browser
 def test_cells_show_values_or_with_a_baseline_the_differences_on_the_task(open_page, written):
     page = open_page(written)
     cells = page.locator(".g-cell button")
@@ -325,7 +357,7 @@ def test_the_page_of_an_incomplete_plan_with_declared_contrasts_contains_no_outc
     (part,) = values["parts"]
     assert values["is_withheld"]
     assert set(part) == {"level", "metrics", "baselines", "arms", "trials"}
-    assert set(part["arms"][0]) == {"name", "settings", "finished", "excluded"}
+    assert set(part["arms"][0]) == {"name", "mark", "settings", "finished", "excluded"}
     assert set(part["trials"]["status"]) == {"finished"}
     assert set(part["trials"]["reason"]) == {""}
     assert not set(part["trials"]) & {"score", "success", "cost", "tokens", "steps", "retention", "compactions"}

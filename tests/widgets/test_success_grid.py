@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 from scipy.stats import ttest_1samp
 
+from harness.analysis.arm_marks import read_marks
 from harness.analysis.measures import METRICS
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
+from harness.experiment.job import encode_axes
 from harness.experiment.trial import Trial
 from harness.widgets.success_grid import SuccessGrid
+from tests.analysis.made import results
 from tests.experiment.made import record
 
 BASE = Trial(task="flashcards", policy=KeepLast())
@@ -43,6 +46,17 @@ def test_every_arm_has_one_place_whatever_the_axes_are(count):
     for table in plan["tables"]:
         assert len({(row, column) for row, column, _ in table["places"]}) == len(table["places"])
         assert all(row < len(table["rows"]) and column < len(table["columns"]) for row, column, _ in table["places"])
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_arms_have_the_marks_that_they_have_in_the_figures_of_their_results(count):
+    whole = experiment(**dict(list(AXES.items())[:count]))
+    plan = SuccessGrid(whole).build_layout()
+    rows = [
+        {"arm": cell.arm, "seed": cell.trial.seed, "policy": cell.trial.policy_kind, "axes_json": encode_axes(cell.axes)}
+        for cell in whole.grid
+    ]
+    assert dict(zip(plan["arms"], plan["marks"], strict=True)) == read_marks(results(rows[::-1]))
 
 
 def test_the_last_two_axes_span_tables_and_the_others_name_them():

@@ -18,7 +18,7 @@ from harness.analysis.baselines import resolve_metrics
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import draw_arms, format_value
-from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_first_panel, make_panels
+from harness.analysis.figures.forest import FILL_NOTE, describe_estimands, draw_first_panel, make_panels
 from harness.analysis.measures import add_measures
 from harness.analysis.tables import Tables, require_single_level, select
 
@@ -103,7 +103,7 @@ def draw(
     """
     message = "no two arms differ in exactly one axis of the plan, so there is no effect of an axis to draw"
     draw_axes = partial(draw_first_panel, draw_names=_draw_names)
-    return style.draw_chart(table, ax, _draw_figure, draw_axes, theme=theme, width=width, empty_message=message)
+    return style.draw_chart(_name_rows(table), ax, _draw_figure, draw_axes, theme=theme, width=width, empty_message=message)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
@@ -115,22 +115,24 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     style.add_footer(
         figure,
         f"95 % intervals for {estimands}; arms: pairs of arms that differ in this axis only; n: pairs of task and seed. "
-        f"{COLOUR_NOTE}",
+        f"{FILL_NOTE}",
     )
     return figure
 
 
+def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the columns that label its rows: axis, value, and the value with which it is compared."""
+    texts = [
+        json.dumps({"axis": row.axis.rsplit(".", 1)[-1], "value": row.setting, "against": row.against})
+        for row in table.itertuples()
+    ]
+    return table.assign(arm=table["axis"], settings=texts)
+
+
 def _draw_names(ax: "Axes", table: pd.DataFrame, metric: str) -> float:
     rows = table[table["metric"] == metric]
-    names = rows.assign(
-        arm=rows["axis"],
-        settings=[
-            json.dumps({"axis": row.axis.rsplit(".", 1)[-1], "value": row.setting, "against": row.against})
-            for row in rows.itertuples()
-        ],
-    )
     beside = {
         "arms": {int(row.place): str(row.arm_pairs) for row in rows.itertuples()},
         "n": {int(row.place): str(row.n) for row in rows.itertuples()},
     }
-    return draw_arms(ax, names, beside)
+    return draw_arms(ax, rows, beside)

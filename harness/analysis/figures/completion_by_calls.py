@@ -12,7 +12,8 @@ import pandas as pd
 from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
-from harness.analysis.figures.groups import choose_line, group_trials, make_handles
+from harness.analysis.figures.groups import describe_omitted, group_trials
+from harness.analysis.figures.marks import choose_colour, choose_line, choose_point, make_handles
 from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.measures import METRICS, add_measures, estimate_cell
 from harness.analysis.tables import Tables, require_single_level, select
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = ("group", "place", "outcome", "calls", "share", "low", "high", "n", "level")
+COLUMNS = ("group", "place", "mark", "outcome", "calls", "share", "low", "high", "n", "level")
+END_SHARE, MIN_END_SLOTS = 0.16, 5
+"""Width of the area of final shares as a share of the number of calls, and the smallest number of arms that divide it."""
+MAX_APART_POINTS = 3.0
+"""Largest vertical distance by which a line is moved so that equal lines stay visible."""
 OUTCOMES = {"finished": "agent declared the task finished", "success": "every check passed"}
 
 
@@ -36,6 +41,7 @@ def table(results: Tables) -> pd.DataFrame:
     | --- | --- | --- |
     | group | str | name of the arm, or value of the setting |
     | place | int | position of the group in the legend, from 0 |
+    | mark | str | colour and shape of the group in every chart of the experiment, such as `blue circle` |
     | outcome | str | `finished` (the agent declared the task finished) or `success` (every check passed) |
     | calls | int | model calls of the agent |
     | share | float | share of the trials with the outcome within so many calls, mean over tasks, 0 to 1 |
@@ -57,12 +63,12 @@ def table(results: Tables) -> pd.DataFrame:
     open_outcomes(results)
     results = select_outcomes(results)
     current = drop_earlier_plans(results)
-    trials = drop_repeats(add_measures(select(current, select_valid(current.trials))))
+    valid_trials = add_measures(select(current, select_valid(current.trials)))
+    trials = drop_repeats(valid_trials)
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    groups = group_trials(trials)
-    shown = trials.assign(group=trials["trial_id"].map(groups)).dropna(subset=["group"])
-    places = {name: place for place, name in enumerate(dict.fromkeys(groups.values()))}
+    groups = group_trials(trials, results)
+    shown = trials.assign(group=trials["trial_id"].map(groups.labels)).dropna(subset=["group"])
     finished = (shown["status"] == "completed") | shown["success"].astype(bool)
     flags = {"finished": finished, "success": shown["success"].astype(bool)}
     longest = int(shown["steps"].max())
@@ -70,13 +76,15 @@ def table(results: Tables) -> pd.DataFrame:
         return pd.DataFrame(columns=list(COLUMNS))
     curves = [
         _compute_curve(rows.assign(success=flags[outcome][rows.index]), longest).assign(
-            group=name, place=places[str(name)], outcome=outcome, n=len(rows)
+            group=name, place=groups.places[str(name)], mark=groups.marks[str(name)], outcome=outcome, n=len(rows)
         )
         for name, rows in shown.groupby("group", sort=False)
         for outcome in OUTCOMES
     ]
     whole = pd.concat(curves, ignore_index=True).assign(level=require_single_level(shown))
-    return whole[list(COLUMNS)].sort_values(["place", "outcome", "calls"], ignore_index=True)
+    curve_table = whole[list(COLUMNS)].sort_values(["place", "outcome", "calls"], ignore_index=True)
+    curve_table.attrs |= {"omitted": groups.omitted, "repeats": len(valid_trials) - len(trials)}
+    return curve_table
 
 
 def _compute_curve(trials: pd.DataFrame, longest: int) -> pd.DataFrame:
@@ -97,6 +105,7 @@ def draw(
 ) -> "Figure":
     """Draw the share of trials that have finished, and that have succeeded, within a number of model calls.
 
+    If all trials succeeded, or none, the panel of successes is left out, and the header says so.
     If `ax` is given, only the finished trials are drawn on it.
 
     Example::
@@ -117,28 +126,55 @@ def _draw_finished(ax: "Axes", table: pd.DataFrame) -> None:
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
-    figure = style.make_figure(8.6, 4.0)
-    axes = figure.subplots(1, 2, sharey=True)
-    for ax, outcome in zip(axes, OUTCOMES, strict=True):
+    constant = _describe_constant_success(table)
+    outcomes = [outcome for outcome in OUTCOMES if not (constant and outcome == "success")]
+    figure = style.make_figure(4.3 * len(outcomes) if len(outcomes) > 1 else 6.6, 4.0)
+    axes = figure.subplots(1, len(outcomes), sharey=True, squeeze=False)[0]
+    for ax, outcome in zip(axes, outcomes, strict=True):
         _draw_panel(ax, table, outcome)
     axes[0].set_ylabel("trials (%)")
-    note = f"Mean over tasks. Bars at the right: 95 % intervals of the final shares. {ESTIMAND_NOTE} Unfinished trials count."
-    style.add_legend(figure, make_handles(table, 44), 2.2, note)
-    counts = table.drop_duplicates("place")["n"]
-    spread = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
-    style.add_header(figure, "Completion against calls", f"{format_count(len(counts), 'group')} of {spread} trials", level)
+    note = (
+        f"Mean over tasks. At the right: final shares with 95 % intervals. {ESTIMAND_NOTE} Unfinished trials count. Lines lie "
+        "up to 2 % apart so that none hides another."
+    )
+    groups = table.drop_duplicates("place").sort_values("place")
+    style.add_legend(figure, make_handles(zip(groups["group"], groups["mark"], strict=True), has_line=True), 2.4, note)
+    spread = f"{groups['n'].min()}" if groups["n"].nunique() == 1 else f"{groups['n'].min()} to {groups['n'].max()}"
+    left_out = style.describe_excluded_repeats(table) + describe_omitted(table.attrs.get("omitted", ()))
+    about = f"{format_count(len(groups), 'group')} of {spread} trials{left_out}{constant}"
+    style.add_header(figure, "Completion against calls", about, level)
     return figure
 
 
+def _describe_constant_success(table: pd.DataFrame) -> str:
+    """Return a remark on why there is no panel of successes; empty if some trials succeeded and others did not."""
+    ends = table[table["outcome"] == "success"].groupby("place")["share"].last()
+    if (ends == 0).all():
+        return "; no trial passed every check, so successes have no panel"
+    return "; every trial passed every check, so successes have no panel" if (ends == 1).all() else ""
+
+
 def _draw_panel(ax: "Axes", table: pd.DataFrame, outcome: str) -> None:
-    rows = table[table["outcome"] == outcome]
-    longest, count = int(table["calls"].max()), table["place"].nunique()
-    for place, curve in rows.groupby("place"):
-        line: dict[str, Any] = choose_line(int(str(place)))
-        ax.step(curve["calls"], 100 * curve["share"], where="post", linewidth=1.5, **line)
-        end = curve.iloc[-1]
-        x = longest * (1.02 + 0.09 * (int(str(place)) + 0.5) / count)
-        ax.plot([x, x], [100 * end["low"], 100 * end["high"]], color=line["color"], linewidth=1.6, solid_capstyle="butt")
-        ax.plot(x, 100 * end["share"], marker="o", markersize=3.5, color=line["color"])
-    ax.set(xlabel="model calls (count)", title=f"{outcome}: {OUTCOMES[outcome]}", ylim=(-2, 103), xlim=(0, longest * 1.12))
+    from matplotlib.transforms import ScaledTranslation
+
+    rows, figure = table[table["outcome"] == outcome], ax.figure
+    longest, places = int(table["calls"].max()), sorted(table["place"].unique())
+    slot = longest * END_SHARE / max(MIN_END_SLOTS, len(places))
+    edge = longest * 1.02
+    right = edge + slot * len(places)
+    for number, place in enumerate(places):
+        curve = rows[rows["place"] == place]
+        mark, end = str(curve["mark"].iloc[0]), curve.iloc[-1]
+        apart_points = MAX_APART_POINTS * (2 * (number + 0.5) / len(places) - 1)
+        shift = ScaledTranslation(0, apart_points / 72, figure.dpi_scale_trans)
+        ax.step(
+            curve["calls"], 100 * curve["share"], where="post", linewidth=1.5, transform=ax.transData + shift, **choose_line(mark)
+        )
+        x = edge + slot * (number + 0.5)
+        bar: dict[str, Any] = {"color": choose_colour(mark), "linewidth": 1.6, "solid_capstyle": "butt"}
+        ax.plot([x, x], [100 * end["low"], 100 * end["high"]], **bar)
+        ax.plot(x, 100 * end["share"], **choose_point(mark, 4.5))
+    ax.axvspan(edge, right, color=style.read_colours().panel, linewidth=0, zorder=0)
+    ax.set(xlabel="model calls (count)", title=f"{outcome}: {OUTCOMES[outcome]}", ylim=(-4, 104), xlim=(0, right))
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= longest])
     ax.grid(axis="y")

@@ -16,17 +16,19 @@ from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import compute_height_inches, describe_arms, draw_arms
 from harness.analysis.figures.forest import use_ratio_axis
-from harness.analysis.formatting import ESTIMAND_NOTE, format_label
+from harness.analysis.figures.marks import choose_point
+from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.measures import METRICS, Metric, find_metric
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import NEEDED_COLUMNS, pair_trials
 from harness.errors import UsageError, format_count
+from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = ("arm", "place", "settings", "metric", "baseline", "task", "n", "ratio", "typical", "low", "high", "level")
+COLUMNS = ("arm", "place", "settings", "mark", "metric", "baseline", "task", "n", "ratio", "typical", "low", "high", "level")
 UNSUITABLE_METRICS = tuple(name for name, metric in METRICS.items() if not metric.is_ratio)
 """Metrics that can be 0, so that the ratio of two arms is not defined."""
 
@@ -38,6 +40,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
     | --- | --- | --- |
     | arm, settings | str | name of the arm; JSON object with its values of the settings that the plan varies |
     | place | int | position of the arm in the chart from the top, from 0 |
+    | mark | str | colour and shape of the arm in every chart of the experiment, such as `blue circle` |
     | metric, baseline | str | names of the metric and of the baseline |
     | task | str | name of the task |
     | n | int | pairs of the task: seeds and replicates with values above 0 |
@@ -77,7 +80,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
         return pd.DataFrame(columns=list(COLUMNS))
     against = resolve_baseline(results, baseline)
     reference, level = trials[trials["arm"] == against], require_single_level(trials)
-    arms = describe_arms(trials)
+    arms = describe_arms(trials, results)
     others = arms[arms["arm"] != against].reset_index(drop=True)
     effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
     ratios = _compute_ratios(trials, reference, chosen)
@@ -123,15 +126,15 @@ def draw(
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     arms = table["place"].nunique()
-    figure = style.make_figure(7.4, compute_height_inches(arms))
+    figure = style.make_figure(7.4, compute_height_inches(table))
     _draw_rows(figure.subplots(), table)
     tasks = format_count(table["task"].nunique(), "task")
     metric = str(table["metric"].iloc[0])
-    about = f"{format_count(arms, 'arm')} on {tasks}; baseline: {format_label(table['baseline'].iloc[0], 60)}"
+    about = f"{format_count(arms, 'arm')} on {tasks}; baseline: {escape_control_characters(str(table['baseline'].iloc[0]))}"
     style.add_header(figure, f"{metric.capitalize()} ratio of each task", about, level)
     style.add_footer(
         figure,
-        f"Dot: a task, typical ratio over its seeds. Diamond and bar: typical ratio over tasks, 95 % interval. {ESTIMAND_NOTE}",
+        f"Mark: a task, typical ratio over its seeds. Black bar: typical ratio over tasks, 95 % interval. {ESTIMAND_NOTE}",
     )
     return figure
 
@@ -141,14 +144,15 @@ def _draw_rows(ax: "Axes", table: pd.DataFrame) -> None:
     arms = table.drop_duplicates("place")
     draw_arms(ax, table, {"tasks": {int(place): str(len(rows)) for place, rows in table.groupby("place")}})
     ax.axvline(1.0, color=colours.muted, linewidth=0.9, zorder=1)
-    dots: dict[str, Any] = {"s": 16, "alpha": 0.75, "linewidth": 0, "zorder": 2}
-    ax.scatter(table["ratio"], table["place"] - 0.16, color=colours.palette[0], **dots)
+    for (place, mark), rows in table.groupby(["place", "mark"]):
+        point: dict[str, Any] = choose_point(mark, 4.2) | {"alpha": 0.75, "markeredgewidth": 0}
+        ax.plot(rows["ratio"], [place - 0.16] * len(rows), zorder=2, **point)
     for row in arms.itertuples():
         ax.plot([row.low, row.high], [row.place + 0.22] * 2, color=colours.text, linewidth=1.3, solid_capstyle="butt", zorder=3)
-        ax.plot(row.typical, row.place + 0.22, marker="D", markersize=3.6, color=colours.text, zorder=4)
+        ax.plot(row.typical, row.place + 0.22, marker="|", markersize=6, markeredgewidth=1.6, color=colours.text, zorder=4)
         text = f"{metric.format_change(row.typical)} {metric.format_change_interval(row.low, row.high)}"
         where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "textcoords": "offset points"}
         ax.annotate(text, (1, row.place), va="center", fontsize=7, color=colours.text, **where)
     use_ratio_axis(ax, pd.concat([table["ratio"], arms["low"], arms["high"]]))
-    ax.set_xlabel(f"{metric.name} of the arm ÷ {metric.name} of the baseline (ratio)")
+    ax.set_xlabel(f"{metric.name} of the arm ÷ {metric.name} of the baseline (ratio), ← better")
     ax.grid(axis="x", zorder=0)

@@ -58,7 +58,7 @@ def write_figures(
     """Draw charts as `charts/NAME.png`, `.svg` or `.pdf` in a folder, and return the paths of the files.
 
     Each fidelity level has its own charts. Trials that ran under an earlier plan of the experiment are excluded. A chart without
-    data is left out. No partial file remains if writing fails.
+    data, or with fewer rows than its optional constant `MIN_ROWS`, is left out. No partial file remains if writing fails.
 
     Args:
         results: Results of one experiment.
@@ -85,7 +85,7 @@ def write_figures(
             names = tuple(name for name in names if name in FIGURES_WITHOUT_OUTCOMES)
         for name in names:
             table = build_table(name, part, metric=metric, baseline=baseline)
-            if table.empty:
+            if len(table) < getattr(FIGURES[name], "MIN_ROWS", 1):
                 continue
             figure = FIGURES[name].draw(table, theme=theme, width=width)
             paths.append(style.save(figure, folder / f"{name}{level_suffix}.{file_format or 'png'}"))

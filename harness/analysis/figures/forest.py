@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
+from harness.analysis.arm_marks import COLOURS, ArmMark
 from harness.analysis.figures import style
-from harness.analysis.figures.arm_rows import compute_height_inches
+from harness.analysis.figures.arm_rows import MARK_POINTS, compute_height_inches
+from harness.analysis.figures.marks import choose_point
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, Metric
 from harness.analysis.statistics import adjust_benjamini_hochberg
@@ -16,11 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABEL_POINTS = 7.0
-COLOUR_NOTE = (
-    "Coloured: interval and test, with p adjusted for all effects of the chart (Benjamini and Hochberg), show a difference; "
-    "blue is better. Exploratory."
+FILL_NOTE = (
+    "Filled: interval and test, with p adjusted for all effects of the chart (Benjamini and Hochberg), show a difference; "
+    "hollow: no difference shown. Exploratory."
 )
-"""Sentences below charts of effects that say what colours mean."""
+"""Sentences below charts of effects that say what filled and hollow marks mean."""
+NEUTRAL = ArmMark(COLOURS.index("ink"), 0)
+"""Mark of an effect that belongs to no arm."""
 MIN_LOGARITHMIC_FACTOR = 4.0
 MIN_PANEL_INCHES = 1.3
 """Width of the axes of a panel below which panels are drawn one below the other."""
@@ -38,29 +42,29 @@ def describe_estimands(table: pd.DataFrame) -> str:
 def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
     """Draw the effects on a metric with their intervals, one per row, and write their numbers beside them.
 
-    The colour tells whether an effect is better or worse, if both its interval and its test exclude that the compared arms are
-    equal.
+    The mark of an effect is filled if both its interval and its test exclude that the compared arms are equal.
 
     Args:
         ax: Axes whose vertical coordinate is the `place` of a row.
-        rows: Table with the columns `place`, `value`, `low`, `high` and `p_value`.
+        rows: Table with the columns `place`, `value`, `low`, `high` and `p_value`. With a column `mark`, each effect has the
+            colour and shape of its arm.
         metric: Metric whose differences, or ratios, are shown.
     """
     colours, none = style.read_colours(), 1.0 if metric.is_ratio else 0.0
     ax.axvline(none, color=colours.muted, linewidth=0.9, zorder=1)
     for row in rows.itertuples():
-        is_better = (row.value > none) == metric.is_higher_better
         is_shown = row.p_value <= ALPHA and not row.low <= none <= row.high
-        colour = colours.muted if not is_shown else colours.success if is_better else colours.palette[1]
-        ax.plot([row.low, row.high], [row.place, row.place], color=colour, linewidth=1.3, solid_capstyle="butt", zorder=2)
-        marker: dict[str, Any] = {"marker": "o" if is_shown else "D", "markersize": 4.6 if is_shown else 3.8}
-        ax.plot(row.value, row.place, color=colour, markeredgewidth=0, linestyle="none", zorder=3, **marker)
+        point = choose_point(getattr(row, "mark", str(NEUTRAL)), MARK_POINTS, is_hollow=not is_shown)
+        bar: dict[str, Any] = {"color": point["color"], "linewidth": 1.3, "solid_capstyle": "butt"}
+        ax.plot([row.low, row.high], [row.place, row.place], zorder=2, **bar)
+        ax.plot(row.value, row.place, zorder=3, **point)
     _write_numbers(ax, rows, metric)
     if metric.is_ratio:
         use_ratio_axis(ax, pd.concat([rows["value"], rows["low"], rows["high"]]))
     elif metric.kind == "rate":
         ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}" if value else "0")
-    ax.set_xlabel(metric.difference_label)
+    better = "better →" if metric.is_higher_better else "← better"
+    ax.set_xlabel(f"{metric.difference_label}, {better}")
     ax.grid(axis="x", zorder=0)
 
 
@@ -96,11 +100,12 @@ def make_panels(table: pd.DataFrame, draw_names: DrawNames) -> "Figure":
     the other, each with names.
 
     Args:
-        table: Effects with the columns `metric`, `place` (row of the panel, from 0), and those of `draw_effects`.
+        table: Effects with the columns `metric`, `arm`, `settings`, `place` (row of the panel, from 0), and those of
+            `draw_effects`.
         draw_names: Function that labels the rows of a panel.
     """
     metrics = list(dict.fromkeys(table["metric"]))
-    height_inches = compute_height_inches(table["place"].nunique())
+    height_inches = compute_height_inches(table)
     figure = style.make_figure(3.0 + 3.3 * len(metrics), height_inches)
     axes = figure.subplots(1, len(metrics), squeeze=False)[0]
     names_inches = draw_panel(axes[0], table, metrics[0], draw_names)

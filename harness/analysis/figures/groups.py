@@ -1,56 +1,75 @@
 """Lines of a chart: one per arm (configuration) or, with many arms, one per value of a setting that the plan varies."""
 
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
-from harness.analysis.arms import order_arms, tabulate_axes
-from harness.analysis.figures import style
-from harness.analysis.formatting import format_label
+from harness.analysis.arm_marks import MAX_SINGLE_ARMS, ArmMark, choose_axes, list_settings, list_values, read_marks
+from harness.analysis.arms import order_arms
+from harness.analysis.families import find_source
+from harness.analysis.figures.arm_rows import format_value
+from harness.analysis.tables import Tables
+from harness.text import escape_control_characters
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-
-LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (7, 2)), "-")
-"""Line styles, so that lines differ in more than colour."""
+MAX_OMITTED_NAMES = 3
+"""Largest number of arms that the header of a chart names as not shown."""
 
 
-def group_trials(trials: pd.DataFrame) -> dict[str, str]:
-    """Return the label of the line to which each trial belongs, by trial id.
+class Groups(NamedTuple):
+    """Lines of a chart."""
 
-    A line stands for an arm or, if there are more arms than colours, for one value of a setting that the plan varies.
+    labels: dict[str, str]
+    """Label of the line to which each trial belongs, by trial id, in the order of the lines."""
+    marks: dict[str, str]
+    """Text of the mark of each line, by label."""
+    omitted: tuple[str, ...]
+    """Names of the arms that have no line."""
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Positions of the lines in the legend, from 0, by label."""
+        return {label: place for place, label in enumerate(dict.fromkeys(self.labels.values()))}
+
+
+def group_trials(trials: pd.DataFrame, results: Tables) -> Groups:
+    """Group trials by arm or, with more than twelve arms, by the value of a setting that the plan varies.
+
+    The setting is that which the colours of arms show. Without such a setting, each of the first twelve arms is a line.
+
+    Args:
+        trials: Trials to show.
+        results: Results of the experiment, all of whose arms decide on the marks.
     """
     arms = order_arms(trials)
-    rows = sorted(zip(trials["arm"], trials["trial_id"], strict=True), key=lambda row: arms.index(row[0]))
-    if len(arms) <= style.MAX_GROUPS:
-        return {trial_id: arm for arm, trial_id in rows}
-    long = tabulate_axes(trials)
-    named = [axis for axis, values in long.groupby("axis") if 1 < values["value"].map(str).nunique() <= style.MAX_GROUPS - 1]
-    axis = next(
-        (candidate for candidate in named if long.loc[long["axis"] == candidate, "value"].map(type).eq(str).all()),
-        next(iter(named), None),
+    places = {arm: place for place, arm in enumerate(arms)}
+    rows = sorted(zip(trials["arm"], trials["trial_id"], strict=True), key=lambda row: places[row[0]])
+    settings = list_settings(find_source(results).trials) if len(arms) > MAX_SINGLE_ARMS else {}
+    axes = choose_axes(settings.values())
+    if not axes:
+        shown = arms[:MAX_SINGLE_ARMS]
+        marks = read_marks(results)
+        labels = {trial_id: arm for arm, trial_id in rows if places[arm] < len(shown)}
+        return Groups(labels, {arm: marks[arm] for arm in shown}, tuple(arms[len(shown) :]))
+    name, values = axes[0].rsplit(".", 1)[-1], list_values(settings.values(), axes[0])
+    texts = {value: f"{name} {format_value(json.loads(value))}" for value in values}
+    order = {text: place for place, text in enumerate(texts.values())}
+    by_arm = {arm: texts[json.dumps(settings[arm][axes[0]])] for arm in arms if axes[0] in settings.get(arm, {})}
+    return Groups(
+        {
+            trial_id: by_arm[arm]
+            for arm, trial_id in sorted(rows, key=lambda row: order.get(by_arm.get(row[0], ""), 0))
+            if arm in by_arm
+        },
+        {text: str(ArmMark(place, place)) for text, place in order.items()},
+        tuple(arm for arm in arms if arm not in by_arm),
     )
-    if axis is None:
-        return {trial_id: arm for arm, trial_id in rows if arm in arms[: style.MAX_GROUPS]}
-    chosen = long[long["axis"] == axis]
-    labels = {row.trial_id: f"{axis.rsplit('.', 1)[-1]} {row.value}" for row in chosen.itertuples()}
-    return {trial_id: labels[trial_id] for _, trial_id in rows if trial_id in labels}
 
 
-def choose_line(place: int) -> dict[str, Any]:
-    """Return the colour and style of the line at a position in the legend."""
-    palette = style.read_colours().palette
-    return {"color": palette[place % len(palette)], "linestyle": LINE_STYLES[place % len(LINE_STYLES)]}
-
-
-def make_handles(table: pd.DataFrame, max_characters: int = 50) -> "list[Artist]":
-    """Return the entries of a legend, one for each line of a chart.
-
-    The lines are read from the columns `place` and `group` of the chart's table.
-    """
-    from matplotlib.lines import Line2D
-
-    groups = table.drop_duplicates("place").sort_values("place")
-    return [
-        Line2D([], [], **choose_line(row.place), label=format_label(row.group, max_characters)) for row in groups.itertuples()
-    ]
+def describe_omitted(arms: Sequence[str]) -> str:
+    """Return a remark on the arms that a chart leaves out, such as `; not shown: A, B and 3 more`; empty if there are none."""
+    if not arms:
+        return ""
+    names = ", ".join(escape_control_characters(arm) for arm in arms[:MAX_OMITTED_NAMES])
+    return f"; not shown: {names}{f' and {len(arms) - MAX_OMITTED_NAMES} more' if len(arms) > MAX_OMITTED_NAMES else ''}"

@@ -1,12 +1,15 @@
 """Heat map of a metric by a policy's threshold and number of kept messages, with one panel per summarizer.
 
 Each field (cell) shows the value, its interval and the number of trials, so that a colour based on two trials is not mistaken for
-a result. The colours are scaled to the data. With a baseline, fields show the paired difference from it or, for amounts such as
+a result. The colours are scaled to the data, but span at least the widest interval, so that noise is not shown as a strong
+contrast. With a baseline, fields show the paired difference from it or, for amounts such as
 cost, the ratio, and colours diverge from no difference.
 """
 
 import json
+import math
 from math import log2, nan
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -23,11 +26,13 @@ from harness.analysis.arms import (
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
-from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_short_number
+from harness.analysis.formatting import ESTIMAND_NOTE, format_short_number
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_cell, estimate_change, find_metric
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.validity import drop_repeats
 from harness.errors import UsageError, format_count
+from harness.experiment.paths import format_short
+from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,9 +44,13 @@ if TYPE_CHECKING:
 KEY_COLUMNS = ("summarizer", "threshold", "keep_last")
 COLUMNS = (*KEY_COLUMNS, "metric", "baseline", "n", "value", "low", "high", "threshold_tokens", "level")
 CELL_WIDTH_INCHES, SMALL_CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.94, 0.78, 0.74
+LABEL_INCHES = 0.078
+"""Width of a character of a label or title."""
 PAPER_INCHES = style.WIDTHS_INCHES["paper"]
 MIN_SPAN = 0.02
-"""Smallest difference that the colours span, as a share of the larger value, so that noise is not shown as colour."""
+"""Smallest difference that the colours span without an interval, as a share of the larger value."""
+MIN_ROWS = 2
+"""Smallest number of cells of which a report draws the chart."""
 
 
 def table(results: Tables, *, metric: str | None = None, baseline: "str | Mapping[str, object] | None" = None) -> pd.DataFrame:
@@ -159,21 +168,23 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     images = []
     for ax, name in zip(axes.flat, panels, strict=False):
         images.append(_draw_panel(ax, table[table["summarizer"] == name], scale, colour_map, norm))
-        ax.set_title(f"summarizer {format_label(name, 40)}")
+        title = escape_control_characters(f"summarizer {name}")
+        ax.set_title("\n".join(wrap(title, max(12, int(panel_inches / LABEL_INCHES)))))
     for place, ax in enumerate(axes.flat):
         ax.set_visible(place < len(panels))
-        ax.set_ylabel(ax.get_ylabel() if place % across == 0 else "")
+        ax.set_ylabel(_wrap_label(ax.get_ylabel(), height / down - 1.0) if place % across == 0 else "")
         ax.set_xlabel(ax.get_xlabel() if place + across >= len(panels) else "")
     baseline = str(table["baseline"].iloc[0])
     bar = figure.colorbar(images[0], ax=list(axes.flat), shrink=0.95, aspect=18 * down, pad=0.015)
-    bar.ax.yaxis.set_major_formatter(lambda value, _: _format_colour(metric, value, has_baseline=bool(baseline)))
+    ticks = _list_ticks(metric, norm, has_baseline=bool(baseline))
+    bar.set_ticks(list(ticks.values()), labels=list(ticks))
     bar.ax.minorticks_off()
-    bar.set_label(metric.difference_label if baseline else metric.label)
+    bar.set_label(_wrap_label(metric.difference_label if baseline else metric.label, height - 1.4))
     bar.outline.set_visible(False)
     unit = "pair" if baseline else "trial"
     about = f"{format_count(int(table['n'].sum()), unit)}{style.describe_excluded_repeats(table)}"
     if baseline:
-        about += f"; baseline: {format_label(baseline, 60)}"
+        about += f"; baseline: {escape_control_characters(baseline)}"
     style.add_header(figure, f"{metric.name.capitalize()} by threshold and kept messages", about, level)
     direction = "High" if metric.is_higher_better else "Low"
     cells = f"Each cell: value, 95 % interval, number of {unit}s."
@@ -185,6 +196,20 @@ def _read_metric(table: pd.DataFrame) -> Metric:
     return METRICS[str(table["metric"].iloc[0])]
 
 
+def _wrap_label(label: str, height_inches: float) -> str:
+    """Return a label of a vertical axis on as many lines as its height needs."""
+    return "\n".join(wrap(label, max(10, int(height_inches / LABEL_INCHES))))
+
+
+def _list_ticks(metric: Metric, norm: "Normalize", *, has_baseline: bool) -> dict[str, float]:
+    """Return the ticks of the colour bar by label, without those whose label would be that of another tick."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
+    inside = [float(tick) for tick in MaxNLocator(5).tick_values(low, high) if low <= tick <= high]
+    return {_format_colour(metric, tick, has_baseline=has_baseline): tick for tick in reversed(inside)}
+
+
 def _format_colour(metric: Metric, value: float, *, has_baseline: bool) -> str:
     if not has_baseline:
         return metric.format_value(value)
@@ -194,28 +219,32 @@ def _format_colour(metric: Metric, value: float, *, has_baseline: bool) -> str:
 def _scale_colours(table: pd.DataFrame) -> "tuple[Colormap, Normalize]":
     """Return a colour map and the range of values that it covers.
 
-    The range is that of the data or, with a baseline, one that is symmetric about no change.
+    The range is that of the data or, with a baseline, one that is symmetric about no change, but at least the widest interval.
     """
     from matplotlib import colormaps
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     metric, colours = _read_metric(table), style.read_colours()
-    values = _list_colour_values(table).dropna()
+    values = _scale_values(table, "value").dropna()
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    widths = (_scale_values(table, "high") - _scale_values(table, "low")).dropna()
+    widest = float(widths.max()) if len(widths) else 0.0
     if table["baseline"].iloc[0]:
-        most = max(abs(low), abs(high), MIN_SPAN)
+        most = max(abs(low), abs(high), MIN_SPAN, widest / 2)
         ends = colours.diverging if metric.is_higher_better else colours.diverging[::-1]
         return LinearSegmentedColormap.from_list("diverging", list(ends)), Normalize(-most, most)
-    spare = max(0.0, MIN_SPAN * max(abs(high), MIN_SPAN) - (high - low)) / 2
+    span = max(high - low, widest, MIN_SPAN * max(abs(high), MIN_SPAN))
+    ceiling = math.inf if metric.kind == "amount" else max(1.0, high)
+    first = max(min((low + high - span) / 2, ceiling - span), min(0.0, low))  # no colours for values that cannot be
     name = colours.sequential if metric.is_higher_better else f"{colours.sequential}_r"
-    return colormaps[name], Normalize(low - spare, high + spare)
+    return colormaps[name], Normalize(first, first + span)
 
 
-def _list_colour_values(table: pd.DataFrame) -> pd.Series:
+def _scale_values(table: pd.DataFrame, column: str) -> pd.Series:
     # with the logarithm of a ratio, half and double are equally strong
     if table["baseline"].iloc[0] and _read_metric(table).is_ratio:
-        return table["value"].map(lambda value: log2(value) if value > 0 else nan)
-    return table["value"]
+        return table[column].map(lambda value: log2(value) if value > 0 else nan)
+    return table[column].astype(float)
 
 
 def _list_axis_values(table: pd.DataFrame) -> dict[str, list[Any]]:
@@ -224,7 +253,7 @@ def _list_axis_values(table: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 def _format_tick(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else format_label(value, 12)
+    return f"{value:,}" if isinstance(value, int) else escape_control_characters(format_short(value))
 
 
 def _describe_threshold_axis(thresholds: list[Any]) -> str:
@@ -239,7 +268,7 @@ def _describe_threshold_axis(thresholds: list[Any]) -> str:
 def _draw_panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]], colour_map: "Colormap", norm: "Normalize") -> Any:
     rows, columns = scale["threshold"], scale["keep_last"]
     metric, colours = _read_metric(cells), style.read_colours()
-    shown = cells.assign(colour=_list_colour_values(cells))
+    shown = cells.assign(colour=_scale_values(cells, "value"))
     values = {(cell.threshold, cell.keep_last): cell.colour for cell in shown.itertuples()}
     grid = [[values.get((row, column), nan) for column in columns] for row in rows]
     ax.set_facecolor(colours.panel)
@@ -247,7 +276,7 @@ def _draw_panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]], co
     for cell in shown.itertuples():
         ink = colours.muted if pd.isna(cell.colour) else style.choose_ink(colour_map(norm(cell.colour)))
         _annotate_cell(ax, columns.index(cell.keep_last), rows.index(cell.threshold), cell, metric, ink)
-    ax.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
+    ax.set_xticks(range(len(columns)), [format_short(value) for value in columns])
     ax.set_yticks(range(len(rows)), scale["labels"])
     ax.set_xticks([place - 0.5 for place in range(1, len(columns))], minor=True)
     ax.set_yticks([place - 0.5 for place in range(1, len(rows))], minor=True)

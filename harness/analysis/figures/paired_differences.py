@@ -14,17 +14,32 @@ from harness.analysis.baselines import compare_with_baseline, prepare_arms, reso
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, draw_arms
-from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_first_panel, make_panels
-from harness.analysis.formatting import format_label
+from harness.analysis.figures.forest import FILL_NOTE, describe_estimands, draw_first_panel, make_panels
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import format_count
+from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = (
-    *("arm", "place", "settings", "metric", "baseline", "n", "value", "low", "high", "p_value", "estimand", "refusal", "level"),
+    *(
+        "arm",
+        "place",
+        "settings",
+        "mark",
+        "metric",
+        "baseline",
+        "n",
+        "value",
+        "low",
+        "high",
+        "p_value",
+        "estimand",
+        "refusal",
+        "level",
+    ),
 )
 
 
@@ -37,6 +52,7 @@ def table(
     | --- | --- | --- |
     | arm, settings | str | name of the arm; JSON object with its values of the settings that the plan varies |
     | place | int | position of the arm in the chart from the top, from 0 |
+    | mark | str | colour and shape of the arm in every chart of the experiment, such as `blue circle` |
     | metric, baseline | str | names of the metric and of the baseline |
     | n | int | pairs of the same task and seed |
     | value | float | mean of the paired differences, arm minus baseline, or typical ratio, arm divided by baseline |
@@ -74,12 +90,12 @@ def table(
         return pd.DataFrame(columns=list(COLUMNS))
     chosen = resolve_metrics(trials, metrics)
     against, level = resolve_baseline(results, baseline), require_single_level(trials)
-    arms = describe_arms(trials)
+    arms = describe_arms(trials, results)
     others = arms[arms["arm"] != against].reset_index(drop=True)
-    settings = dict(zip(others["arm"], others["settings"], strict=True))
+    looks = {row.arm: {"settings": row.settings, "mark": row.mark} for row in others.itertuples()}
     effects = compare_with_baseline(trials, against, chosen)
     rows: list[dict[str, Any]] = [
-        {"arm": arm, "place": place, "settings": settings[arm], "metric": metric.name, "baseline": against, "level": level}
+        {"arm": arm, "place": place, **looks[arm], "metric": metric.name, "baseline": against, "level": level}
         | {"n": effect.pair_count, "value": effect.value, "low": effect.interval.low, "high": effect.interval.high}
         | {"p_value": effect.p_value, "estimand": effect.estimand, "refusal": effect.refusal}
         for place, arm in enumerate(others["arm"])
@@ -114,10 +130,11 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     figure = make_panels(table, _draw_names)
     pairs = sorted(table["n"].unique())
     spread = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
-    about = f"{format_count(arms, 'arm')} against {format_label(table['baseline'].iloc[0], 60)}; {spread} pairs of task and seed"
+    baseline = escape_control_characters(str(table["baseline"].iloc[0]))
+    about = f"{format_count(arms, 'arm')} against {baseline}; {spread} pairs of task and seed"
     style.add_header(figure, "Paired differences from the baseline", about, level)
     estimands = describe_estimands(table)
-    style.add_footer(figure, f"95 % intervals for {estimands}. {COLOUR_NOTE}")
+    style.add_footer(figure, f"95 % intervals for {estimands}. {FILL_NOTE}")
     return figure
 
 

@@ -14,7 +14,8 @@ from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_va
 from harness.analysis.estimation import choose_estimand, compute_mean_bounds
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
-from harness.analysis.figures.groups import choose_line, group_trials, make_handles
+from harness.analysis.figures.groups import describe_omitted, group_trials
+from harness.analysis.figures.marks import choose_line, choose_point, make_handles
 from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.statistics import estimate_pass_at_k, estimate_pass_hat_k
 from harness.analysis.tables import Tables, require_single_level
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = ("group", "place", "measure", "k", "instances", "value", "low", "high", "level")
+COLUMNS = ("group", "place", "mark", "measure", "k", "instances", "value", "low", "high", "level")
 MEASURES = {"pass@k": "at least one of k succeeds", "pass^k": "all of k succeed"}
 MIN_REPLICATES = 2
 
@@ -35,11 +36,13 @@ def table(results: Tables) -> pd.DataFrame:
 
     Each group is an arm or, with many arms, one value of a setting that the plan varies. A configuration with a task and a seed
     (an instance) counts only if it ran at least twice. The largest k is the smallest number of runs of an instance in the group.
+    The table is empty if all these runs succeeded, or none, since all probabilities are then 1, or 0.
 
     | column | dtype | unit |
     | --- | --- | --- |
     | group | str | name of the arm, or value of the setting |
     | place | int | position of the group in the legend, from 0 |
+    | mark | str | colour and shape of the group in every chart of the experiment, such as `blue circle` |
     | measure | str | `pass@k` or `pass^k` |
     | k | int | number of replicates |
     | instances | int | configurations with a task and a seed that have several replicates |
@@ -59,21 +62,23 @@ def table(results: Tables) -> pd.DataFrame:
     keys = ["configuration", "task", "seed"]
     replicates = trials.groupby(keys)["trial_id"].transform("size") if len(trials) else pd.Series(dtype=int)
     repeated = trials[replicates >= MIN_REPLICATES]
-    if repeated.empty:
+    if repeated["success"].nunique() < 2:
         return pd.DataFrame(columns=list(COLUMNS))
     named = repeated.assign(arm=repeated["configuration"])
-    groups = group_trials(named)
-    shown = named.assign(group=named["trial_id"].map(groups)).dropna(subset=["group"])
-    places = {name: place for place, name in enumerate(dict.fromkeys(groups.values()))}
+    groups = group_trials(named, results)
+    shown = named.assign(group=named["trial_id"].map(groups.labels)).dropna(subset=["group"])
     counts = shown.groupby(["group", *keys])["success"].agg(["sum", "size"]).reset_index()
     rows = [
-        {"group": name, "place": places[str(name)], "measure": measure, "k": k, **_estimate(instances, measure, k)}
+        {"group": name, "place": groups.places[str(name)], "mark": groups.marks[str(name)], "measure": measure, "k": k}
+        | _estimate(instances, measure, k)
         for name, instances in counts.groupby("group", sort=False)
         for measure in MEASURES
         for k in range(1, int(instances["size"].min()) + 1)
     ]
     whole = pd.DataFrame(rows).assign(level=require_single_level(shown))
-    return whole[list(COLUMNS)].sort_values(["place", "measure", "k"], ignore_index=True)
+    line_table = whole[list(COLUMNS)].sort_values(["place", "measure", "k"], ignore_index=True)
+    line_table.attrs["omitted"] = groups.omitted
+    return line_table
 
 
 def _name_configurations(trials: pd.DataFrame) -> pd.Series:
@@ -109,7 +114,10 @@ def draw(
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.
     """
-    message = "no instance of a task has several replicates; add replicate = [0, 1, 2] to the axes of the plan"
+    message = (
+        "no instance of a task has several replicates of which some succeeded and others failed; to measure reliability, add "
+        "replicate = [0, 1, 2] to the axes of the plan"
+    )
     return style.draw_chart(table, ax, _draw_figure, _draw_hat, theme=theme, width=width, empty_message=message)
 
 
@@ -125,22 +133,26 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         _draw_panel(ax, table, measure)
     axes[0].set_ylabel("probability (%)")
     note = f"Unbiased estimates per instance, mean over tasks; bars: 95 % intervals. {ESTIMAND_NOTE}"
-    style.add_legend(figure, make_handles(table, 44), 2.2, note)
+    groups = table.drop_duplicates("place").sort_values("place")
+    style.add_legend(figure, make_handles(zip(groups["group"], groups["mark"], strict=True), has_line=True), 2.4, note)
     instances = sorted(table["instances"].unique())
     spread = f"{instances[0]}" if len(instances) == 1 else f"{instances[0]} to {instances[-1]}"
     about = f"{format_count(table['place'].nunique(), 'group')} of {spread} instances with at least {MIN_REPLICATES} replicates"
+    about += describe_omitted(table.attrs.get("omitted", ()))
     style.add_header(figure, "Reliability: pass@k and pass^k", about, level)
     return figure
 
 
 def _draw_panel(ax: "Axes", table: pd.DataFrame, measure: str) -> None:
-    rows, count = table[table["measure"] == measure], table["place"].nunique()
-    for place, line_rows in rows.groupby("place"):
-        line: dict[str, Any] = choose_line(int(str(place)))
-        x = line_rows["k"] + 0.3 * ((int(str(place)) + 0.5) / count - 0.5)
-        ax.plot(x, 100 * line_rows["value"], marker="o", markersize=3.6, linewidth=1.5, **line)
-        ax.vlines(x, 100 * line_rows["low"], 100 * line_rows["high"], color=line["color"], linewidth=1.2)
+    rows, places = table[table["measure"] == measure], sorted(table["place"].unique())
+    for number, place in enumerate(places):
+        line_rows = rows[rows["place"] == place]
+        mark = str(line_rows["mark"].iloc[0])
+        look: dict[str, Any] = choose_point(mark, 5) | choose_line(mark)
+        x = line_rows["k"] + 0.3 * ((number + 0.5) / len(places) - 0.5)
+        ax.plot(x, 100 * line_rows["value"], linewidth=1.5, **look)
+        ax.vlines(x, 100 * line_rows["low"], 100 * line_rows["high"], color=look["color"], linewidth=1.2)
     ax.set_xticks(range(1, int(table["k"].max()) + 1))
-    ax.set(xlabel="k (replicates)", title=f"{measure}: {MEASURES[measure]}", ylim=(-3, 103))
+    ax.set(xlabel="k (replicates)", title=f"{measure}: {MEASURES[measure]}", ylim=(-4, 104))
     ax.set_xlim(0.6, int(table["k"].max()) + 0.4)
     ax.grid(axis="y")

@@ -15,12 +15,13 @@ from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_va
 from harness.analysis.baselines import resolve_metric
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
-from harness.analysis.figures.groups import LINE_STYLES
-from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_short_number
+from harness.analysis.figures.marks import DASHES, MARKERS
+from harness.analysis.formatting import ESTIMAND_NOTE, format_short_number
 from harness.analysis.measures import METRICS, Metric, add_measures, estimate_cell
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.validity import drop_repeats, name_configurations
 from harness.errors import format_count
+from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ MEAN = ""
 MIN_FIT_LEVELS = 6
 """Smallest number of thresholds for an isotonic fit; with fewer, a fit would only connect the points."""
 MAX_NAMED_TASKS = 12
-"""Largest number of tasks whose lines differ in colour or style and have an entry in the legend."""
+"""Largest number of tasks whose lines differ in style and marks and have an entry in the legend."""
 _THRESHOLD_FIELDS = ("threshold", "trigger_tokens")
 
 
@@ -69,7 +70,8 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
     open_outcomes(results)
     results = select_outcomes(results)
     current = drop_earlier_plans(results)
-    trials = drop_repeats(add_measures(select(current, select_valid(current.trials))))
+    valid_trials = add_measures(select(current, select_valid(current.trials)))
+    trials = drop_repeats(valid_trials)
     chosen = resolve_metric(trials, metric)
     known = trials[trials["threshold_tokens"].notna() & (trials["window_tokens"] > 0)]
     known = known.assign(
@@ -86,7 +88,9 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
             _build_row(str(task), rows_of_task, chosen) | {"low": nan, "high": nan, "fit": nan}
             for (task, _), rows_of_task in balanced.groupby(["task", "threshold"])
         ]
-    return pd.DataFrame(rows).assign(level=require_single_level(balanced))[list(COLUMNS)]
+    line_table = pd.DataFrame(rows).assign(level=require_single_level(balanced))[list(COLUMNS)]
+    line_table.attrs["repeats"] = len(valid_trials) - len(trials)
+    return line_table
 
 
 def _describe_groups(trials: pd.DataFrame) -> pd.Series:
@@ -170,6 +174,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     counts = sorted(mean["n"].unique())
     spread = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     about = f"{tasks}; {groups} of arms that differ in the threshold only; {spread} trials at each threshold"
+    about += style.describe_excluded_repeats(table)
     style.add_header(figure, f"{metric.name.capitalize()} over threshold", about, level)
     fit = " Dashed: isotonic fit." if mean["fit"].notna().any() else ""
     note = f"Bars: 95 % interval of the mean over tasks, or over seeds with fewer than six tasks. {ESTIMAND_NOTE}{fit}"
@@ -178,9 +183,18 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def _choose_task_line(place: int) -> dict[str, Any]:
-    # the last colour is that of the mean
-    palette = style.read_colours().palette[:-1]
-    return {"color": palette[place % len(palette)], "linestyle": LINE_STYLES[place // len(palette)]}
+    # grey, since colours stand for arms
+    colours, number = style.read_colours(), place % len(MARKERS)
+    face = colours.muted if place < len(MARKERS) else colours.background
+    return {
+        "color": colours.muted,
+        "linestyle": DASHES[number],
+        "marker": MARKERS[number],
+        "markersize": 5,
+        "markerfacecolor": face,
+        "markeredgecolor": colours.muted,
+        "markeredgewidth": 0.8,
+    }
 
 
 def _draw_lines(ax: "Axes", table: pd.DataFrame) -> None:
@@ -190,8 +204,8 @@ def _draw_lines(ax: "Axes", table: pd.DataFrame) -> None:
         rows = table[table["task"] == task].sort_values("threshold")
         is_named = len(tasks) <= MAX_NAMED_TASKS
         look = _choose_task_line(place) if is_named else {"color": colours.muted}
-        options: dict[str, Any] = {"linewidth": 1.1, "alpha": 0.8 if is_named else 0.4, "marker": "." if is_named else ""}
-        ax.plot(rows["threshold"], rows["value"], label=format_label(task, 30) if is_named else None, **look, **options)
+        options: dict[str, Any] = {"linewidth": 1.1, "alpha": 0.9 if is_named else 0.4}
+        ax.plot(rows["threshold"], rows["value"], label=escape_control_characters(task) if is_named else None, **look, **options)
     mean = table[table["task"] == MEAN].sort_values("threshold")
     for row in mean.itertuples():
         if not isnan(row.low):

@@ -47,15 +47,15 @@ class Colours:
     """
 
     palette: tuple[str, ...]
-    """Colours of lines, in the order in which charts use them."""
+    """Colours of arms, in the order of `arm_marks.COLOURS`."""
     background: str
     text: str
     muted: str
     faint: str
     panel: str
     """Colour of empty cells and boxes."""
-    success: str
-    failure: str
+    fills: tuple[str, ...]
+    """Colours of areas that stand for no arm, such as kinds of messages; those of Tol's muted palette."""
     sequential: str
     """Name of the matplotlib colour map for values."""
     diverging: tuple[str, str, str]
@@ -70,8 +70,7 @@ THEMES: Mapping[Theme, Colours] = {
         muted="#5f6570",
         faint="#d9dce1",
         panel="#f2f3f5",
-        success="#0072B2",
-        failure="#E69F00",
+        fills=("#332288", "#DDCC77", "#882255", "#44AA99", "#88CCEE"),
         sequential="cividis",
         diverging=("#b35806", "#f7f7f7", "#2a6fbb"),
     ),
@@ -82,16 +81,13 @@ THEMES: Mapping[Theme, Colours] = {
         muted="#a3abb7",
         faint="#3a404a",
         panel="#22262d",
-        success="#5aaee8",
-        failure="#f2b84b",
+        fills=("#8277d8", "#DDCC77", "#c85a8c", "#3f9787", "#6fb0d0"),
         sequential="cividis",
         diverging=("#e0883a", "#2b3038", "#5aaee8"),
     ),
 }
 """Colours of figures by theme."""
 
-MAX_GROUPS = 7
-"""Number of lines or groups that a figure distinguishes by colour."""
 DOTS_PER_INCH = 130
 LEGEND_POINTS = 7.5
 

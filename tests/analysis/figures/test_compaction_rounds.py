@@ -24,21 +24,25 @@ def test_no_trial_hides_another():
     assert {"3", "2"} <= {text.get_text() for text in figure.axes[0].texts}
 
 
-def test_trials_without_a_compaction_share_no_bubble_with_others():
-    rows = [{"seed": seed, "compactions": rounds, "success": True} for seed, rounds in enumerate((0, 1, 2, 3, 4, 90))]
+def test_few_compactions_stand_at_their_number_beside_an_arm_with_hundreds():
+    counts = {"few": (0, 1, 2, 2), "many": (290, 300, 310, 320)}
+    rows = [{"arm": arm, "seed": seed, "compactions": n} for arm, numbers in counts.items() for seed, n in enumerate(numbers)]
     table = compaction_rounds.table(results(rows))
-    bubbles = compaction_rounds.count_bubbles(table, 3)
-    assert bubbles[["rounds", "trials"]].to_numpy().tolist() == [[0, 1], [3, 3], [6, 1], [90, 1]]
-    figure: Any = compaction_rounds.draw(table)
-    label = "compaction rounds per trial (count, from 1 in classes of 3, at the largest number of each)"
-    assert figure.axes[0].get_xlabel() == label
+    bubbles = compaction_rounds.count_bubbles(table)
+    assert bubbles.query("place == 0")[["rounds", "trials"]].to_numpy().tolist() == [[0, 1], [1, 1], [2, 2]]
+    assert bubbles.query("place == 1")[["rounds", "trials"]].to_numpy().tolist() == [[305, 4]]
+    ax: Any = compaction_rounds.draw(table).axes[0]
+    assert [path.get_offsets()[0][0] for path in ax.collections] == [0, 1, 2, 305]
+    assert {"1", "2", "300"} <= {label.get_text() for label in ax.get_xticklabels()}
+    assert "logarithmic" in ax.get_xlabel()
 
 
-def test_bubbles_add_up_to_the_trials_of_each_arm():
-    table = compaction_rounds.table(grid())
-    for class_width in (1, 4):
-        bubbles = compaction_rounds.count_bubbles(table, class_width)
-        assert bubbles.groupby("place")["trials"].sum().tolist() == table.groupby("place").size().tolist()
+@pytest.mark.parametrize("most", [20, 400])
+def test_bubbles_add_up_to_the_trials_of_each_arm(most):
+    rows = [{"arm": arm, "seed": seed, "compactions": seed * most // 60} for arm in "ab" for seed in range(61)]
+    table = compaction_rounds.table(results(rows))
+    bubbles = compaction_rounds.count_bubbles(table)
+    assert bubbles.groupby("place")["trials"].sum().tolist() == table.groupby("place").size().tolist()
 
 
 def test_arms_of_a_grid_are_laid_out_by_their_axes():

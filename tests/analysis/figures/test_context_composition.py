@@ -10,7 +10,7 @@ from harness.analysis.figures import context_composition
 from harness.analysis.figures.context_composition import KINDS
 from harness.analysis.tables import Selection
 from harness.errors import UsageError
-from tests.analysis.made import results
+from tests.analysis.made import frame, results
 
 
 def message(step, role, tokens, left=None, origin="added", trial_id="t"):
@@ -40,7 +40,7 @@ def test_a_message_is_in_view_from_the_next_step_up_to_the_compaction_that_remov
         message(0, "user", 50),
         message(1, "assistant", 7, left=3),
         message(1, "tool", 200, left=3),
-        message(2, "user", 30, origin="inserted"),
+        message(3, "user", 30, origin="inserted"),
     ]
     table = context_composition.table(made(messages, [{"trial_id": "t", "steps": 4}]))
     by_step = table.pivot_table(index="step", columns="kind", values="tokens")
@@ -61,12 +61,36 @@ def test_one_long_session_does_not_stretch_the_chart():
     assert set(table["tokens"]) == {10}
 
 
+def test_a_saw_tooth_reaches_the_threshold_at_which_its_sessions_are_compacted():
+    """Sessions are compacted at different steps, so that a mean over them would stay far below the threshold."""
+    sessions = {"early": 4, "middle": 6, "late": 8}
+    messages = [
+        message(step, "tool", 500, left=at if step < at else None, trial_id=name)
+        for name, at in sessions.items()
+        for step in range(12)
+    ]
+    trials = [{"trial_id": name, "seed": seed, "steps": 11 + seed} for seed, name in enumerate(sessions)]
+    peaks = {name: 500 * at for name, at in sessions.items()}
+    drops = [
+        {"trial_id": name, "step": at, "round": 1, "status": "applied", "tokens_before": peaks[name], "tokens_after": 0}
+        for name, at in sessions.items()
+    ]
+    tables = made(messages, trials)
+    table = context_composition.table(replace(tables, compactions=frame("compactions", drops)))
+    assert set(table["trial_id"]) == {"middle"}
+    before = table[table["moment"] == "before compaction"]
+    assert before["step"].unique().tolist() == [6]
+    assert before["tokens"].sum() == peaks["middle"]
+    assert table["high"].max() > peaks["middle"]
+
+
 def test_a_panel_shows_threshold_and_window():
     figure: Any = context_composition.draw(
         context_composition.table(made([message(0, "user", 10)], [{"trial_id": "t", "steps": 3}]))
     )
     (ax,) = (ax for ax in figure.axes if ax.get_visible())
-    assert {line.get_ydata()[0] for line in ax.lines} == {17414, 32768}
+    limits = [line for line in ax.lines if line.get_transform() == ax.get_yaxis_transform()]
+    assert {line.get_ydata()[0] for line in limits} == {17414, 32768}
     assert ax.get_xlabel() == "step (number)"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["user", "threshold of the policy", "context window"]
 

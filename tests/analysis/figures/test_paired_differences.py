@@ -6,6 +6,7 @@ import pytest
 
 from harness.analysis.comparison import compare
 from harness.analysis.figures import paired_differences
+from harness.analysis.figures.arm_rows import MARK_POINTS
 from harness.errors import UsageError
 from tests.analysis.made import arms, grid, results
 
@@ -32,8 +33,8 @@ def test_fifty_arms_are_laid_out_by_their_axes_with_numbers_and_n():
     assert texts.count("scripted/empty") == 3  # once for each value of the first axis
     assert not any("keep_last=" in text for text in texts)
     assert sum(text.get_text().startswith("×") for text in second.texts) == 28
-    assert first.get_xlabel() == "score minus baseline (share of 1)"
-    assert second.get_xlabel() == "cost (ratio to baseline)"
+    assert first.get_xlabel() == "score minus baseline (share of 1), better →"
+    assert second.get_xlabel() == "cost (ratio to baseline), ← better"
 
 
 def test_without_pairs_there_is_nothing_to_draw():
@@ -42,14 +43,16 @@ def test_without_pairs_there_is_nothing_to_draw():
         paired_differences.draw(table)
 
 
-def test_colours_need_p_values_that_are_adjusted_for_all_effects_of_the_chart():
+def test_filled_marks_need_p_values_that_are_adjusted_for_all_effects_of_the_chart():
     scores = {"a": [0.5] * 7, "b": [0.6, 0.7, 0.6, 0.65, 0.6, 0.7, 0.62]}
     flat = [0.5, 0.4, 0.6, 0.5, 0.45, 0.55, 0.5]
-    for others, is_coloured in (("b", True), ("bcdefg", False)):
+    for others, is_filled in (("b", True), ("bcdefg", False)):
         rows = [
             {"arm": arm, "task": f"t{task}", "score": scores.get(arm, flat)[task]} for arm in f"a{others}" for task in range(7)
         ]
         table = paired_differences.table(results(rows), metrics=["score"], baseline="a")
         ax = paired_differences.draw(table).axes[0]
-        coloured = [line for line in ax.lines if line.get_marker() == "o"]
-        assert bool(coloured) is is_coloured
+        effects = [line for line in ax.lines if line.get_markersize() == MARK_POINTS and line.get_transform() == ax.transData]
+        filled = [line for line in effects if line.get_markerfacecolor() == line.get_color()]
+        assert len(effects) == len(others)
+        assert bool(filled) is is_filled

@@ -29,7 +29,11 @@ def test_estimates_are_means_over_the_instances():
 
 
 def test_a_repeated_arm_is_a_replicate_of_the_arm_with_the_same_policy():
-    rows = [{"arm": arm, "replicate": place, "seed": seed} for place, arm in enumerate(("base", "A/A")) for seed in (0, 1)]
+    rows = [
+        {"arm": arm, "replicate": place, "seed": seed, "success": seed == place}
+        for place, arm in enumerate(("base", "A/A"))
+        for seed in (0, 1)
+    ]
     table = reliability.table(results(rows))
     assert set(table["group"]) == {"base"}
     assert table["k"].max() == 2
@@ -57,6 +61,11 @@ def test_both_measures_are_drawn_with_their_instances():
     figure: Any = reliability.draw(reliability.table(made()))
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["pass@k: at least one of k succeeds", "pass^k: all of k succeed"]
     assert any("2 instances" in text.get_text() for text in figure.texts)
+
+
+def test_where_all_replicates_ended_alike_there_is_no_chart():
+    with pytest.raises(UsageError, match="some succeeded and others failed"):
+        reliability.draw(reliability.table(made(successes=(4, 4))))
 
 
 def test_seeds_are_no_replicates():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.analysis.figures import style
-from harness.analysis.figures.retention import COLUMNS, draw, table
+from harness.analysis.figures.retention import COLUMNS, draw, select_round, table
 from harness.errors import UsageError
 from tests.analysis.made import frame, grid, results
 from tests.analysis.test_retention import probe
@@ -46,19 +46,23 @@ def test_a_large_grid_is_drawn_by_its_named_axis():
     probes = [probe(trial_id, fact=f"f{seed}") for seed, trial_id in enumerate(whole.trials["trial_id"])]
     found = table(replace(whole, probes=frame("probes", probes)))
     assert set(found["group"]) == {f"summarizer scripted/{name}" for name in ("oracle", "extractive", "empty")}
-    counted = whole.trials[(whole.trials["policy"] != "none")]
+    counted = whole.trials[~whole.trials["arm"].isin(["no compaction", "A/A"])]
     assert found.loc[found["rounds"] == 0, "at_risk"].sum() == len(counted)
+    texts = " ".join(text.get_text() for text in draw(found).texts)
+    assert "not shown: no compaction, A/A" in " ".join(texts.split())
 
 
 @pytest.mark.slow
 def test_every_panel_names_its_kind_its_n_and_its_units():
     figure = draw(table(made(kinds=("constraint", "value", "artifact", "error", "progress"))))
-    shown = [ax for ax in figure.axes if ax.get_visible()]
-    assert [ax.get_title(loc="left") for ax in shown] == [
+    first, third, *curves = [ax for ax in figure.axes if ax.get_visible()]
+    assert first.get_title(loc="left") == "in view after 1 compaction (% of values)"
+    assert third.get_title(loc="left") == "in view after 3 compactions (% of values)"
+    assert [ax.get_title(loc="left") for ax in curves] == [
         f"{kind} (n = 6)" for kind in ("constraint", "artifact", "value", "error", "progress")
     ]
-    assert {ax.get_xlabel() for ax in shown} <= {"", "compactions since introduced (count)"}
-    assert {ax.get_ylabel() for ax in shown} == {"", "in view (share of values)"}
+    assert {ax.get_xlabel() for ax in curves} <= {"", "compactions (count)"}
+    assert {ax.get_ylabel() for ax in curves} == {"", "in view (share)"}
     assert style.render(figure) == style.render(figure)
 
 
@@ -67,6 +71,25 @@ def test_one_kind_can_be_drawn_into_axes_of_ones_own():
     ax = figure.subplots()
     assert draw(table(made()), ax) is figure
     assert ax.get_ylabel() == "in view (share of values)"
+
+
+def test_the_chart_begins_with_the_shares_of_each_arm_and_kind_after_one_and_three_compactions():
+    curves = table(made())
+    shares = select_round(curves, 1).set_index(["kind", "group"])["alive"]
+    assert shares.to_dict() == pytest.approx({(kind, arm): 2 / 3 for kind in ("constraint", "value") for arm in ("a", "b")})
+    assert set(select_round(curves, 3)["alive"]) == {0.0}
+    first, third, *_ = draw(curves).axes
+    assert [text.get_text() for text in first.texts].count("67") == 4
+    assert [text.get_text() for text in third.texts].count("0") == 4
+
+
+def test_a_share_that_no_session_reached_is_unknown_and_a_kept_one_has_an_interval():
+    curves = table(results([{}], probes=[probe(fact="a"), probe(fact="b")]))
+    (once,) = select_round(curves, 1).itertuples()
+    assert (once.alive, once.high) == (1.0, 1.0)
+    assert once.low < 0.5  # one session says little
+    assert select_round(curves, 3).empty
+    assert [text.get_text() for text in draw(curves).axes[1].texts].count("–") == 1
 
 
 def test_nothing_is_drawn_of_nothing():

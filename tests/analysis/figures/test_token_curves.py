@@ -38,7 +38,7 @@ def test_without_a_grid_every_arm_has_its_panel():
     steps = [{"trial_id": arm, "step": i, "view_tokens": 100 * i} for arm in ("x", "y") for i in (1, 2, 3)]
     table = token_curves.table(results(rows, steps))
     assert set(table["column"]) == {"x", "y"}
-    assert [ax.get_title(loc="left") for ax in token_curves.draw(table).axes] == ["x", "y"]
+    assert [ax.get_title(loc="left").strip() for ax in token_curves.draw(table).axes] == ["x", "y"]
 
 
 def test_a_curve_climbs_to_the_compaction_and_falls_at_its_step():
@@ -136,4 +136,4 @@ def test_panels_are_named_after_policies():
     rows = [{"arm": f"{i}", "trial_id": f"{i}", "axes_json": json.dumps({"policy": policy})} for i, policy in enumerate(policies)]
     steps = [{"trial_id": f"{i}", "step": step, "view_tokens": 9} for i in range(3) for step in (1, 2)]
     figure: Any = token_curves.draw(token_curves.table(results(rows, steps)))
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["codex(threshold=0.5)", "codex(threshold=0.9)", "none"]
+    assert [ax.get_title(loc="left").strip() for ax in figure.axes] == ["codex(threshold=0.5)", "codex(threshold=0.9)", "none"]
