@@ -171,15 +171,14 @@ def test_colours_of_a_heat_map_do_not_show_differences_within_the_intervals(base
     assert len(set(labels)) == len(labels)
 
 
-def test_labels_of_a_low_heat_map_stay_inside_the_figure():
+def test_labels_of_a_low_heat_map_cover_neither_its_title_nor_its_footer():
     figure: Any = heat_map.draw(heat_map.table(make_cells([(0.4, 0.5, 0.6)])))
     figure.draw_without_rendering()
-    width, height = figure.get_size_inches() * figure.dpi
+    others = [text.get_window_extent() for text in (*figure.texts, figure._supxlabel)]
     for ax in figure.axes:
         box = ax.yaxis.label.get_window_extent()
-        assert box.y0 >= 0
-        assert box.y1 <= height
-        assert box.x1 <= width
+        assert box.x1 <= figure.bbox.width
+        assert not any(box.overlaps(other) for other in others)
 
 
 @pytest.mark.slow
