@@ -21,6 +21,11 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args
 from harness.codec import ADDED_LATER, STORED_BY_NAME, StoredFunction, StrictFields, remember_function
 from harness.errors import UnknownName, UsageError
 
+DEFAULT_STEP_LIMIT = 50
+"""Maximum number of model calls in a turn of a session that has no task and sets no limit of its own."""
+STEP_LIMIT_PER_SCRIPT_STEP, EXTRA_STEP_LIMIT = 3, 30
+"""Number of model calls that a task allows for each step of its script, and number that it allows besides."""
+
 Runtime: TypeAlias = Literal["python", "bun"]
 """Program, `python` or `bun`, that a sandbox must provide to run the commands of a task."""
 
@@ -467,6 +472,15 @@ class Task:
     later_messages: tuple[LaterMessage, ...] = ()
     cacheable: bool = True
     values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def step_limit(self) -> int:
+        """Maximum number of model calls in a session that sets no `max_steps`.
+
+        The limit allows three calls for each step of the script and 30 more, and is at least 50. A session that reaches it
+        repeats work and would hardly end by itself.
+        """
+        return max(DEFAULT_STEP_LIMIT, STEP_LIMIT_PER_SCRIPT_STEP * len(self.script.steps) + EXTRA_STEP_LIMIT)
 
 
 Difficulty: TypeAlias = Literal["easy", "standard", "hard"]

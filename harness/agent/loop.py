@@ -60,6 +60,7 @@ from harness.events import (
 from harness.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
 from harness.overhead import OverheadClock
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
+from harness.task import DEFAULT_STEP_LIMIT
 from harness.view import View, compute_context_usage
 
 MAX_EMERGENCY_COMPACTIONS = 3
@@ -193,7 +194,7 @@ class Agent:
     log: Log
     compactor: Compactor
     clock: Clock
-    max_steps: int = 50
+    max_steps: int = DEFAULT_STEP_LIMIT
     parallel_tools: bool = False
     inbox: Inbox = field(default_factory=Inbox)
     instructions: str = ""

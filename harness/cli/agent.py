@@ -12,7 +12,7 @@ import click
 
 from harness.agent.cancellation import Cancellation
 from harness.cli import options
-from harness.cli.dialog import Dialog, build_resume_command, read_lines, run_dialog
+from harness.cli.dialog import Dialog, TaskChoice, build_resume_command, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
 from harness.errors import UsageError, format_count
@@ -38,8 +38,8 @@ from harness.store.sessions.lookup import (
     list_journals,
     name_default_journal,
 )
-from harness.task import Runtime, Task
-from harness.tasks import complete_name, make_task
+from harness.task import DIFFICULTIES, Difficulty, Runtime, Task
+from harness.tasks import complete_name
 
 
 @click.command("agent")
@@ -48,6 +48,9 @@ from harness.tasks import complete_name, make_task
 )
 @click.option("--task", "task_name", help="Name or FILE.py of a task that sets up the workspace and checks it at the end.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed from which the values of the task are drawn.")
+@click.option(
+    "--difficulty", type=click.Choice(DIFFICULTIES), default="standard", help="Level of the task's demands on the agent's memory."
+)
 @click.option("--policy", default="keep-last", help="Compaction policy; `harness policies` lists them.")
 @click.option("--threshold", type=float, help="Policy field: share of the available window, 0 to 1, that triggers compaction.")
 @click.option("--keep-last", type=int, help="Policy field: number of recent messages kept verbatim.")
@@ -70,7 +73,7 @@ from harness.tasks import complete_name, make_task
 @click.option("--window", "window_tokens", type=options.POSITIVE, help="Context window in tokens.  [default: the model's]")
 @options.NOMINAL_WINDOW
 @options.OUTPUT_LIMIT_SCALE
-@click.option("--max-steps", type=options.POSITIVE, default=50, help="Maximum number of steps (model calls).")
+@click.option("--max-steps", type=options.POSITIVE, help="Maximum number of steps (model calls).  [default: the task's, or 50]")
 @click.option("--parallel-tools", is_flag=True, help="Run the tool calls of one reply in parallel.")
 @options.BACKEND
 @options.UNSAFE_LOCAL
@@ -102,6 +105,7 @@ def command(
     model: str,
     task_name: str | None,
     seed: int,
+    difficulty: Difficulty,
     policy: str,
     threshold: float | None,
     keep_last: int | None,
@@ -115,7 +119,7 @@ def command(
     window_tokens: int | None,
     nominal_window_tokens: int | None,
     output_limit_scale: float,
-    max_steps: int,
+    max_steps: int | None,
     parallel_tools: bool,
     backend: BackendName,
     unsafe_local: bool,
@@ -159,8 +163,10 @@ def command(
     """
     if no_journal and (journal is not None or resume):
         raise UsageError(f"--no-journal and {'--resume' if resume else '--journal'} exclude each other; leave one of them out")
-    task_name = complete_name(task_name) if task_name else None
-    task = make_task(task_name, seed) if task_name else None
+    if task_name is None and difficulty != "standard":
+        raise UsageError(f"--difficulty {difficulty} needs a task, which it changes; name one with --task")
+    task_choice = TaskChoice(complete_name(task_name), difficulty) if task_name else None
+    task = task_choice.make(seed) if task_choice else None
     resumed = find_resumed_session(resume, journal) if resume else None
     session_id = resumed.session_id if resumed else TIME_ORDERED_IDS.make_descending()
     default_journal = None if no_journal else name_default_journal(session_id)
@@ -192,15 +198,15 @@ def command(
         keep=keep,
     )
     if resumed:
-        session = configure_resumed_session(session, resumed, list_explicit_options(), task_name)
+        session = configure_resumed_session(session, resumed, list_explicit_options(), task_choice)
     printer = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
     if journal is not None and not journal.parent.exists():
         printer.print_line(f"creating the folder of the journal: {format_line(str(journal.parent))}")
     if resumed or sys.stdin.isatty():
-        ended = run_session(session, session_id, printer, task_name, is_resumed=resumed is not None)
+        ended = run_session(session, session_id, printer, task_choice, is_resumed=resumed is not None)
     else:
         ended = run_one_turn(session, session_id, printer)
-    report_outcome(ended, printer, session, build_resume_command(session, session_id, task_name))
+    report_outcome(ended, printer, session, build_resume_command(session, session_id, task_choice))
 
 
 def list_explicit_options() -> frozenset[str]:
@@ -229,7 +235,7 @@ def find_resumed_session(name: str, journal: Path | None) -> SessionLocation:
 
 
 def configure_resumed_session(
-    requested: SessionSpec, location: SessionLocation, explicit_options: frozenset[str], task_name: str | None
+    requested: SessionSpec, location: SessionLocation, explicit_options: frozenset[str], task_choice: TaskChoice | None
 ) -> SessionSpec:
     """Return the configuration of a resumed session: the logged one, changed by the options that the user set.
 
@@ -243,8 +249,8 @@ def configure_resumed_session(
     entries = load_log(location.journal, location.session_id)
     restored = restore_spec(entries, location.journal, None, requested.cassette)
     fields = {name: getattr(requested, name) for name, names in FIELD_OPTIONS.items() if explicit_options & names}
-    if task_name and "seed" not in explicit_options:
-        fields["task"] = make_task(task_name, restored.seed)
+    if task_choice and "seed" not in explicit_options:
+        fields["task"] = task_choice.make(restored.seed)
     sandbox = {name: getattr(requested.sandbox, name) for name in ("backend", "image") if name in explicit_options}
     network = restored.sandbox.limits.network or requested.sandbox.limits.network
     session = replace(
@@ -286,7 +292,12 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
 
 
 def run_session(
-    session: SessionSpec, session_id: str, printer: EventPrinter, task_name: str | None = None, *, is_resumed: bool = False
+    session: SessionSpec,
+    session_id: str,
+    printer: EventPrinter,
+    task_choice: TaskChoice | None = None,
+    *,
+    is_resumed: bool = False,
 ) -> SessionResult:
     """Run a session as a dialog at a terminal, or for one turn with the message from a pipe."""
 
@@ -302,7 +313,7 @@ def run_session(
             printer.announcer.receive(entry)  # alerts are about the whole session
     else:
         live = LiveSession(session, session_id=session_id, on_event=handle_event)
-    terminal = Dialog(live=live, printer=printer, task_name=task_name)
+    terminal = Dialog(live=live, printer=printer, task_choice=task_choice)
     with closing(live):  # also when the dialog raises
         live.start()
         if sys.stdin.isatty():

@@ -21,6 +21,8 @@ from harness.session.execution import SessionResult
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
 from harness.session.spec import SessionSpec
 from harness.signals import install_signal_handler
+from harness.task import Difficulty, Task, World
+from harness.tasks import make_task
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
 """Answers of the user to the question whether the agent may repeat a tool call, each as a word and as its first letter.
@@ -38,7 +40,29 @@ class Quit(Exception):
     """Exception raised by the slash command `/quit` to end the dialog."""
 
 
-def build_resume_command(spec: SessionSpec, session_id: str, task_name: str | None) -> Sequence[str]:
+class TaskChoice(NamedTuple):
+    """Task of a session as the user chose it at the command line."""
+
+    name: str
+    """Name of a task of the suite, or `FILE.py:FUNCTION`."""
+    difficulty: Difficulty = "standard"
+
+    def make(self, seed: int) -> Task:
+        """Make the task with a seed.
+
+        Raises:
+            UsageError: The task cannot be made, or has no levels of difficulty.
+        """
+        return make_task(self.name, seed, World(difficulty=self.difficulty))
+
+    def build_options(self) -> Sequence[str]:
+        """Return the command-line options with which the task of a file is made again; empty for a task of the suite."""
+        if ":" not in self.name:
+            return ()
+        return ("--task", self.name, *(() if self.difficulty == "standard" else ("--difficulty", self.difficulty)))
+
+
+def build_resume_command(spec: SessionSpec, session_id: str, task_choice: TaskChoice | None) -> Sequence[str]:
     """Return the words of the shell command that resumes a session; empty for a session without a journal.
 
     A file is never opened just because a session's log names it. The command therefore has to name such files again: the file of
@@ -47,11 +71,11 @@ def build_resume_command(spec: SessionSpec, session_id: str, task_name: str | No
     Args:
         spec: Configuration of the session.
         session_id: Id of the session in its journal.
-        task_name: Name by which the user gave the task of the session; None for a session without a task.
+        task_choice: Task as the user chose it; None for a session without a task or with the task of its log.
     """
     if spec.journal is None:
         return ()
-    task = ("--task", task_name) if task_name and ":" in task_name else ()
+    task = task_choice.build_options() if task_choice else ()
     cassette = (f"--{spec.cassette.mode}", str(spec.cassette.path)) if spec.cassette else ()
     unsafe = ("--unsafe-local",) if spec.unsafe_local else ()
     return ("harness", "agent", "--journal", str(spec.journal), "--resume", session_id, *task, *cassette, *unsafe)
@@ -77,8 +101,8 @@ class Dialog:
 
     live: LiveSession
     printer: EventPrinter
-    task_name: str | None = None
-    """Name by which the user gave the task of the session; None for a session without a task or with the task of its log."""
+    task_choice: TaskChoice | None = None
+    """Task as the user chose it; None for a session without a task or with the task of its log."""
 
     def handle_line(self, line: str) -> None:
         """Run a typed line as a slash command, as the answer to a question, or as a message to the agent.
@@ -173,7 +197,7 @@ def _compact(terminal: Dialog, _: int | None) -> None:
 def _print_fork(terminal: Dialog, fork: Callable[[int], LiveSession], place: int) -> None:
     if terminal.live.spec.journal is None:
         raise UsageError("a fork needs a journal; start the session without --no-journal")
-    command = build_resume_command(terminal.live.spec, fork(place).session_id, terminal.task_name)
+    command = build_resume_command(terminal.live.spec, fork(place).session_id, terminal.task_choice)
     terminal.printer.print_command("forked", *command)
 
 
@@ -266,7 +290,7 @@ def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
         live.stop()
     ended = live.close()
     if live.failure:
-        resume_words = build_resume_command(live.spec, live.session_id, terminal.task_name) if live.entries else ()
+        resume_words = build_resume_command(live.spec, live.session_id, terminal.task_choice) if live.entries else ()
         resume_command = shlex.join(resume_words)
         raise HarnessError(
             f"session {live.session_id!r} failed: {live.failure}{resume_command and f'; resume it with: {resume_command}'}"

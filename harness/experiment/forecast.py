@@ -8,6 +8,7 @@ pilot trial of each. A trial whose answers were replayed from a cassette counts 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
@@ -31,6 +32,8 @@ from harness.session.totals import add_costs
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.task import World
+from harness.tasks import hash_task_file, make_task
 from harness.text import format_duration
 
 ASSUMED_REPLY_TOKENS = 4_000
@@ -44,13 +47,18 @@ PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
 _get_all_but_seed = attrgetter(*(field.name for field in fields(Trial) if field.name != "seed"))
 
 
+def _has_bound_by_seed(trial: Trial) -> bool:
+    """Return whether the bound on a trial's cost depends on its seed: the number of steps is the task's, and a model is paid."""
+    return trial.max_steps is None and any(map(is_paid, trial.models))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     """Expected cost and duration of the trials of an experiment that are still to run, with an upper bound on their cost.
 
     Attributes:
-        groups: Trials that are still to run, in groups whose trials differ in their seed alone. Each group is given by one of
-            its trials and the number of its trials.
+        groups: Trials that are still to run, in groups whose trials differ in their seed alone and have the same bound on their
+            cost. Each group is given by one of its trials and the number of its trials.
         finished_trials: Number of the experiment's trials that have finished and will not run again.
         pilot_trials: Number of finished trials from which the expected values are computed.
         covered_trials: Number of trials still to run for which a finished trial with the same task and models exists.
@@ -131,7 +139,10 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
     """
     finished_ids = list_finished_ids(output)
     left = (cell.trial for cell in grid if cell.trial_id not in finished_ids)
-    groups = group_by_seed(left) if finished_ids else grid.iter_seed_groups()  # which computes no ids
+    if finished_ids or any(_has_bound_by_seed(trial) for trial, _ in grid.iter_seed_groups()):
+        groups: Iterable[tuple[Trial, int]] = group_by_seed(left)
+    else:
+        groups = grid.iter_seed_groups()  # which computes no ids
     remaining = [(trial, count, make_pilot_key(trial)) for trial, count in groups]
     wanted = {key for _, _, key in remaining}
     pilots: dict[PilotKey, list[tuple[Trial, TrialRecord]]] = {}
@@ -172,10 +183,13 @@ def _list_raised(trial: Trial, record: TrialRecord, shared: SharedFields) -> lis
 
 
 def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
-    """Group trials that differ in their seed alone, and return one trial and the size of each group."""
+    """Group trials that differ in their seed alone, and return one trial and the size of each group.
+
+    Trials whose costs have a bound that depends on the seed are not grouped.
+    """
     groups: dict[tuple[object, ...], tuple[Trial, int]] = {}
     for trial in trials:
-        key = _get_all_but_seed(trial)
+        key = (*_get_all_but_seed(trial), trial.seed if _has_bound_by_seed(trial) else None)
         first, count = groups.get(key, (trial, 0))
         groups[key] = first, count + 1
     return list(groups.values())
@@ -345,16 +359,31 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
     the summarizer, and that nothing is cached. With the tool `explore`, it also assumes that every step starts one sub-agent, and
     that each step of the sub-agent sends a full window.
     """
-    calls = _list_calls(trial, trial.model, trial.window_tokens, trial.max_steps)
+    if not any(map(is_paid, trial.models)):
+        return {}
+    max_steps = _find_step_limit(trial)
+    calls = _list_calls(trial, trial.model, trial.window_tokens, max_steps)
     if trial.sub_agent_model is not None:
         window_tokens = trial.window_tokens if trial.explore_model == SAME_MODEL else None
-        calls += _list_calls(trial, trial.sub_agent_model, window_tokens, trial.max_steps * EXPLORE_MAX_STEPS)
+        calls += _list_calls(trial, trial.sub_agent_model, window_tokens, max_steps * EXPLORE_MAX_STEPS)
     bounds = dict[str, float | None]()
     for name, name_window_tokens, count in calls:
         if is_paid(name):
             bound = _compute_model_cost_bound_usd(name, name_window_tokens, count)
             bounds[name] = add_costs(bounds.get(name, 0.0), bound)
     return bounds
+
+
+def _find_step_limit(trial: Trial) -> int:
+    """Return the maximum number of model calls of a trial, for which its task may have to be made."""
+    if trial.max_steps is not None:
+        return trial.max_steps
+    return _find_task_step_limit(trial.task, hash_task_file(trial.task), trial.seed, trial.world)
+
+
+@lru_cache(maxsize=10_000)
+def _find_task_step_limit(task: str, _digest: str, seed: int, world: World) -> int:
+    return make_task(task, seed, world).step_limit
 
 
 def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int) -> list[tuple[str, int | None, int]]:

@@ -30,7 +30,7 @@ from harness.session.grading import GradedCheck
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, Level, TrialRecord
-from harness.task import Task
+from harness.task import DEFAULT_STEP_LIMIT, Task
 from harness.tools.session_tools import choose_truncation
 from harness.truncation import Truncation
 
@@ -226,6 +226,8 @@ class TrialRun:
     started_at: float
     """Start time of the trial in seconds since the epoch."""
     session_id: str = ""
+    step_limit: int = DEFAULT_STEP_LIMIT
+    """Maximum number of model calls in a trial that sets none: the limit of its task, once the task was made."""
     totals: TrialTotals = field(default_factory=TrialTotals)
     replayed_costs_usd: list[float] = field(default_factory=list)
     """Cost in US dollars of each answer that was replayed from a recording (cassette), less the money paid for it in this run."""
@@ -268,7 +270,7 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         axes_json=encode_axes(job.axes),
         window_tokens=start_event.window_tokens if start_event else trial.window_tokens or 0,
         threshold_tokens=start_event.threshold_tokens if start_event else None,
-        max_steps=trial.max_steps,
+        max_steps=run.step_limit if trial.max_steps is None else trial.max_steps,
         level=classify_level(trial),
         status=ending.status,
         reason=ending.reason,

@@ -75,6 +75,7 @@ class _TrialSession:
         try:
             counter = trial.policy.counter
             task = make_shared_task(trial.task, trial.seed, trial.world)
+            run.step_limit = task.step_limit
             run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
             log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)

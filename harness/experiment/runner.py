@@ -231,6 +231,7 @@ class Runner:
             except StoreError:
                 remove_journal(job.journal)
         task = make_task(job.trial.task, job.trial.seed, job.trial.world)
+        trial_run.step_limit = task.step_limit
         trial_run.graded_checks = fail_all_checks(task, "not run: the trial did not end")
         return trial_run.build_finished_trial(job, self.clock())
 

@@ -61,7 +61,8 @@ class Trial(codec.StrictFields):
             the actual window to this window. None keeps the constants unchanged. Default: `None`.
         output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
             not depend on `nominal_window_tokens`. Default: `1.0`.
-        max_steps: Maximum number of model calls, after which the session ends. Default: `50`.
+        max_steps: Maximum number of model calls, after which the session ends. None is the limit of the task (`Task.step_limit`).
+            Default: `None`.
         parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
         sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
@@ -92,7 +93,7 @@ class Trial(codec.StrictFields):
     tool_calls: ToolCallMode = "native"
     window_tokens: int | None = None
     nominal_window_tokens: int | None = None
-    max_steps: int = 50
+    max_steps: int | None = None
     parallel_tools: bool = False
     command_timeout_seconds: float = 60.0
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)

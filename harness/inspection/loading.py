@@ -22,7 +22,7 @@ from harness.metrics.measurement import measure_session
 from harness.models.scripted.profiles import EXACT, Reader, is_scripted
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
-from harness.session.spec import decode_setup, find_setup
+from harness.session.spec import compute_step_limit, decode_setup, find_setup
 from harness.session.totals import TrialTotals
 from harness.store.database import is_database
 from harness.store.journal import Journal, MeasuredSession
@@ -200,7 +200,7 @@ def _build_record(
         "policy": str((plain_policy or {}).get("kind", "")),
         "policy_json": codec.to_canonical_json(plain_policy or {}, dict),
         "config_json": find_setup(entries) or "{}",
-        "max_steps": setup.get("max_steps"),
+        "max_steps": compute_step_limit(setup["max_steps"], task) if "max_steps" in setup else None,
         "level": _classify_level(start.model, summarizers | sub_agent_models),
         "status": end.status if end else "active",
         "reason": end.reason if end else "",

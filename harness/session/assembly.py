@@ -295,7 +295,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         log=resources.log,
         compactor=compactor,
         clock=resources.clock,
-        max_steps=spec.max_steps,
+        max_steps=spec.step_limit,
         parallel_tools=spec.parallel_tools,
         inbox=Inbox(spec.task.later_messages if spec.task else ()),
         instructions=spec.instructions,

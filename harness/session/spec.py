@@ -33,7 +33,7 @@ from harness.models.scripted.profiles import EXACT, Reader, add_reader
 from harness.policies import policy_from_plain, resolve_policy
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
-from harness.task import Grader, Runtime, Task, judge_old_session
+from harness.task import DEFAULT_STEP_LIMIT, Grader, Runtime, Task, judge_old_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,8 @@ class SessionSpec(codec.StrictFields):
             of the actual window to this window. None keeps the constants unchanged. Default: `None`.
         output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
             not depend on `nominal_window_tokens`. Default: `1.0`.
-        max_steps: Maximum number of model calls in a turn. Default: `50`.
+        max_steps: Maximum number of model calls in a turn. None is the limit of the task (`Task.step_limit`), or 50 without a
+            task. Default: `None`.
         parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
         runtime: Runtime of the sandbox for a session without a task; a task has a runtime of its own. Default: `'python'`.
@@ -108,7 +109,7 @@ class SessionSpec(codec.StrictFields):
     stall_seconds: float = STALL_SECONDS
     nominal_window_tokens: int | None = None
     output_limit_scale: float = 1.0
-    max_steps: int = 50
+    max_steps: int | None = None
     parallel_tools: bool = False
     command_timeout_seconds: float = 60.0
     runtime: Runtime = "python"
@@ -128,7 +129,8 @@ class SessionSpec(codec.StrictFields):
         for name in ("journal", "keep"):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
         refuse_mistyped_fields(self)
-        refuse_invalid_max_steps(self.max_steps)
+        if self.max_steps is not None:
+            refuse_invalid_max_steps(self.max_steps)
         check_output_limit_scale(self.output_limit_scale)
         check_explore_model(self.explore, self.explore_model)
         add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
@@ -137,6 +139,11 @@ class SessionSpec(codec.StrictFields):
     def name(self) -> str:
         """Name of the session's task. In a session without a task, the shortened request."""
         return self.task.name if self.task else textwrap.shorten(self.request, 60)
+
+    @property
+    def step_limit(self) -> int:
+        """Maximum number of model calls in a turn: `max_steps`, or else the limit of the task, or 50 without a task."""
+        return compute_step_limit(self.max_steps, self.task)
 
     @property
     def needed_runtime(self) -> Runtime:
@@ -164,6 +171,13 @@ class SessionSpec(codec.StrictFields):
     def wiring(self) -> Wiring:
         """Settings for calls to real models, such as cassette and time limits, without the servers of local models."""
         return Wiring(tool_calls=self.tool_calls, cassette=self.cassette, take=self.take, stall_seconds=self.stall_seconds)
+
+
+def compute_step_limit(max_steps: int | None, task: Task | None) -> int:
+    """Return the maximum number of model calls in a turn: the given one, or else that of the task, or 50 without a task."""
+    if max_steps is not None:
+        return max_steps
+    return DEFAULT_STEP_LIMIT if task is None else task.step_limit
 
 
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})

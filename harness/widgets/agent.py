@@ -43,8 +43,6 @@ from harness.widgets.harness_widget import SnapshotWidget
 from harness.widgets.snapshot import render_html, render_text
 
 _REFRESH = "look"
-MAX_TURN_STEPS = 300
-"""Maximum number of steps in one turn of the agent; the limit is high because a person can stop the turn."""
 BATCH_SECONDS = 0.05
 """Time in seconds for which log entries and signals of the session are collected before the pages get one update."""
 MAX_RETAINED_ITEMS = 4_000
@@ -120,7 +118,6 @@ class AgentWidget(SnapshotWidget):
             model=model,
             task=task,
             window_tokens=window_tokens,
-            max_steps=MAX_TURN_STEPS,
             explore=explore,
             explore_model=explore_model,
             journal=name_default_journal(name) if journal is None else Path(journal),

@@ -39,7 +39,7 @@ from harness.widgets.harness_widget import HarnessWidget, SavedForm, render_pref
 
 DEFAULT_NAME = "grid-from-form"
 DEFAULT_SEEDS = (0, 1, 2)
-DEFAULT_WINDOW_TOKENS, DEFAULT_MAX_STEPS = 32_768, 300
+DEFAULT_WINDOW_TOKENS = 32_768
 SUMMARIZERS = ("same", "scripted/oracle", "scripted/extractive", "scripted/lossy-0.5", "scripted/empty")
 """Models that the form offers for writing summaries, besides those of its starting values; `same` is the agent's model."""
 LIMIT_LABELS = {"max_trials": "most trials", "max_usd": "most US dollars", "max_hours": "most hours"}
@@ -132,7 +132,6 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             task="flashcards",
             policy=KeepLast(summarizer="scripted/extractive"),
             window_tokens=DEFAULT_WINDOW_TOKENS,
-            max_steps=DEFAULT_MAX_STEPS,
         )
         self._policy = self._base.policy if policy is None else resolve_policy(policy)
         self._output = None if output is None else Path(output)

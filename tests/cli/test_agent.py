@@ -20,6 +20,7 @@ from harness.cli.agent import configure_resumed_session, find_resumed_session, p
 from harness.cli.event_printer import EventPrinter
 from harness.errors import HarnessError
 from harness.session.execution import CopiedFiles
+from harness.session.live_session import LiveSession
 from harness.session.storage import load_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session, list_journals
@@ -74,6 +75,31 @@ def test_a_file_stands_for_its_only_task(tmp_path):
     assert done.exit_code == 1, done.stderr
     words = list_resume_words(done.stderr)
     assert words[words.index("--task") + 1] == f"{file}:own"
+
+
+def test_a_level_of_difficulty_changes_the_task_and_is_part_of_the_command_that_resumes_it(tmp_path):
+    file = tmp_path / "own.py"
+    template = "def own(seed, *, difficulty='standard'):\n    return replace(tiny(seed), title=difficulty)\n"
+    file.write_text(f"from dataclasses import replace\nfrom tests.experiment.tiny_task import tiny\n\n\n{template}")
+    begun_words = ("agent", "--task", file, *LOCAL, "--max-steps", "2", "--journal", tmp_path / "j.sqlite")
+    words = list_resume_words(within(*begun_words, "--difficulty", "hard").stderr)
+    assert words[words.index("--difficulty") + 1] == "hard"
+    assert within(*words, "--max-steps", "20").exit_code == 0
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        (session_id,) = journal.list_session_ids()
+    spec = LiveSession.reopen(tmp_path / "j.sqlite", session_id).spec
+    assert spec.task is not None
+    assert spec.task.title == "hard"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(("--task", TINY), "has no levels of difficulty"), ((), "--difficulty hard needs a task, which it changes; name one with")],
+)
+def test_a_level_of_difficulty_without_a_task_that_has_levels_is_refused(options, message):
+    refused = within("agent", *options, "--difficulty", "hard", *LOCAL)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
 
 
 def test_a_window_too_narrow_for_its_policy_is_said_before_the_session_starts():

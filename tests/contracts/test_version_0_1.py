@@ -118,8 +118,8 @@ def test_its_live_session_goes_on(tmp_path: Path) -> None:
 
 
 def test_every_policy_and_task_has_the_same_trial_id_but_for_revisions() -> None:
-    trials = {f"policy {name}": Trial(task="flashcards", policy=preset()) for name, preset in PRESETS.items()}
-    trials |= {f"task {name}": Trial(task=name, policy=PRESETS["none"]()) for name in SUITE}
+    trials = {f"policy {name}": Trial(task="flashcards", policy=preset(), max_steps=50) for name, preset in PRESETS.items()}
+    trials |= {f"task {name}": Trial(task=name, policy=PRESETS["none"](), max_steps=50) for name in SUITE}
     trials["every field"] = EVERY_FIELD
     assert {name: compute_unrevised_id(trials[name]) for name in TRIAL_IDS} == TRIAL_IDS
     revised = {name for name in TRIAL_IDS if is_revised(trials[name]) or name == "every field"}

@@ -50,6 +50,11 @@ def unpack(name: str, target: Path) -> Path:
     return target
 
 
+def read_trial(stored: Mapping[str, Any]) -> Trial:
+    """Return a trial of version 0.2, whose stored configuration names the number of steps that was the default then."""
+    return from_plain({"max_steps": 50, **stored["trial"]})
+
+
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
     """Return a copy of the folder of the grid from version 0.2, without the tables, which are made from the journal."""
@@ -93,7 +98,7 @@ def raise_part(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
 
 def test_ids_are_those_of_version_0_2_except_for_revisions() -> None:
     for name, stored in STORED.items():
-        trial = from_plain(stored["trial"])
+        trial = read_trial(stored)
         identity = codec.to_identity(trial, to_plain(trial))
         revisions = {"revisions": stored["revisions"]} if stored["revisions"] else {}
         assert codec.hash_configuration({**identity, **revisions}, dict) == stored["trial_id"], (
@@ -179,7 +184,7 @@ USES: Mapping[str, Uses] = {
 def test_a_raised_revision_changes_the_ids_of_exactly_the_trials_that_use_the_part(
     part: str, own_task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trials = [from_plain(stored["trial"]) for stored in STORED.values()]
+    trials = [read_trial(stored) for stored in STORED.values()]
     trials += [replace(trial, task=own_task) for trial in trials]
     before = [trial.trial_id for trial in trials]
     raise_part(monkeypatch, part)
@@ -191,7 +196,7 @@ def test_a_raised_revision_changes_the_ids_of_exactly_the_trials_that_use_the_pa
 
 def test_revisions_of_version_0_2_are_recovered_from_the_ids() -> None:
     for name, stored in STORED.items():
-        trial = from_plain(stored["trial"])
+        trial = read_trial(stored)
         config_json = codec.to_canonical_json(to_plain(trial), dict)
         found = read_revisions(stored["trial_id"], config_json, None)
         raised = {part.partition(" ")[0]: number for part, number in found.items() if number}

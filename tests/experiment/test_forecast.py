@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from harness.experiment.forecast import (
     describe_cost_bound,
     find_next_look,
     group_by_seed,
+    make_forecast,
 )
 from harness.experiment.looks import LOOKS_FILE, begin_record, record_look
 from harness.experiment.output import open_output
@@ -23,6 +25,7 @@ from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import load_litellm
 from harness.policies import policy_from_plain
+from harness.tasks import make_task
 from harness.tokens import Measured, Usage
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
@@ -51,6 +54,17 @@ def test_the_bound_covers_prompts_that_are_written_to_a_dearer_cache():
     assert None not in (bound_usd, written_usd, uncached_usd)
     assert [bound_usd] == pytest.approx([10 * written_usd])  # type: ignore[operator]
     assert written_usd > uncached_usd  # type: ignore[operator]
+
+
+def test_the_bound_of_trials_with_the_steps_of_their_tasks_covers_the_longest_task():
+    trials = [Trial(task="long-march", policy="none", model="gpt-4o", window_tokens=100_000, seed=seed) for seed in range(3)]
+    limits = [make_task(trial.task, trial.seed).step_limit for trial in trials]
+    assert len(set(limits)) > 1
+    step_usd = (100_000 * 2.5 + 4_000 * 10) / 1e6
+    assert [compute_cost_bounds_usd(trial) for trial in trials] == [{"gpt-4o": pytest.approx(n * step_usd)} for n in limits]
+    grid = replace(PAID, base=trials[0], axes={"seed": [0, 1, 2]}, arms=()).grid
+    bound = describe_cost_bound(make_forecast(grid, Path("no such folder"), workers=1).groups)
+    assert bound == f"at most ${sum(limits) * step_usd:,.2f}"
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():

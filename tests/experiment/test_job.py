@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
 from harness.sandboxes.backends import SandboxChoice
+from harness.tasks import make_task
 from tests.experiment.tiny_task import tiny
 
 
@@ -40,6 +42,15 @@ def test_every_setting_of_a_trial_and_of_its_run_reaches_the_session():
     assert (spec.max_steps, spec.parallel_tools, spec.output_limit_scale) == (7, True, 0.25)
     assert (spec.command_timeout_seconds, spec.sandbox, spec.repeated) == (5.0, trial.sandbox, "continue")
     assert spec.wiring == Wiring(tool_calls="text", cassette=cassette, take=2, stall_seconds=3.0)
+
+
+def test_a_trial_that_sets_no_steps_has_those_of_its_task_and_another_id_than_one_of_50_steps():
+    trial = Trial(task="changing-requirements", policy="none")
+    task = make_task(trial.task, trial.seed)
+    assert build_session_spec(trial, task).step_limit == task.step_limit > 50
+    stopped_early = replace(trial, max_steps=50)
+    assert build_session_spec(stopped_early, task).step_limit == 50
+    assert stopped_early.trial_id != trial.trial_id, "trials of version 0.2, which stop after 50 steps, are no substitute"
 
 
 @pytest.mark.parametrize(

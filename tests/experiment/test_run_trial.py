@@ -234,6 +234,11 @@ def test_the_step_limit_is_a_failure_with_its_reason(job):
     assert (trial.status, trial.reason, trial.steps) == ("failed", "max_steps", 2)
 
 
+def test_a_trial_records_the_step_limit_of_its_task(job):
+    trial, _ = run_trial(job(BASE))
+    assert (BASE.max_steps, trial.max_steps) == (None, make_task(BASE.task, BASE.seed).step_limit)
+
+
 def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # without an engine, the SDK leaves its socket open

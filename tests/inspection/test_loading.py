@@ -173,7 +173,7 @@ def test_the_command_line_runs_a_session_and_reports_on_its_journal(tmp_path, mo
     assert done.returncode == 0, done.stderr
     results = harness.load("sessions")
     (row,) = results.trials.itertuples()
-    assert (row.status, row.reason, row.turns, row.max_steps) == ("completed", "replied", 2, 50)
+    assert (row.status, row.reason, row.turns, row.max_steps) == ("completed", "replied", 2, 57)
     reported = run_command("report", "sessions", "--output", "out")
     assert reported.returncode == 0, reported.stderr
     assert "These results have no outcomes: 1 session outside of an experiment" in reported.stdout

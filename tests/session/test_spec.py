@@ -63,6 +63,24 @@ def test_steps_and_parallel_tools_are_stored_as_in_version_0_1():
         decode_setup(text.replace("max_steps", "max_stesp"))
 
 
+def test_the_step_limit_is_that_of_the_task_unless_the_session_sets_one():
+    task = make_task("changing-requirements", 0)
+    steps = len(task.script.steps)
+    assert SessionSpec(request="", policy="none", task=task).step_limit == task.step_limit == 3 * steps + 30 > 300
+    assert SessionSpec(request="", policy="none", task=task, max_steps=2).step_limit == 2
+    assert SessionSpec(request="Tidy up.", policy="none").step_limit == 50
+    unscripted = replace(task, script=replace(task.script, steps=()))
+    assert unscripted.step_limit == 50
+
+
+def test_a_stored_session_keeps_the_step_limit_of_its_task_or_its_own():
+    spec = SessionSpec(request="", policy="none", task=tiny(0))
+    for limit in (None, 50):
+        restored = decode_setup(encode_setup(replace(spec, max_steps=limit)))
+        assert restored["max_steps"] == limit
+        assert SessionSpec(request="", **restored).step_limit == (limit or tiny(0).step_limit)
+
+
 def test_every_field_of_a_session_is_kept_or_said_not_to_be():
     assert {one.name for one in fields(SessionSpec)} == {*STORED_FIELDS, "policy"} | UNSTORED_FIELDS
     assert {*STORED_FIELDS, "policy"} == OTHER.keys()

@@ -16,7 +16,7 @@ from harness.sandboxes.action_cache import ActionCache
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.simulation import BUBBLEWRAP, WINDOW_TOKENS, Run, compute_max_steps, open_cached_sandbox, simulate
+from harness.testing.laws.simulation import BUBBLEWRAP, WINDOW_TOKENS, Run, open_cached_sandbox, simulate
 
 BASE_POLICY = KeepLast(threshold=0.8, keep_last=10, summarizer="scripted/extractive")
 """Compaction policy under which the sessions of different seeds are compared."""
@@ -88,7 +88,7 @@ def measure_instances(
     for seed in seeds:
         task = make_task(seed)
         with closing(open_cached_sandbox(task, sandbox, action_cache)) as opened:
-            run = simulate(task, BASE_POLICY, window_tokens=WINDOW_TOKENS, max_steps=compute_max_steps(task), sandbox=opened)
+            run = simulate(task, BASE_POLICY, window_tokens=WINDOW_TOKENS, max_steps=task.step_limit, sandbox=opened)
         yield InstanceResult(seed, run.score, describe_course(run), len(run.compactions))
 
 

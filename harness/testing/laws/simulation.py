@@ -380,14 +380,6 @@ def look_up_policy(preset: str) -> Policy:
     return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
 
 
-def compute_max_steps(task: Task) -> int:
-    """Return the maximum number of model calls in a session of a task.
-
-    A session that needs more calls would not end by itself.
-    """
-    return 3 * len(task.script.steps) + 30
-
-
 class SessionCache:
     """Cache of the tasks that one template makes, and of the sessions that were run on these tasks. Not thread-safe.
 
@@ -502,7 +494,7 @@ class SessionCache:
             task,
             policy,
             window_tokens=window_tokens,
-            max_steps=compute_max_steps(task),
+            max_steps=task.step_limit,
             sandbox=self.sandbox if sandbox is None else sandbox,
             model_spec=self.model_spec,
             before_request=before_request,

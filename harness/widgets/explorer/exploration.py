@@ -32,7 +32,6 @@ from harness.policies import load_policy_class, policy_from_plain
 from harness.protocols import Policy
 from harness.tokens import Budget
 from harness.view import View
-from harness.widgets.grid_form import DEFAULT_MAX_STEPS
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 """What can happen to a message, such as `kept` or `dropped`. Bars in the page refer to an entry by its index in this tuple."""
@@ -339,8 +338,6 @@ class Exploration:
     def build_trial(self, task: str) -> Trial:
         """Return a trial (one run of an agent) of a task with the current policy and context window.
 
-        The trial may have as many steps as the explored session, and at least `DEFAULT_MAX_STEPS`.
-
         Args:
             task: Name of the task.
         """
@@ -350,7 +347,6 @@ class Exploration:
             policy=setting.policy,
             window_tokens=setting.window_tokens,
             nominal_window_tokens=setting.nominal_window_tokens,
-            max_steps=max(DEFAULT_MAX_STEPS, len(self.trace.steps)),
         )
 
     def format_code(self) -> str:
