@@ -155,7 +155,7 @@ class Trial(codec.StrictFields):
 
     def _list_parts(self) -> Iterator[str]:
         """Yield the names of the parts in `REVISIONS` that decide what the trial sends, counts and pays; some occur twice."""
-        yield from (f"task {self.task}", "prices")
+        yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "prices")
         if self.nominal_window_tokens is not None:
             yield "scaling"
         yield from (f"tool {name}" for name in list_tool_names(self.policy, explore=self.explore))
@@ -310,7 +310,8 @@ class SharedFields:
         """Return everything that `Trial.revisions` and `Trial.find_additions` read."""
         policy = id(self._encode(trial, "policy")[0])
         is_scaled = trial.nominal_window_tokens is not None
-        return trial.task, trial.model, trial.explore, trial.explore_model, trial.reader, is_scaled, policy
+        task = trial.task, trial.world.difficulty
+        return *task, trial.model, trial.explore, trial.explore_model, trial.reader, is_scaled, policy
 
     def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
         """Return the value of a field, its plain form, and its part of the JSON text for the trial's id."""

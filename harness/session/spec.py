@@ -142,7 +142,7 @@ class SessionSpec(codec.StrictFields):
 
     @property
     def step_limit(self) -> int:
-        """Maximum number of model calls in a turn: `max_steps`, or else the limit of the task, or 50 without a task."""
+        """Maximum number of model calls in a turn, which is `max_steps`, or else the limit of the task, or 50 without a task."""
         return compute_step_limit(self.max_steps, self.task)
 
     @property
@@ -174,7 +174,7 @@ class SessionSpec(codec.StrictFields):
 
 
 def compute_step_limit(max_steps: int | None, task: Task | None) -> int:
-    """Return the maximum number of model calls in a turn: the given one, or else that of the task, or 50 without a task."""
+    """Return the maximum number of model calls in a turn, which is `max_steps`, or else that of the task, or else 50."""
     if max_steps is not None:
         return max_steps
     return DEFAULT_STEP_LIMIT if task is None else task.step_limit

@@ -68,6 +68,17 @@ def test_a_trial_written_and_read_back_is_the_same_trial(trial):
     assert again.trial_id == trial.trial_id
 
 
+def test_a_task_that_is_revised_at_one_level_of_difficulty_keeps_its_ids_at_the_others(monkeypatch):
+    levels = [Trial(task="long-march", policy="none", world=World(difficulty=level)) for level in DIFFICULTIES]
+    before = [trial.trial_id for trial in levels]
+    number = REVISIONS["hard long-march"]
+    assert [trial.revisions.get("hard long-march") for trial in levels] == [None, None, number]
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "hard long-march": number + 1})
+    assert [trial.trial_id == old for trial, old in zip(levels, before, strict=True)] == [True, True, False]
+    shared = SharedFields()
+    assert [shared.compute_trial_id(trial) for trial in levels] == [trial.trial_id for trial in levels]
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -111,6 +111,9 @@ def _search_log(structure: Structure, log: str) -> Iterator[StepSpec]:
         "middle": (f"How {log} sounds when all is well.", run(f"sed -n '{MIDDLES[log]}p' {path}")),
         "open": (f"I open the {log} log as it is; it will be cut, but shows an idle hour.", read(path)),
         "warnings": (f"The last warnings of {log}.", run(f"grep -n ' WARN ' {path} | tail -n 60")),
+        "minutes": (f"How many lines {log} wrote in each minute, in case it fell silent.", run(f"cut -c 1-5 {path} | uniq -c")),
+        "repeated": (f"What {log} says again and again.", run(f"cut -c 10- {path} | sort | uniq -c | sort -rn | head -n 100")),
+        "last": (f"How the night ended for {log}.", run(f"tail -n 110 {path}")),
     }
     for name in dict(structure.looks)[log]:
         text, call = looks[name]

@@ -61,6 +61,8 @@ PROMPT_FACTS = ("heading", "audience", "ticket")
 """Names of the facts in the request that are needed for every seed."""
 LOOKS = ("count", "errors", "middle", "open", "warnings")
 """Ways to look at a log before it is searched; the scripted agent uses some of them for each log, depending on the seed."""
+CLOSE_LOOKS: Levels[tuple[str, ...]] = Levels(easy=(), standard=(), hard=("minutes", "repeated", "last"))
+"""Further ways to look at each log, by difficulty; they come after those of `LOOKS` and before the searches."""
 PAPERS = ("runbook", "addendum", "form")
 """Documents in the workspace from which the seed chooses one to state a fact of `Structure.desk_facts`."""
 OPTIONAL_FILING_FACTS = ("incident_class", "desk", "case_number")
@@ -102,7 +104,7 @@ class Structure:
     pages: tuple[tuple[str, int], ...]
     """Name of each page of the report, and number of searched logs after which the page is due, in the order of the work."""
     looks: tuple[tuple[str, tuple[str, ...]], ...]
-    """Name of each log, and the ways in which the agent looks at the log before the first search; see `LOOKS`."""
+    """Name of each log, and the ways in which the agent looks at the log before the first search; see `LOOKS`, `CLOSE_LOOKS`."""
     contexts: tuple[tuple[str, int], ...]
     """Name of each search, and number of lines that the search prints before the message and again after it."""
     first_portion: int
@@ -174,7 +176,9 @@ def draw_structure(draws: StructureDraws) -> Structure:
     return Structure(
         logs=logs,
         pages=_schedule_pages(draws, names, logs),
-        looks=tuple((log, tuple(look for look in LOOKS if looks.random() < look_share)) for log in logs),
+        looks=tuple(
+            (log, (*(look for look in LOOKS if looks.random() < look_share), *draws.pick(CLOSE_LOOKS))) for log in logs
+        ),
         contexts=tuple(
             (search, draws.make_rng(f"context {search}").choice(draws.pick(CONTEXT_LINES))) for search in LOG_BY_SEARCH
         ),

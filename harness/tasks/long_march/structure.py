@@ -16,7 +16,7 @@ from harness.tasks.long_march.facts import CAIRN_FORMS, ORDER_KINDS, load_orders
 from harness.tasks.long_march.prose import PLACE
 from harness.tasks.long_march.schedule import FIRST_FIND_STEP, Mark, Note, check_world
 
-STEP_COUNTS = Levels(easy=range(120, 151), standard=range(135, 171), hard=range(150, 201))
+STEP_COUNTS = Levels(easy=range(120, 151), standard=range(135, 171), hard=range(210, 261))
 TOKENS_PER_STEP = Levels(easy=300, standard=450, hard=600)
 OUTPUT_SIGMA = 1.9
 """Default spread of the sizes of reports (sigma of their lognormal distribution), as measured in recorded sessions."""
