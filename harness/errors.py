@@ -34,7 +34,7 @@ A command with a non-zero exit code raises no exception but returns a value (`Ex
 with an event that holds the reason. Exceptions keep the values named in their messages as attributes; they do nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 MAX_SHOWN_CHARACTERS = 120
@@ -108,14 +108,63 @@ class UsageError(HarnessError, ValueError):
     """
 
 
+SETTING_KINDS = ("field ", "path ", "table ")
+"""Beginnings of `UnknownName.what` for names of settings, for which `OTHER_NAMES` holds."""
+_A_TRIAL, _KEEP_LAST, _RATIO = "a trial", "the policy 'keep-last'", "the policy 'ratio'"
+_RESERVE, _TIERS, _WINDOW = "the policy 'reserve-recent'", "the policy 'three-tiers'", "the policy 'message-window'"
+OTHER_NAMES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("compaction", "conversation", "compression"), ("policy", _A_TRIAL)),
+    **dict.fromkeys(("contextwindow", "contextlimit", "modelcontextlimit", "maxcontexttokens"), ("window_tokens", _A_TRIAL)),
+    "maxiterations": ("max_steps", _A_TRIAL),
+    **dict.fromkeys(("maxconversationmessages", "maxmessages"), ("max_messages", _WINDOW)),
+    "summarizeontrim": ("summarize_on_trim", _WINDOW),
+    "preservefirstn": ("preserve_first_n", _WINDOW),
+    "preservelastn": ("preserve_last_n", _WINDOW),
+    "keeplast": ("keep_last", _KEEP_LAST),
+    **dict.fromkeys(
+        ("threshold", "compactionthreshold", "compactionthresholdpercent", "compressionthreshold"), ("threshold", _KEEP_LAST)
+    ),
+    "systemreserve": ("system_reserve_tokens", _KEEP_LAST),
+    "outputreserve": ("output_reserve_tokens", _KEEP_LAST),
+    "safetybuffer": ("safety_reserve_tokens", _KEEP_LAST),
+    **dict.fromkeys(("summarymodel", "summarizationmodel", "summarizermodel"), ("summarizer", _KEEP_LAST)),
+    "preserveratio": ("keep_share", _RATIO),
+    "reservetokens": ("reserve_tokens", _RESERVE),
+    "keeprecenttokens": ("keep_recent_tokens", _RESERVE),
+    "enabled": ("enabled", _RESERVE),
+    "auto": ("auto", _TIERS),
+    "prune": ("prune", _TIERS),
+    "pruneprotect": ("protect_tokens", _TIERS),
+    "pruneminimum": ("prune_minimum_tokens", _TIERS),
+    **dict.fromkeys(("protectedtools", "preservetooloutputs"), ("preserve", _TIERS)),
+    "compactionstrategy": ("agent", _TIERS),
+    "maxlines": ("truncate_lines", _TIERS),
+    "maxbytes": ("truncate_bytes", _TIERS),
+}
+"""Field that does what a setting of another agent or design does, and what has the field, by the setting's name.
+
+Fields of policies that are written beside the policy, or for another policy, are found here, too. The names are in lower case, without underscores, as `_simplify` returns them.
+"""
+
+
+def _simplify(name: str) -> str:
+    """Return the last part of a dotted name in lower case and without underscores and hyphens, e.g. `keeplast`."""
+    return name.rpartition(".")[2].replace("_", "").replace("-", "").lower()
+
+
 class UnknownName(UsageError):
     """An unknown name, e.g. of a task or policy; the message suggests similar known names."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
-        near = get_close_matches(name[:MAX_SHOWN_CHARACTERS], self.known, n=3, cutoff=0.5)
-        known_names = (f"known: {', '.join(self.known)}" if self.known else "there are none") + "." * bool(advice)
-        offer = f"did you mean {' or '.join(map(repr, near))}?" if near else known_names
+        field, owner = OTHER_NAMES.get(_simplify(name), ("", "")) if what.startswith(SETTING_KINDS) else ("", "")
+        near = [path for path in self.known if _simplify(path) in {_simplify(name), _simplify(field)}]
+        if field and not near:
+            offer = f"{owner} has the field {field!r} for this" + "." * bool(advice)
+        elif near := near or get_close_matches(name[:MAX_SHOWN_CHARACTERS], self.known, n=3, cutoff=0.5):
+            offer = f"did you mean {' or '.join(map(repr, near))}?"
+        else:
+            offer = (f"known: {', '.join(self.known)}" if self.known else "there are none") + "." * bool(advice)
         super().__init__(f"unknown {what} {shorten_repr(name)}; {offer}{f' {advice}' if advice else ''}")
 
 

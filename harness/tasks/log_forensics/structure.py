@@ -176,9 +176,7 @@ def draw_structure(draws: StructureDraws) -> Structure:
     return Structure(
         logs=logs,
         pages=_schedule_pages(draws, names, logs),
-        looks=tuple(
-            (log, (*(look for look in LOOKS if looks.random() < look_share), *draws.pick(CLOSE_LOOKS))) for log in logs
-        ),
+        looks=tuple((log, (*(look for look in LOOKS if looks.random() < look_share), *draws.pick(CLOSE_LOOKS))) for log in logs),
         contexts=tuple(
             (search, draws.make_rng(f"context {search}").choice(draws.pick(CONTEXT_LINES))) for search in LOG_BY_SEARCH
         ),
