@@ -143,7 +143,8 @@ OTHER_NAMES: Mapping[str, tuple[str, str]] = {
 }
 """Field that does what a setting of another agent or design does, and what has the field, by the setting's name.
 
-Fields of policies that are written beside the policy, or for another policy, are found here, too. The names are in lower case, without underscores, as `_simplify` returns them.
+Fields of policies that a user writes beside the policy, or for another policy, are found here, too. The names are in lower case,
+without underscores, as `_simplify` returns them.
 """
 
 
@@ -215,7 +216,7 @@ class ContextOverflow(ModelError):
     def __init__(self, model: str, prompt_tokens: int | None, window_tokens: int | None) -> None:
         self.model, self.prompt_tokens, self.window_tokens = model, prompt_tokens, window_tokens
         numbers = f": {prompt_tokens} tokens, window {window_tokens}" if prompt_tokens is not None else ""
-        super().__init__(f"prompt too long for {model!r}{numbers}; compact earlier (a lower threshold) or take a larger window")
+        super().__init__(f"prompt too long for {model!r}{numbers}")
 
 
 class RateLimited(ModelError):

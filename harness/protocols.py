@@ -253,6 +253,10 @@ class Compactor(Protocol):
     def budget(self) -> Budget:
         """Token budget of the session, computed once from the model's window."""
 
+    @property
+    def overflow_advice(self) -> str:
+        """Advice for a user whose session ended because the prompt no longer fits the window."""
+
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:

@@ -65,11 +65,9 @@ NAMES_OF_DESIGNS = {
     [(place, name, answer) for place, names in NAMES_OF_DESIGNS.items() for name, answer in names.items()],
 )
 def test_a_setting_of_a_design_is_answered_with_its_name_here(place, name, answer):
+    trial = {"task": "flashcards", "policy": "none", name: 1}
     with pytest.raises(UnknownName) as refused:
-        if place == "trial":
-            from_plain({"task": "flashcards", "policy": "none", name: 1})
-        else:
-            policy_from_plain({"kind": place, name: 1})
+        from_plain(trial) if place == "trial" else policy_from_plain({"kind": place, name: 1})
     assert answer in str(refused.value)
 
 

@@ -294,6 +294,8 @@ class Session:
         except BaseException as error:
             if not isinstance(error, StoreError):
                 self.keep_partial_answer(step)
+            if isinstance(error, ContextOverflow):
+                return Stop("overflow", f"{error}; {self.agent.compactor.overflow_advice}")
             if isinstance(error, ModelError):
                 return Stop.from_error(error)
             raise

@@ -289,7 +289,7 @@ def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
     except (Quit, KeyboardInterrupt):
         live.stop()
     ended = live.close()
-    if live.failure:
+    if live.state == "failed":
         resume_words = build_resume_command(live.spec, live.session_id, terminal.task_choice) if live.entries else ()
         resume_command = shlex.join(resume_words)
         raise HarnessError(

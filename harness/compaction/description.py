@@ -7,11 +7,12 @@ such rules, only the fields can be described.
 import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from harness.compaction.pipeline import Pipeline, Preset
 from harness.compaction.triggers import REPORTED_MEASURES
+from harness.errors import UsageError
 from harness.messages import Message, extract_part_text
 from harness.plan import SummaryFormat
 from harness.protocols import TruncatingPolicy
@@ -48,6 +49,37 @@ def inspect_abilities(policy: object) -> Abilities:
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
     reducers = [part for rule in pipeline.rules for part in walk_parts(rule.reducer)]
     return Abilities(can_act=bool(pipeline.rules), can_summarize=any(isinstance(part, SummaryFormat) for part in reducers))
+
+
+def advise_on_overflow(policy: object) -> str:
+    """Return advice for a user whose session overflowed the window under a policy, e.g. to switch compaction on."""
+    if switch := _find_off_switch(policy):
+        return f"compaction is switched off by {switch}: switch it on, or take a larger window"
+    if not inspect_abilities(policy).can_act:
+        kind = name_policy(policy)
+        return f"compaction is off with policy {kind!r}: switch it on with another, e.g. 'keep-last', or take a larger window"
+    return "compact earlier (a lower threshold) or take a larger window"
+
+
+def _find_off_switch(policy: object) -> str:
+    """Return the setting, such as `enabled=False`, that removes all rules or those for a refused prompt; empty if none does."""
+    if not isinstance(policy, Preset):
+        return ""
+    present, switches = _list_hooks(policy), list[tuple[bool, str]]()
+    for name, default in list_defaults(type(policy)).items():
+        changes: dict[str, Any] = {name: default}
+        if (value := getattr(policy, name)) != default:
+            added = _list_hooks(replace(policy, **changes)) - present
+            if "overflow" in added or (added and not present):
+                switches.append(("overflow" not in added, f"{name}={value!r}"))
+    return min(switches)[1] if switches else ""
+
+
+def _list_hooks(policy: Preset) -> frozenset[str]:
+    try:
+        return frozenset(rule.hook for rule in policy.pipeline.rules)
+    except UsageError:
+        return frozenset()
 
 
 def describe_measures(policy: object) -> str:

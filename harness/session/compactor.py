@@ -27,7 +27,7 @@ from math import ceil
 from time import perf_counter
 from typing import NamedTuple
 
-from harness.compaction.description import name_policy
+from harness.compaction.description import advise_on_overflow, name_policy
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.pipeline import LEAST_SAVED_SHARE
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
@@ -145,6 +145,11 @@ class SessionCompactor:
         self._warning_policy = policy if isinstance(policy, WarningPolicy) else None
         self._policy_name = name_policy(policy)
         self._own_least_share: float | None = getattr(policy, "least_saved_share", None)
+
+    @property
+    def overflow_advice(self) -> str:
+        """Advice for a user whose session ended because the prompt no longer fits the window."""
+        return advise_on_overflow(self.policy)
 
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]

@@ -137,6 +137,13 @@ class SessionControl:
         """Function that removes old tool outputs from the journal, at most once an hour. The session's thread calls it often."""
 
     @property
+    def turn_failure(self) -> str:
+        """Why the last turn failed; empty if it did not, if the user stopped it, or if another turn is running."""
+        stop = self.last_stop
+        is_failure = stop is not None and stop.status == "failed" and stop.reason != "cancelled"
+        return stop.detail or stop.reason if stop and is_failure and self.cancellation is None else ""
+
+    @property
     def is_closing(self) -> bool:
         """Whether a caller has requested that the session is closed."""
         return self.end_request.is_requested

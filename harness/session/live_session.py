@@ -175,8 +175,11 @@ class LiveSession:
 
     @property
     def failure(self) -> str:
-        """Error message of a failed session, with advice. Empty if the session has not failed."""
-        return self._control.failure
+        """Why the session failed, or else why its last turn did, with advice; empty if neither failed.
+
+        A turn that the user stopped has not failed. While the agent works, the failure of the turn before is no longer reported.
+        """
+        return self._control.failure or self._control.turn_failure
 
     @property
     def is_stopping(self) -> bool:

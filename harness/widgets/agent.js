@@ -365,7 +365,7 @@ function showPhase(parts, state) {
   const { model = "", policy = "", sandbox = "", id = "", kept = "" } = state.session ?? {};
   parts.about.textContent = [model, policy, sandbox && `sandbox ${sandbox}`, id && `session ${id}`].filter(Boolean).join(" · ");
   parts.about.title = kept;
-  const again = formatReopening(state);
+  const again = over ? formatReopening(state) : "";
   const failure = state.failure && again ? `${state.failure}\nTo reopen the session, run:  ${again}` : state.failure;
   const words = failure || state.error || "";
   parts.failure.hidden = !words;
@@ -416,7 +416,7 @@ function createView({ model, el }) {
     if (yes) [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
     else showPhase(parts, state);
     if (yes) enable(parts.send, false);
-    const again = formatReopening(state);
+    const again = over ? formatReopening(state) : "";
     parts.silence.textContent = !yes ? "" : "The kernel does not answer. If it is busy, the display continues by itself. " +
       (again ? `If it was restarted, the logged session is not lost: run  ${again}  to continue.` : "If it was restarted, run the cell again.");
   };

@@ -7,6 +7,7 @@ import pytest
 
 from harness.compaction.description import (
     Abilities,
+    advise_on_overflow,
     describe_measures,
     describe_stages,
     extract_description,
@@ -20,6 +21,8 @@ from harness.compaction.presets.codex import Codex
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import DeepAgents, LangChainClear
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.pi import Pi
+from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
@@ -119,3 +122,24 @@ def test_every_preset_says_in_a_sentence_what_it_does_and_where_it_comes_from(ki
     assert extract_description(PRESETS[kind]).endswith((".", ")"))
     assert extract_source(PRESETS[kind])
     assert describe_stages(PRESETS[kind]())
+
+
+@pytest.mark.parametrize(
+    ("policy", "advice"),
+    [
+        (ReserveRecent(enabled=False), "compaction is switched off by enabled=False: switch it on"),
+        (Pi(enabled=False), "compaction is switched off by enabled=False: switch it on"),
+        (MessageWindow(max_messages=0), "compaction is switched off by max_messages=0: switch it on"),
+        (ThreeTiers(auto=False), "compaction is switched off by auto=False: switch it on"),
+        (ThreeTiers(auto=False, prune=False), "compaction is switched off by auto=False: switch it on"),
+        (NoCompaction(), "compaction is off with policy 'none': switch it on with another"),
+        (KeepLast(threshold=0.5), "compact earlier (a lower threshold)"),
+    ],
+)
+def test_the_advice_after_an_overflow_is_to_switch_compaction_on_where_it_is_off(policy: Preset, advice: str) -> None:
+    assert advise_on_overflow(policy).startswith(advice)
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name not in {"none", "mini-swe-agent"}])
+def test_no_policy_is_switched_off_by_its_defaults(name: str) -> None:
+    assert advise_on_overflow(PRESETS[name]()).startswith("compact earlier")

@@ -224,6 +224,7 @@ def test_an_empty_summary_costs_what_only_the_prompt_said(job):
 def test_a_window_that_overflows_is_a_failure_with_its_reason_and_is_graded(job):
     trial, checks = run_trial(job(replace(BASE, window_tokens=6_000)))
     assert (trial.status, trial.reason, trial.success, trial.overflows) == ("failed", "overflow", False, 1)
+    assert "; compaction is off with policy 'none': switch it on with another" in trial.error
     assert trial.error
     assert not trial.traceback
     assert {check.check: check.passed for check in checks} == {"port": False, "note": True}

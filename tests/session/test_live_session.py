@@ -194,6 +194,36 @@ def test_a_resumed_turn_keeps_its_count_of_steps(living, tmp_path):
     assert before < live.view.steps <= before + 7
 
 
+def test_a_session_says_why_its_last_turn_failed_until_it_works_again(living, tmp_path):
+    live = living(policy=policy_from_plain({"kind": "none"}), window_tokens=6_000)
+    assert live.wait(SECONDS) == "idle"
+    assert "prompt too long" in live.failure
+    assert "compaction is off with policy 'none': switch it on" in live.failure
+    live.close()
+    assert "prompt too long" in live.failure
+    wider = replace(live.spec, window_tokens=60_000)
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=wider))
+    assert "prompt too long" in again.failure
+    again.start()
+    again.wait(SECONDS)
+    again.resume()
+    assert again.wait(SECONDS) == "idle"
+    assert again.failure == ""
+
+
+def test_the_step_limit_is_a_failure_of_the_turn_and_a_stop_by_the_user_is_none(living, tmp_path):
+    live = living(max_steps=2)
+    assert live.wait(SECONDS) == "idle"
+    assert live.failure == "stopped after 2 steps"
+    live.roll_back(1)
+    assert live.failure == ""
+    stopped = living(journal=tmp_path / "stopped.sqlite", start=False)
+    stopped.start()
+    stopped.stop()
+    stopped.wait(SECONDS)
+    assert stopped.failure == ""
+
+
 def test_what_waits_when_a_turn_is_stopped_stays_until_somebody_wishes_otherwise(living):
     live = living(start=False)
     live.send("later")
