@@ -763,7 +763,7 @@ def test_a_policy_is_asked_before_a_turn_while_the_view_is_still_without_its_mes
     inner = agent.compactor
 
     class Watched:
-        policy, budget = inner.policy, inner.budget
+        policy, budget, overflow_advice = inner.policy, inner.budget, inner.overflow_advice
 
         def compact(self, view: View, usage: Usage | None, step: int, moment: Hook, signal: object) -> None:
             asked.append((moment, step, len(view.items)))
@@ -780,7 +780,7 @@ def test_a_usage_report_is_forgotten_once_the_view_is_another() -> None:
     inner = agent.compactor
 
     class Masking:
-        policy, budget = inner.policy, inner.budget
+        policy, budget, overflow_advice = inner.policy, inner.budget, inner.overflow_advice
 
         def compact(self, view: View, usage: Usage | None, step: int, moment: Hook, signal: object) -> Compaction | None:
             reports.append((moment, usage is not None))
@@ -849,7 +849,7 @@ def test_a_policy_is_given_the_report_of_the_last_step_and_never_a_sum() -> None
     inner = agent.compactor
 
     class Listening:
-        policy, budget = inner.policy, inner.budget
+        policy, budget, overflow_advice = inner.policy, inner.budget, inner.overflow_advice
 
         def compact(self, view: View, usage: Usage | None, step: int, moment: Hook, signal: object) -> Compaction | None:
             if moment == "step":

@@ -14,12 +14,12 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 OUTCOMES_FOLDER = Path(os.environ.get("HARNESS_COMPLEXITY_TRAP", CHECKOUT.parent / "shared" / "data" / "complexity-trap"))
 """Folder of the outcomes of another study, which are not part of the project."""
-NEEDED_FILES = {"04_published_outcomes": OUTCOMES_FOLDER / "experiment_instance_costs_combined.csv"}
-"""Files that a notebook reads and that are not part of the project, by the name of the notebook."""
+NEEDED_FILES = {"04_published_outcomes": OUTCOMES_FOLDER / "experiment_instance_costs_sweagent.csv"}
+"""Files from which a notebook computes its results and that are not part of the project, by the name of the notebook."""
 
 
 def find_missing_file(notebook: Path) -> str:
-    """Return why a notebook cannot be executed here; empty if it can."""
+    """Return why a notebook cannot compute its results here; empty if it can."""
     needed = NEEDED_FILES.get(notebook.stem)
     if needed is None or needed.is_file():
         return ""
@@ -31,13 +31,16 @@ def committed() -> list[Path]:
     return sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
 
 
-def execute(notebook: Path, *, timeout_seconds: int = 900, replacement: tuple[str, str] | None = None) -> nbformat.NotebookNode:
-    """Return the notebook with new outputs; the file is left as it is. Its cells run in the folder of the notebook.
+def execute(
+    notebook: Path, *, timeout_seconds: int = 900, replacement: tuple[str, str] | None = None, folder: Path | None = None
+) -> nbformat.NotebookNode:
+    """Return the notebook with new outputs; the file is left as it is.
 
     Args:
         notebook: File of the notebook.
         timeout_seconds: Maximum duration of a cell in seconds.
         replacement: Text that one cell contains once, and the text that is executed instead.
+        folder: Folder in which the cells run; None is the folder of the notebook.
 
     Raises:
         CellExecutionError: a cell raised; the error shows the cell.
@@ -53,7 +56,7 @@ def execute(notebook: Path, *, timeout_seconds: int = 900, replacement: tuple[st
         kernel_name="python3",
         record_timing=False,
         store_widget_state=False,
-        resources={"metadata": {"path": str(notebook.parent)}},
+        resources={"metadata": {"path": str(folder or notebook.parent)}},
     )
     asyncio.run(client.async_execute(env={**os.environ, "PYTHONHASHSEED": "0"}))  # execute() would leave its event loop open
     for cell in node.cells:

@@ -72,10 +72,33 @@ SMALLER = {
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", committed(), ids=lambda path: path.stem)
 def test_notebook_runs_to_its_end(notebook):
-    if reason := find_missing_file(notebook):
-        pytest.skip(reason)
     before = nbformat.read(notebook, as_version=4)
     assert len(charts(execute(notebook, replacement=SMALLER.get(notebook.stem)))) == len(charts(before))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["notebooks", "."])
+def test_without_the_published_table_the_notebook_says_how_to_get_it_and_shows_its_stored_results(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv("HARNESS_COMPLEXITY_TRAP", raising=False)
+    clone = tmp_path / "notebooks" / "04_published_outcomes.ipynb"
+    clone.parent.mkdir()
+    stored = nbformat.read(CHECKOUT / "notebooks" / clone.name, as_version=4)
+    nbformat.write(stored, clone)
+    executed = execute(clone, folder=tmp_path / folder)
+    cells = zip(list_code_outputs(executed), list_code_outputs(stored), strict=True)
+    first, first_stored = next(cells)
+    assert "experiment_instance_costs_sweagent.csv is missing" in first[0].text
+    assert "github.com/JetBrains-Research/the-complexity-trap" in first[0].text
+    assert [output.data for output in first[1:]] == [output.data for output in first_stored]
+    for outputs, expected in cells:
+        assert [output.get("data", output.get("text")) for output in outputs] == [
+            output.get("data", output.get("text")) for output in expected
+        ]
+
+
+def list_code_outputs(node):
+    """Return the outputs of each code cell of a notebook."""
+    return [cell.outputs for cell in node.cells if cell.cell_type == "code"]
 
 
 PUBLISHED = {
@@ -173,11 +196,11 @@ def test_the_published_outcomes_give_the_published_figures(tmp_path, monkeypatch
 def test_the_end_that_differs_from_the_published_one_is_that_of_a_bootstrap_with_many_draws(tmp_path):
     if reason := find_missing_file(CHECKOUT / "notebooks" / "04_published_outcomes.ipynb"):
         pytest.skip(reason)
-    runs = pd.read_csv(OUTCOMES_FOLDER / "experiment_instance_costs_combined.csv")
+    runs = pd.read_csv(OUTCOMES_FOLDER / "experiment_instance_costs_sweagent.csv")
     named = runs["experiment"].str.lower().str.contains(r"gemini_2\.5_flash(?!_thinking)") & ~runs["experiment"].str.endswith(
         "-50"
     )
-    runs[named & (runs["scaffold"] == "sweagent")].to_csv(tmp_path / "runs.csv")
+    runs[named].to_csv(tmp_path / "runs.csv")
     results = load_outcomes(tmp_path / "runs.csv", task="instance_id", arm="strategy", success="outcome", turns="turn_count")
     turns = compare(results, "LLM-Summary", "Observation Masking").find_effect("steps")
     table = results.trials.pivot_table(index="task", columns="arm", values="steps")
