@@ -416,7 +416,7 @@ function createView({ model, el }) {
     if (yes) [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
     else showPhase(parts, state);
     if (yes) enable(parts.send, false);
-    const again = over ? formatReopening(state) : "";
+    const again = formatReopening(state);
     parts.silence.textContent = !yes ? "" : "The kernel does not answer. If it is busy, the display continues by itself. " +
       (again ? `If it was restarted, the logged session is not lost: run  ${again}  to continue.` : "If it was restarted, run the cell again.");
   };
