@@ -476,10 +476,12 @@ def load_experiment(folder: str | os.PathLike[str]) -> Results:
         for name in TABLES:
             for path in list_files(output / RESULTS_FOLDER, name):
                 refuse_newer_columns(read_column_names(path), name, str(path))
-        what = "the folder does not exist"
-        if folder_path.exists():
-            is_folder = folder_path.is_dir()
-            what = "no trial has been run yet" if is_folder else "it is a file, and the folder of an experiment is needed"
+        if folder_path.is_file():
+            raise StoreError(
+                f"no results in {str(folder_path)!r}: it is a file, and the folder of an experiment is needed; `harness report` "
+                "and `harness inspect` read the sessions in a journal"
+            )
+        what = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
         raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
     return results
 
