@@ -33,6 +33,8 @@ QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 GRID_CHARTS = ("axis_effects", "heat_map")
 """Charts of settings, which the quickstart does not cross."""
+UNDRAWN_CHARTS = ("reliability",)
+"""Charts without a picture: replicates of a scripted agent are equal, so that they show no reliability."""
 DOTS_PER_INCH = 130
 AVAILABLE_COLOR = "#d5ebe2"
 """Colour of the part of the window that is available for messages. Grey is the area beyond the window in charts of tokens."""
@@ -132,8 +134,9 @@ def draw_report_charts(folder: Path) -> None:
 def save_charts(whole: Results, grid: Results) -> None:
     """Draw each chart of the guide; those of settings from the grid, the others from the quickstart."""
     for name, module in figures.FIGURES.items():
-        table = build_table(name, grid if name in GRID_CHARTS else whole)
-        save(module.draw(table), PICTURES / f"{name}.png")
+        if name not in UNDRAWN_CHARTS:
+            table = build_table(name, grid if name in GRID_CHARTS else whole)
+            save(module.draw(table), PICTURES / f"{name}.png")
 
 
 def draw_threshold_and_reserves() -> None:
