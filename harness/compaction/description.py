@@ -67,17 +67,17 @@ def _find_off_switch(policy: object) -> str:
         return ""
     present, switches = _list_hooks(policy), list[tuple[bool, str]]()
     for name, default in list_defaults(type(policy)).items():
-        changes: dict[str, Any] = {name: default}
         if (value := getattr(policy, name)) != default:
-            added = _list_hooks(replace(policy, **changes)) - present
+            added = _list_hooks(policy, **{name: default}) - present
             if "overflow" in added or (added and not present):
                 switches.append(("overflow" not in added, f"{name}={value!r}"))
     return min(switches)[1] if switches else ""
 
 
-def _list_hooks(policy: Preset) -> frozenset[str]:
+def _list_hooks(policy: Preset, **changes: Any) -> frozenset[str]:
+    """Return the hooks of a policy's rules, with some fields changed; empty if its settings do not go together."""
     try:
-        return frozenset(rule.hook for rule in policy.pipeline.rules)
+        return frozenset(rule.hook for rule in replace(policy, **changes).pipeline.rules)
     except UsageError:
         return frozenset()
 
