@@ -316,7 +316,7 @@ def test_type_checkers_accept_names_of_policies_and_paths_as_text() -> None:
 
 
 def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_real_models_only() -> None:
-    for model, revisions in (("scripted", {}), ("scripted:typical", {}), ("openai/gpt-5", {"checks": 1})):
+    for model, revisions in (("scripted", {}), ("scripted:typical", {}), ("openai/gpt-5", {"checks": REVISIONS["checks"]})):
         raised = {"task": REVISIONS["task flashcards"]} | revisions
         found = Trial(task="flashcards", policy="crush", model=model).find_additions()["revisions"]
         assert isinstance(found, dict)
