@@ -246,7 +246,7 @@ ipywidgets.Tab(list(pages.values()), titles=list(pages))
 """
 MEASURED = """() => [...document.querySelectorAll('.jupyter-widget-tab .harness-surface')].filter(one => one.checkVisibility())
     .map(one => [one.getAttribute('aria-label'), one.clientWidth,
-        Math.min(...[...one.querySelectorAll('svg')].map(svg => svg.clientWidth), 999)])"""
+        Math.min(...[...one.querySelectorAll('svg:not(.h-arm-box)')].map(svg => svg.clientWidth), 999)])"""
 LABELS = {
     "explorer": "Compaction explorer",
     "agent": "Agent session",
