@@ -114,11 +114,12 @@ def test_no_file_has_a_name_that_could_mean_anything():
 
 
 def mirrored(test: PurePosixPath) -> list[PurePosixPath]:
-    """Return the modules that a test file may test; some names, such as `test_checks`, stand for tests of a whole package."""
+    """Return the modules and scripts that a test file may test; some names, such as `test_checks`, stand for a whole package."""
     name = test.stem.removeprefix("test_")
     if name.endswith("_properties") or name in {"checks", "constants", "defaults", "texts"}:
         return [test.parent / "__init__.py"]
-    return [test.parent / f"{name}.py", test.parent / f"_{name}.py", test.parent / name / "__init__.py"]
+    files = (f"{name}.py", f"_{name}.py", f"{name}.js", f"{name}/__init__.py")
+    return [test.parent / file for file in files]
 
 
 def test_tests_mirror_the_code(checkout: Path):
