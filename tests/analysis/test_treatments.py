@@ -23,7 +23,8 @@ SHORT, LONG = '{"max_characters":1638}', '{"max_characters":10000}'
 
 
 def tabulate(*rows):
-    return pd.DataFrame([{"summaries": 0, "clipped_outputs": 0, "clipped_bytes": 0, **row} for row in rows])
+    common = {"summaries": 0, "clipped_outputs": 0, "clipped_bytes": 0, "revisions": None, "started_at": pd.Timestamp(0)}
+    return pd.DataFrame([{**common, **row} for row in rows])
 
 
 def make_arm(name, limit, outputs, size_bytes, **changes):

@@ -35,7 +35,7 @@ RUN = {
 
 def scan(*entries: list[object], body: bytes = b"", more: bool = False) -> bytes:
     index = json.dumps(entries).encode()
-    return frame({"more": more, "index_bytes": len(index), "odd": False}, index + body)
+    return frame({"more": more, "index_bytes": len(index), "odd": False, "left_out": [], "left_out_count": 0}, index + body)
 
 
 def test_an_honest_answer_is_a_result(lying):
