@@ -16,14 +16,14 @@ def store(request, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_what_is_written_is_read_and_replaced(store, tmp_path):
-    assert store.read("journals/a") is None
+    assert store.read("journals/a", 1_000) is None
     assert store.list_names("journals") == []
     store.write("journals/a", b"first")
     store.write("journals/a", b"second")
     large = bytes(range(256)) * 10_000
     (tmp_path / "large").write_bytes(large)
     store.write_file("journals/b.zst", tmp_path / "large")
-    assert store.read("journals/a") == b"second"
+    assert store.read("journals/a", 1_000) == b"second"
     assert b"".join(store.read_chunks("journals/b.zst")) == large
     assert max(map(len, store.read_chunks("journals/b.zst"))) < len(large)
     assert store.list_names("journals") == ["a", "b.zst"]
