@@ -23,7 +23,7 @@ COLOURS = ("blue", "vermilion", "green", "pink", "sky", "orange", "ink")
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "cross", "star")
 """Names of the shapes of arms. Only arms outside a grid of many arms are stars."""
 FILLS = ("full", "left", "top", "right", "bottom")
-"""Which part of the shape is filled with the colour."""
+"""Parts of the shape that can be filled with the colour."""
 STAR = SHAPES.index("star")
 MAX_SINGLE_ARMS = 12
 """Largest number of arms that each have a colour and a shape of their own, which a legend can list."""

@@ -56,7 +56,7 @@ _SCRIPT_ENDINGS = (".ts", ".tsx", ".js", ".mjs")
 
 
 class Survey(NamedTuple):
-    """What the sources in a workspace contain, as the program `surveyor` finds it without running them."""
+    """Content of the sources in a workspace, as the program `surveyor` lists it without running them."""
 
     texts: Mapping[str, str]
     """Text of each file with functions that can be changed, by path."""
