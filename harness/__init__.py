@@ -10,9 +10,7 @@ from harness.lazy_names import load_name as _load_name
 if TYPE_CHECKING:
     from harness.agent.loop import Agent, Outcome
     from harness.analysis import figures
-    from harness.analysis.best_arm import estimate_best_arm
     from harness.analysis.comparison import Comparison, compare
-    from harness.analysis.experiment_report import Report, report
     from harness.analysis.outcomes import load_outcomes
     from harness.compaction.presets.keep_last import KeepLast
     from harness.compaction.presets.none import NoCompaction
@@ -26,7 +24,9 @@ if TYPE_CHECKING:
     from harness.inspection.loading import load
     from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
     from harness.models.factory import open_model, open_summarizer
-    from harness.report_page.document import write_page
+    from harness.reporting.best_arm import estimate_best_arm
+    from harness.reporting.experiment_report import Report, report
+    from harness.reporting.page.document import write_page
     from harness.sandboxes import open_sandbox
     from harness.sandboxes.backends import SandboxChoice
     from harness.session.compactor import SessionCompactor
@@ -62,7 +62,7 @@ _MODULE_BY_NAME = {
     "NoCompaction": "harness.compaction.presets.none",
     "Outcome": "harness.agent.loop",
     "PolicyWarning": "harness.errors",
-    "Report": "harness.analysis.experiment_report",
+    "Report": "harness.reporting.experiment_report",
     "Results": "harness.store.results",
     "RunLimits": "harness.experiment.limits",
     "SandboxChoice": "harness.sandboxes.backends",
@@ -74,7 +74,7 @@ _MODULE_BY_NAME = {
     "UsageError": "harness.errors",
     "Workers": "harness.experiment.workers",
     "compare": "harness.analysis.comparison",
-    "estimate_best_arm": "harness.analysis.best_arm",
+    "estimate_best_arm": "harness.reporting.best_arm",
     "figures": "harness.analysis.figures",
     "find_session": "harness.store.sessions.lookup",
     "inspect_session": "harness.inspection.timeline",
@@ -86,8 +86,8 @@ _MODULE_BY_NAME = {
     "open_sandbox": "harness.sandboxes",
     "open_summarizer": "harness.models.factory",
     "reconstruct_request": "harness.inspection.timeline",
-    "report": "harness.analysis.experiment_report",
-    "write_page": "harness.report_page.document",
+    "report": "harness.reporting.experiment_report",
+    "write_page": "harness.reporting.page.document",
 }
 """Module of each public name, from which the name is imported at its first use."""
 

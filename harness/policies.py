@@ -9,7 +9,6 @@ from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from harness.codec import from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
 from harness.compaction.presets.codex import Codex
@@ -33,6 +32,7 @@ from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
+from harness.conversation.codec import from_plain
 from harness.errors import UnknownName, UsageError
 from harness.protocols import Policy
 

@@ -10,14 +10,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from harness.codec import StrictFields, refuse_mistyped_fields
+from harness.conversation.codec import StrictFields, refuse_mistyped_fields
+from harness.conversation.events import Compaction, Entry, Event, Hook, Signal, TextDelta
+from harness.conversation.messages import Message, ToolCall, ToolResult
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Counter, Measured, Usage, Window
+from harness.conversation.truncation import Truncation
+from harness.conversation.view import View
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Event, Hook, Signal, TextDelta
-from harness.messages import Message, ToolCall, ToolResult
-from harness.plan import Plan
-from harness.tokens import Budget, Counter, Measured, Usage, Window
-from harness.truncation import Truncation
-from harness.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class Policy(Protocol):
 
 
 if TYPE_CHECKING:
-    from harness.codec import Converted
+    from harness.conversation.codec import Converted
 
     PolicyField = Converted[Policy, Policy | str]
 else:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, get_args
 
-from harness.codec import ADDED_LATER, STORED_BY_NAME, StoredFunction, StrictFields, remember_function
+from harness.conversation.codec import ADDED_LATER, STORED_BY_NAME, StoredFunction, StrictFields, remember_function
 from harness.errors import UnknownName, UsageError
 
 DEFAULT_STEP_LIMIT = 50

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation.messages import user
 from harness.errors import ModelError
-from harness.messages import user
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.model import LocalModel
 from harness.models.local.server import count_threads, serve_model
@@ -30,8 +30,8 @@ from harness.session.assembly import SessionResources, assemble_session, write_w
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import Task
+from harness.task_checks.simulation import open_task_sandbox
 from harness.tasks import SUITE, make_task
-from harness.testing.laws.simulation import open_task_sandbox
 
 FOLDER = Path(__file__).parent
 PROMPTS, SUMMARIES = FOLDER / "prompts.jsonl.xz", FOLDER / "summaries.jsonl.xz"

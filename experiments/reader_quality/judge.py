@@ -1,7 +1,7 @@
 """Compares what both readers read in the stored summaries with the facts of the prompts, and writes the figures of reports.
 
 `python -m experiments.reader_quality.judge` needs no model. It prints a table by model, the false readings, and the readings of
-generated distractors, and writes `harness/analysis/reader_quality.json`.
+generated distractors, and writes `harness/reporting/reader_quality.json`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from scipy.stats import beta
 
 from experiments.reader_quality.generate import FOLDER, KEYS, PROMPTS, SUMMARIES, Row, read_rows
 from harness.analysis.intervals import ALPHA
-from harness.messages import assistant
+from harness.conversation.messages import assistant
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.profiles import READERS, Reader
 from harness.models.scripted.summarizers import extract_material
@@ -31,7 +31,7 @@ from tests.models.scripted.paraphrases import OTHERS, PACKAGES, list_misleading,
 
 VERDICTS = FOLDER / "verdicts.json"
 """Verdicts of a person on false readings: whether the summary itself states the value that was read."""
-TARGET = Path(__file__).parents[2] / "harness" / "analysis" / "reader_quality.json"
+TARGET = Path(__file__).parents[2] / "harness" / "reporting" / "reader_quality.json"
 DISTRACTOR_SEEDS = range(2_000, 2_010)
 
 

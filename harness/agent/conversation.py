@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from harness.agent.cancellation import raise_if_abandoned
-from harness.codec import digest_message
-from harness.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished, TextDelta
-from harness.growing_sequence import GrowingSequence
-from harness.messages import Message, assistant
-from harness.overhead import OverheadClock
+from harness.conversation.codec import digest_message
+from harness.conversation.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished, TextDelta
+from harness.conversation.growing_sequence import GrowingSequence
+from harness.conversation.messages import Message, assistant
+from harness.conversation.overhead import OverheadClock
+from harness.conversation.tokens import Counter, Estimated, Usage
+from harness.conversation.view import View, drop_rolled_back, fold, render_messages
 from harness.protocols import Log, ignore
 from harness.task import LaterMessage
-from harness.tokens import Counter, Estimated, Usage
-from harness.view import View, drop_rolled_back, fold, render_messages
 
 
 class Conversation:

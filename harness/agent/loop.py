@@ -32,17 +32,7 @@ from harness.agent.tool_execution import (
     ToolTimeLimit,
     make_interrupted_result,
 )
-from harness.errors import (
-    ContextOverflow,
-    IllegalPlan,
-    ModelError,
-    SandboxError,
-    SandboxKilled,
-    StoreError,
-    UsageError,
-    format_count,
-)
-from harness.events import (
+from harness.conversation.events import (
     CallStarted,
     CallTiming,
     Event,
@@ -57,11 +47,21 @@ from harness.events import (
     StopReason,
     TextDelta,
 )
-from harness.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
-from harness.overhead import OverheadClock
+from harness.conversation.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
+from harness.conversation.overhead import OverheadClock
+from harness.conversation.view import View, compute_context_usage
+from harness.errors import (
+    ContextOverflow,
+    IllegalPlan,
+    ModelError,
+    SandboxError,
+    SandboxKilled,
+    StoreError,
+    UsageError,
+    format_count,
+)
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
 from harness.task import DEFAULT_STEP_LIMIT
-from harness.view import View, compute_context_usage
 
 MAX_EMERGENCY_COMPACTIONS = 3
 """Maximum number of compactions in one step after which a prompt that the provider refused as too long is sent again."""

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from harness.events import CallTiming, EventListener, ToolEnded, ToolStarted
-from harness.messages import ToolCall, ToolResult
+from harness.conversation.events import CallTiming, EventListener, ToolEnded, ToolStarted
+from harness.conversation.messages import ToolCall, ToolResult
 from harness.protocols import Clock, Tool, ignore
 
 MAX_PARALLEL_CALLS = 16

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness import codec
 from harness.analysis.estimation import Estimand, choose_estimand, compute_rate_bounds
 from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.trajectories import list_units
+from harness.conversation import codec
 from harness.errors import UnknownName, UsageError, format_count
 from harness.experiment.paths import EARLIER_ARM_PATTERN, ValueNamer, flatten, is_arm_setting, is_block, is_earlier_arm
 from harness.store.columns import TABLES

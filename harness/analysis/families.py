@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from harness import codec
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.tables import Selection, Tables, select
+from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Family
 from harness.experiment.looks import Look, record_look
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 
 PLAN_FILE_NAME = "plan.toml"
 MAX_PLAN_BYTES = 512 * 2**10

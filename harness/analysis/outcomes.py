@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from harness.analysis.tables import Selection
 from harness.errors import UnknownName, UsageError
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.store.columns import TABLES
 from harness.store.records import Level
 

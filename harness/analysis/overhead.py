@@ -12,7 +12,7 @@ import pandas as pd
 from harness.analysis.arms import order_arms, select_valid
 from harness.analysis.formatting import Section, make_arm_section
 from harness.analysis.tables import Tables
-from harness.overhead import OverheadPart
+from harness.conversation.overhead import OverheadPart
 
 OVERHEAD_PARTS: tuple[OverheadPart, ...] = get_args(OverheadPart)
 

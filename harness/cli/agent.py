@@ -15,13 +15,14 @@ from harness.cli import options
 from harness.cli.dialog import Dialog, TaskChoice, build_resume_command, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
+from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, Signal, StateChanged
 from harness.errors import UsageError, format_count
-from harness.events import SANDBOX_LOST_REASONS, Entry, Signal, StateChanged
-from harness.input_files import read_input, read_stream
+from harness.files.bounded_input import read_input, read_stream
 from harness.models.factory import SAME_MODEL, ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.scripted.profiles import EXACT, READERS, Reader
 from harness.policies import policy_from_plain
+from harness.process import install_signal_handler
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import BackendName, SandboxChoice
 from harness.session.execution import CopiedFiles, SessionResult, execute_session
@@ -30,7 +31,6 @@ from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.session.storage import load_log, restore_spec
 from harness.session.totals import describe_metrics
-from harness.signals import install_signal_handler
 from harness.store.sessions.lookup import (
     SESSIONS_FOLDER,
     SessionLocation,

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from harness.errors import HarnessError, UsageError
-from harness.garbage import reduce_garbage_collection
-from harness.signals import install_signal_handler
+from harness.process import install_signal_handler, reduce_garbage_collection
 from harness.text import replace_control_characters
 
 COMMANDS: Mapping[str, tuple[str, str]] = {

@@ -15,12 +15,12 @@ from harness.agent.tool_execution import LoopDecision
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
 from harness.errors import HarnessError, UsageError, format_count
+from harness.process import install_signal_handler
 from harness.protocols import FileChange
 from harness.session.diffs import join_patches
 from harness.session.execution import SessionResult
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
 from harness.session.spec import SessionSpec
-from harness.signals import install_signal_handler
 from harness.task import Difficulty, Task, World
 from harness.tasks import make_task
 

@@ -5,14 +5,14 @@ import threading
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from harness import events
 from harness.cli.terminal import format_line
+from harness.conversation import events
+from harness.conversation.messages import Message, ToolCall, ToolResult
+from harness.conversation.transcript import find_key_argument, format_receipt, read_outcome
 from harness.errors import format_count
-from harness.messages import Message, ToolCall, ToolResult
 from harness.metrics.alerts import AlertAnnouncer
 from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
 from harness.text import replace_control_characters
-from harness.transcript import find_key_argument, format_receipt, read_outcome
 
 DIM_ON, DIM_OFF = "\x1b[2m", "\x1b[22m"
 MAX_LINE_CHARACTERS = 400

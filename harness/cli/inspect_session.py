@@ -11,20 +11,20 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from harness.advisories import format_advisories
 from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, is_recording, load_session, resolve_session
 from harness.cli.terminal import build_named_grid, build_table, format_counts, format_line, print_parts
+from harness.conversation.advisories import format_advisories
+from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
+from harness.conversation.transcript import find_key_argument
+from harness.conversation.truncation import note_expired_outputs
 from harness.errors import UsageError, format_count
 from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest, StepPoint, inspect_session, reconstruct_request
-from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.store.records import UnfinishedStep
 from harness.text import replace_control_characters
-from harness.transcript import find_key_argument
-from harness.truncation import note_expired_outputs
 
 BAR_CELLS = 50
 """Width in characters of the longest bar in the timeline, which stands for the largest request to the model."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from harness.codec import MAX_WHOLE_NUMBER
+from harness.conversation.codec import MAX_WHOLE_NUMBER
 from harness.errors import UsageError
 from harness.models.cassette import Cassette
 from harness.sandboxes.backends import BACKEND_CHOICES

@@ -15,6 +15,7 @@ from harness.cli.terminal import build_named_grid, format_line, print_parts
 from harness.compaction.description import describe_stages, extract_description, extract_source, list_defaults
 from harness.compaction.feasibility import explain_never_due
 from harness.compaction.scaling import fit_policy
+from harness.conversation.tokens import Window
 from harness.errors import format_count
 from harness.inspection.disposition import (
     Disposition,
@@ -27,7 +28,6 @@ from harness.inspection.sample_run import WINDOW_TOKENS, CompactionAttempt, Samp
 from harness.policies import list_policy_names, load_policy_class, policy_from_plain
 from harness.protocols import Policy, WarningPolicy
 from harness.text import replace_control_characters
-from harness.tokens import Window
 
 FAST_SUMMARIZER = "scripted/empty"
 """Name of the fast summarizer used for the list of policies, where the content of summaries does not matter."""

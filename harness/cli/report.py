@@ -10,13 +10,13 @@ from rich.console import Console
 
 import harness.analysis
 import harness.store
-from harness.analysis.experiment_report import TEXT_WIDTH, report, write_charts
 from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
 from harness.cli import options
 from harness.cli.terminal import print_line
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.inspection.loading import load
+from harness.reporting.experiment_report import TEXT_WIDTH, report, write_charts
 from harness.store.database import replace_file
 from harness.store.results import Results
 from harness.store.sessions.lookup import OUTPUT_FOLDER
@@ -156,7 +156,7 @@ def print_report(
     with replace_file(folder / RECORD_FILE) as unfinished:
         unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if as_page:
-        from harness.report_page.document import write_page  # noqa: PLC0415  (imports what reads sessions)
+        from harness.reporting.page.document import write_page  # noqa: PLC0415  (imports what reads sessions)
 
         print_line(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, resolve_places, resolve_session
 from harness.cli.terminal import build_table, format_counts, format_line, list_first, print_line, print_parts
+from harness.conversation.truncation import note_expired_outputs
 from harness.errors import UsageError, format_count
 from harness.experiment.output import lock_folder
 from harness.inspection.import_export import export_session, import_session
@@ -32,7 +33,6 @@ from harness.store.sessions.lookup import (
     read_journal,
 )
 from harness.text import replace_control_characters
-from harness.truncation import note_expired_outputs
 
 DEFAULT_LIMIT = 50
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
@@ -310,7 +310,7 @@ def export_command(session: str, file: Path, places: tuple[Path, ...], _format: 
     """Write a session to a JSONL file.
 
     FILE must not exist. It gets one row for each event of SESSION; a row `compaction` has a `first_kept_entry_id`. The module
-    `harness.replay.session_file` documents the rows. `harness import` reads the file back without loss.
+    `harness.recordings.session_file` documents the rows. `harness import` reads the file back without loss.
 
     Example: `harness export 3f416a session.jsonl`
     """

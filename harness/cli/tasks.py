@@ -139,8 +139,8 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
 
     Example: `harness task check mine.py --seeds 3`
     """
-    from harness.testing.laws import check_laws  # noqa: PLC0415  (loads the agent and all that it needs)
-    from harness.testing.laws.simulation import SessionCache  # noqa: PLC0415
+    from harness.task_checks.laws import check_laws  # noqa: PLC0415  (loads the agent and all that it needs)
+    from harness.task_checks.simulation import SessionCache  # noqa: PLC0415
 
     whole_name = complete_name(name)
     template = load_task(whole_name)
@@ -178,7 +178,7 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
 
     Example: `harness task spread flashcards --seeds 10`
     """
-    from harness.testing.laws import instances  # noqa: PLC0415  (loads the agent and all that it needs)
+    from harness.task_checks import instances  # noqa: PLC0415  (loads the agent and all that it needs)
 
     whole_name = complete_name(name)
     template = load_task(whole_name)

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
-from harness.report_page.live_results import LiveResults
-from harness.report_page.server import serve_page
-from harness.signals import install_signal_handler
+from harness.process import install_signal_handler
+from harness.reporting.page.live_results import LiveResults
+from harness.reporting.page.server import serve_page
 
 
 @click.command("view")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from harness.compaction.triggers import ALL_KEPT, Amount
-from harness.messages import Message
-from harness.tokens import Budget, count_json_characters
-from harness.view import Item, count_events
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Budget, count_json_characters
+from harness.conversation.view import Item, count_events
 
 CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assistant"]
 """Kind of message that may directly follow evicted messages.

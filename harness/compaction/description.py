@@ -12,9 +12,9 @@ from typing import Any
 
 from harness.compaction.pipeline import Pipeline, Preset
 from harness.compaction.triggers import REPORTED_MEASURES
+from harness.conversation.messages import Message, extract_part_text
+from harness.conversation.plan import SummaryFormat
 from harness.errors import UsageError
-from harness.messages import Message, extract_part_text
-from harness.plan import SummaryFormat
 from harness.protocols import TruncatingPolicy
 
 NON_CONFIG_FIELDS = frozenset({"kind"})

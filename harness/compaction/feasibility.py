@@ -19,9 +19,9 @@ from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.stages import Retaining
 from harness.compaction.triggers import ALL_KEPT, Amount, Unit, compute_due_amounts
 from harness.compaction.wrappers import count_required_messages
+from harness.conversation.tokens import Budget, Window
 from harness.errors import UsageError
 from harness.protocols import Policy
-from harness.tokens import Budget, Window
 
 UNBOUNDED_WINDOW = Window(tokens=2**31, source="configuration")
 """Very large context window, used to find out whether a policy would have a threshold if the window were known."""

@@ -22,12 +22,12 @@ from harness.compaction.stages import (
     replace_results,
 )
 from harness.compaction.triggers import Amount, Measure, Reserves, select_calibration
-from harness.events import ItemId, Replace
-from harness.messages import Message, ToolResult, user
-from harness.plan import Plan, SummaryProcedure, keep_pending_messages
-from harness.tokens import Budget, Counter
-from harness.truncation import measure_cut
-from harness.view import Item, View
+from harness.conversation.events import ItemId, Replace
+from harness.conversation.messages import Message, ToolResult, user
+from harness.conversation.plan import Plan, SummaryProcedure, keep_pending_messages
+from harness.conversation.tokens import Budget, Counter
+from harness.conversation.truncation import measure_cut
+from harness.conversation.view import Item, View
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_type_hints
 
-from harness.codec import ADDED_LATER, StrictFields, refuse_mistyped
 from harness.compaction.field_help import inherit_field_help
 from harness.compaction.overflow import FitWindow
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply_plan
 from harness.compaction.triggers import Always, Division, Full, Measure, Reserves, ShareOfAvailable, Trigger
+from harness.conversation.codec import ADDED_LATER, StrictFields, refuse_mistyped
+from harness.conversation.events import Hook
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Counter, Usage, Window
+from harness.conversation.truncation import Truncation
+from harness.conversation.view import View
 from harness.errors import UsageError
-from harness.events import Hook
-from harness.plan import Plan
-from harness.tokens import Budget, Counter, Usage, Window
-from harness.truncation import Truncation
-from harness.view import View
 
 AUTOMATIC_HOOKS: tuple[Hook, ...] = ("step", "turn", "overflow")
 """Points in a session (before a step, before a turn, after an overflow) at which rules run without a request of the user."""

@@ -17,9 +17,9 @@ from math import isfinite
 from typing import Any, TypeVar, cast
 
 from harness.compaction.description import name_policy
+from harness.conversation.tokens import Window
 from harness.errors import UsageError
 from harness.protocols import Policy
-from harness.tokens import Window
 
 SCALED_SUFFIXES = ("_tokens", "_characters", "_lines", "_bytes")
 """Endings of the names of policy fields whose whole numbers are scaled to the window, e.g. of `reserve_tokens`."""

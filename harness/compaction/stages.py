@@ -14,15 +14,15 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from harness import transcript
 from harness.compaction.cuts import SNAP_BACK, LastMessages, Snap, Tail, count_messages_for_events
 from harness.compaction.triggers import Amount, DueAmounts, Measure, select_calibration
-from harness.events import ItemId, Patch, Replace
-from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
-from harness.plan import PLAIN_PROCEDURE, Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
-from harness.tally_cache import TallyCache
-from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
-from harness.view import Item, View, apply_patch, count_events
+from harness.conversation import transcript
+from harness.conversation.events import ItemId, Patch, Replace
+from harness.conversation.messages import CompactionMarker, Message, ToolCall, ToolResult
+from harness.conversation.plan import PLAIN_PROCEDURE, Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
+from harness.conversation.tally_cache import TallyCache
+from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
+from harness.conversation.view import Item, View, apply_patch, count_events
 
 DEFAULT_COUNTER = QuarterOfCharacters()
 Answer = TypeVar("Answer")

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness import transcript
-from harness.messages import Message, Part, Text, ToolCall, ToolResult, system, user
-from harness.plan import SummaryProcedure, SummaryRequest
-from harness.view import render_messages
+from harness.conversation import transcript
+from harness.conversation.messages import Message, Part, Text, ToolCall, ToolResult, system, user
+from harness.conversation.plan import SummaryProcedure, SummaryRequest
+from harness.conversation.view import render_messages
 
 READ_TAG, MODIFIED_TAG = "read-files", "modified-files"
 READ_TOOLS = frozenset({"read_file"})

@@ -9,10 +9,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from harness.conversation.events import ContextUsage
+from harness.conversation.tokens import Budget, Calibration, Usage, Window
+from harness.conversation.view import NO_REPORTS, View, compute_context_usage
 from harness.errors import UsageError
-from harness.events import ContextUsage
-from harness.tokens import Budget, Calibration, Usage, Window
-from harness.view import NO_REPORTS, View, compute_context_usage
 
 Measure: TypeAlias = Literal["calibrated", "estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
 """Ways to measure the number of tokens in the view (the messages that the model sees next).

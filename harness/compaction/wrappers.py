@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.stages import Mask, Reducer, find_last_user_text
-from harness.events import Insert
-from harness.messages import user
-from harness.plan import Plan
-from harness.tokens import Budget, Counter
-from harness.view import View
+from harness.conversation.events import Insert
+from harness.conversation.messages import user
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Counter
+from harness.conversation.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:

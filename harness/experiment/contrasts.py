@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from harness import codec
-from harness.codec import refuse_mistyped_fields
+from harness.conversation import codec
+from harness.conversation.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError, format_count
 
 Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]

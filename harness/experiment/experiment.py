@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
-from harness.codec import OptionalPathField, to_path
+from harness.conversation.codec import OptionalPathField, to_path
 from harness.errors import PolicyWarning, UsageError, advise_extra, format_count
 from harness.experiment.contrasts import Contrast, Family, parse_margin, refuse_invalid_contrasts
 from harness.experiment.forecast import Forecast, make_forecast, select_pilot_cells
@@ -39,13 +39,13 @@ from harness.experiment.run_trial import run_trial
 from harness.experiment.runner import Runner, handle_interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, TrialRunner, Workers
+from harness.files.object_store import ObjectStore
 from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
 from harness.models.local.catalogue import is_local
 from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
-from harness.object_store import ObjectStore
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
 from harness.tasks import refuse_unknown_task

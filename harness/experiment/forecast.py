@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TypeAlias
 
-from harness import codec
 from harness.compaction.description import find_summarizer
+from harness.conversation import codec
 from harness.errors import HarnessError, format_count
 from harness.experiment.contrasts import Family
 from harness.experiment.grid import Cell, Grid

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
-from harness import codec
+from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.paths import (
     BLOCK_AXES,

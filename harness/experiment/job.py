@@ -11,13 +11,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness import codec
-from harness.advisories import Advisory
-from harness.codec import VERSION_TAG
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
+from harness.conversation import codec
+from harness.conversation.advisories import Advisory
+from harness.conversation.codec import VERSION_TAG
+from harness.conversation.events import StopReason
+from harness.conversation.truncation import Truncation
 from harness.errors import StoreError, WorkerDied
-from harness.events import StopReason
 from harness.experiment.contrasts import Family
 from harness.experiment.trial import Trial, to_plain
 from harness.models.cassette import Cassette
@@ -32,7 +33,6 @@ from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, Level, TrialRecord
 from harness.task import DEFAULT_STEP_LIMIT, Task
 from harness.tools.session_tools import choose_truncation
-from harness.truncation import Truncation
 
 RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
 """Names of the packages whose version can change a result and is therefore recorded."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.store.database import replace_file
 
 LOOKS_FILE = "looks.json"

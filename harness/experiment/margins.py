@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import StoreError, UsageError
 from harness.experiment.contrasts import parse_margin
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.store.database import replace_file
 
 MARGINS_FILE = "margins.json"

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import codec
+from harness.conversation import codec
 from harness.errors import StoreError
 from harness.experiment.job import FinishedTrial
 from harness.experiment.paths import EARLIER_ARM_PATTERN, is_arm_setting

@@ -17,15 +17,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from harness import codec
-from harness.codec import refuse_mistyped_fields
+from harness.conversation import codec
+from harness.conversation.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
 from harness.experiment.contrasts import MARGIN_KEY, Contrast, parse_margin
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, list_paths, refuse_coerced, refuse_unknown_paths
 from harness.experiment.quantiles import find_quantile_texts
 from harness.experiment.trial import Trial, from_plain
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.action_cache.cache import MAX_BYTES
 

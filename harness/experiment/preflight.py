@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from harness.advisories import Advisory, format_advisories
 from harness.compaction.description import name_policy
 from harness.compaction.scaling import fit_policy
+from harness.conversation.advisories import Advisory, format_advisories
+from harness.conversation.tokens import Window
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
@@ -27,7 +28,6 @@ from harness.session.preflight import (
 )
 from harness.task import Task, World
 from harness.tasks import make_task
-from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
 
 PROMPTS_KEPT = 1_000

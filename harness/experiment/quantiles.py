@@ -19,10 +19,12 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import codec
 from harness.compaction.description import acts_on_reports
+from harness.conversation import codec
+from harness.conversation.events import Entry, MessageAdded, StepFinished
+from harness.conversation.tokens import Counter, QuarterOfCharacters
+from harness.conversation.view import drop_rolled_back
 from harness.errors import UsageError, format_count
-from harness.events import Entry, MessageAdded, StepFinished
 from harness.experiment.paths import flatten, with_values
 from harness.experiment.stored_revisions import describe_raised, find_current_revisions, read_stored_revisions
 from harness.experiment.trial import SharedFields, Trial, format_problem, from_plain
@@ -30,8 +32,6 @@ from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
 from harness.store.sessions.lookup import JOURNALS_FOLDER, list_journals
 from harness.task import World
-from harness.tokens import Counter, QuarterOfCharacters
-from harness.view import drop_rolled_back
 
 QUANTILE_FIELD_SUFFIX = "_tokens"
 """Suffix in the names of the policy fields for which a plan may give a quantile, such as `q0.9`, instead of a number."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
 from harness.agent.tool_execution import ToolTimeLimit
+from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, Signal
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
-from harness.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, Signal
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.experiment.token_counts import publish_token_counts, receive_token_counts
 from harness.metrics.measurement import MeasurementBuilder

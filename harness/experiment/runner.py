@@ -18,15 +18,15 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from harness.conversation.events import SessionStarted, StopReason
 from harness.errors import HarnessError, StoreError, VerdictMismatch, WorkerDied, WorkersUnavailable
-from harness.events import SessionStarted, StopReason
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, is_disk_error
 from harness.experiment.limits import RunLimits, compute_spent_usd
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
 from harness.experiment.workers import Workers
+from harness.process import install_signal_handler
 from harness.session.grading import fail_all_checks
-from harness.signals import install_signal_handler
 from harness.store.journal import Journal
 from harness.tasks import make_task
 

@@ -10,8 +10,8 @@ from typing import Any
 import tomlkit
 from tomlkit.items import Table
 
-from harness import codec
 from harness.compaction.description import name_policy
+from harness.conversation import codec
 from harness.experiment.contrasts import MARGIN_KEY
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial, to_plain

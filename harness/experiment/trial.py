@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from harness import codec, revisions
+from harness import revisions
 from harness.compaction.description import find_summarizer, inspect_abilities, name_policy
 from harness.compaction.scaling import check_output_limit_scale
+from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
 from harness.models.factory import (

@@ -23,8 +23,7 @@ from pebble import ProcessExpired
 from harness.agent.cancellation import Cancellation
 from harness.errors import UsageError, WorkerDied
 from harness.experiment.job import FinishedTrial, Job
-from harness.garbage import reduce_garbage_collection
-from harness.signals import end_with_parent, install_signal_handler
+from harness.process import end_with_parent, install_signal_handler, reduce_garbage_collection
 
 TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
 """Function that runs one job. It must be defined at the top level of a module, so that a worker process can import it."""

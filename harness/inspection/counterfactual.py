@@ -12,21 +12,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast, overload
 
-from harness.advisories import format_advisories
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS
+from harness.conversation.advisories import format_advisories
+from harness.conversation.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
+from harness.conversation.messages import Message, assistant
+from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
+from harness.conversation.view import View, drop_rolled_back
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.view_history import ViewHistory
-from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.policy_checks import find_policy_advisories
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
-from harness.view import View, drop_rolled_back
 
 STAND_IN_TOKENS = 800
 STAND_IN_LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"

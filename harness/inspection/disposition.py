@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.events import ItemId
+from harness.conversation.events import ItemId
+from harness.conversation.messages import Message
+from harness.conversation.view import Item
 from harness.inspection.sample_run import CompactionAttempt
-from harness.messages import Message
-from harness.view import Item
 
 Disposition: TypeAlias = Literal["kept", "masked", "summarized", "dropped", "summary"]
 """Effect of a compaction on one message, such as `kept` or `dropped`.

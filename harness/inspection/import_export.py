@@ -6,12 +6,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.conversation.events import Entry, SessionStarted
 from harness.errors import StoreError, UsageError
-from harness.events import Entry, SessionStarted
-from harness.replay.document import open_document
-from harness.replay.formats import detect_format, read_document
-from harness.replay.session_file import NAME, TimedEntry, encode_lines, read_log
-from harness.replay.session_log import build_entries
+from harness.recordings.document import open_document
+from harness.recordings.formats import detect_format, read_document
+from harness.recordings.session_file import NAME, TimedEntry, encode_lines, read_log
+from harness.recordings.session_log import build_entries
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
@@ -26,7 +26,7 @@ class ImportedSession(NamedTuple):
     session_id: str
     event_count: int
     format_name: str
-    """Name of the format of the imported file, as in `harness.replay.formats.FORMATS`."""
+    """Name of the format of the imported file, as in `harness.recordings.formats.FORMATS`."""
     caveats: tuple[str, ...]
     """Notes about data in the file that was dropped or repaired during the import."""
 

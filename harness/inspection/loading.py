@@ -12,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness import codec
-from harness.advisories import Advisory
 from harness.compaction.description import inspect_abilities, list_defaults, name_policy
+from harness.conversation import codec
+from harness.conversation.advisories import Advisory
+from harness.conversation.events import Compaction, Entry, SessionResumed, SessionStarted
+from harness.conversation.view import drop_rolled_back
 from harness.errors import StoreError, UsageError
-from harness.events import Compaction, Entry, SessionResumed, SessionStarted
 from harness.inspection.timeline import UNKNOWN_START, find_counter
 from harness.metrics.measurement import measure_session
 from harness.models.scripted.profiles import EXACT, Reader, is_scripted
@@ -29,7 +30,6 @@ from harness.store.journal import Journal, MeasuredSession
 from harness.store.records import Level, SessionRecord
 from harness.store.results import Results, join_results, load_experiment
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, OUTPUT_FOLDER, list_journals
-from harness.view import drop_rolled_back
 
 _OWN_SESSIONS_SQL = """SELECT s.id, s.created_at_ms, s.model, (SELECT max(at_ms) FROM event WHERE session = s.key)
   FROM session AS s WHERE NOT EXISTS (SELECT 1 FROM trial AS r WHERE r.session_id = s.id) ORDER BY s.key"""

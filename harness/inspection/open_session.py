@@ -5,16 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.compaction.presets.none import NoCompaction
+from harness.conversation.events import Entry
+from harness.conversation.tokens import UNLIMITED_WINDOW
 from harness.errors import UnknownName, UsageError
-from harness.events import Entry
 from harness.inspection.import_export import load_entries
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import SampleOracle, build_scripted_log
 from harness.inspection.sample_story import STORY_PROMPT, find_last_use, make_story_step
-from harness.replay.document import open_document
-from harness.replay.formats import detect_format, read_recordings
-from harness.replay.session_file import NAME
-from harness.replay.session_log import build_entries
+from harness.recordings.document import open_document
+from harness.recordings.formats import detect_format, read_recordings
+from harness.recordings.session_file import NAME
+from harness.recordings.session_log import build_entries
 from harness.session.execution import execute_session
 from harness.session.oracle import build_scripted_oracle
 from harness.session.spec import SessionSpec
@@ -22,7 +23,6 @@ from harness.store.database import is_database
 from harness.store.sessions.lookup import find_session, is_partial_id
 from harness.task import Task
 from harness.tasks import SUITE, make_task
-from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
 """Name that a user gives in place of a file or folder to open the readable sample session.
@@ -42,7 +42,7 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
 
             - Journal file.
             - Folder of an experiment or of its output.
-            - Recording of another agent (see `harness.replay.formats.FORMATS`).
+            - Recording of another agent (see `harness.recordings.formats.FORMATS`).
             - Name of a task; its scripted session is run in a sandbox without compaction.
             - `sample`, a readable session that is built in.
         session_id: Name of the session, or a unique beginning or end of it, if the source contains several sessions.

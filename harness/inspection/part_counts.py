@@ -7,8 +7,17 @@ test compares the two.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from harness.events import Compaction, Entry, ItemId, MessageAdded, RolledBack, StepFinished, SubAgentEnded, WorkspaceSaved
-from harness.messages import Message
+from harness.conversation.events import (
+    Compaction,
+    Entry,
+    ItemId,
+    MessageAdded,
+    RolledBack,
+    StepFinished,
+    SubAgentEnded,
+    WorkspaceSaved,
+)
+from harness.conversation.messages import Message
 
 
 class PartCounts(NamedTuple):

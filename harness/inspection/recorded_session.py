@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.events import Entry, SessionStarted
+from harness.conversation.events import Entry, SessionStarted
 from harness.protocols import Oracle
 
 

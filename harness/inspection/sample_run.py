@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING
 from harness.agent.loop import Outcome
 from harness.compaction.description import inspect_abilities, name_policy
 from harness.compaction.presets.none import NoCompaction
+from harness.conversation.events import Compaction, Entry, EventListener, Signal, TextDelta
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant
+from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
+from harness.conversation.truncation import Truncation
+from harness.conversation.view import View, fold
 from harness.errors import ContextOverflow
-from harness.events import Compaction, Entry, EventListener, Signal, TextDelta
-from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.factory import open_summarizer
 from harness.protocols import Model, Need, Oracle, Policy, Reply, Request, ToolSpec, ignore
 from harness.session.assembly import AssembledSession, SessionResources, assemble_session
@@ -29,12 +32,9 @@ from harness.session.spec import SessionSpec
 from harness.session.totals import SessionTotals
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
-from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools.function_tool import FunctionTool
 from harness.tools.session_tools import choose_truncation
 from harness.tools.standard import find_essentials
-from harness.truncation import Truncation
-from harness.view import View, fold
 
 SAMPLE_PROMPT = """\
 The library under ledger/ books payments. Make it settle invoices in several currencies.

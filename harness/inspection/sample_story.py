@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from harness.conversation.messages import ToolCall, assistant
 from harness.inspection.sample_run import SampleStep
-from harness.messages import ToolCall, assistant
 
 STORY_PROMPT = """\
 The service tidewatch/ warns twelve harbours of high water. Since Monday its alerts arrive late. Find out why, and fix it.

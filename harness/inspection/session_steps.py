@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from harness.advisories import format_advisories
+from harness.conversation.advisories import format_advisories
+from harness.conversation.events import Compaction, WorkspaceSaved
+from harness.conversation.messages import Message, extract_part_text
+from harness.conversation.truncation import note_expired_outputs
 from harness.errors import HarnessError, format_count
-from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.timeline import (
     EncodedMessages,
@@ -21,13 +23,11 @@ from harness.inspection.timeline import (
     StepPoint,
     inspect_session,
 )
-from harness.messages import Message, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
 from harness.session.totals import describe_metrics, format_price, format_sub_agent_totals
 from harness.store.sessions.lookup import SessionLocation
 from harness.text import shorten_line
-from harness.truncation import note_expired_outputs
 
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 

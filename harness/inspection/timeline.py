@@ -11,19 +11,19 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.advisories import Advisory
-from harness.codec import copy_fields, digest_message, encode_message
+from harness.conversation.advisories import Advisory
+from harness.conversation.codec import copy_fields, digest_message, encode_message
+from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Counter as TokenCounter
+from harness.conversation.tokens import QuarterOfCharacters
+from harness.conversation.view import Item, View, drop_rolled_back, fold, fold_entries, render_messages
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
 from harness.inspection.part_counts import PartCounts, count_parts
 from harness.inspection.view_history import ViewHistory
-from harness.messages import Message
 from harness.metrics.alerts import AlertMonitor, AlertReading
 from harness.policies import policy_from_plain
 from harness.session.totals import SessionTotals, add_sizes
-from harness.tokens import Counter as TokenCounter
-from harness.tokens import QuarterOfCharacters
-from harness.view import Item, View, drop_rolled_back, fold, fold_entries, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Kind of a message in the statistics of a session. Messages of the session itself are classified by their role.

@@ -7,9 +7,9 @@ few hundred entries and computes the others from the nearest stored view before 
 
 from collections.abc import Iterable
 
-from harness.events import Entry
-from harness.tokens import Counter
-from harness.view import View, fold
+from harness.conversation.events import Entry
+from harness.conversation.tokens import Counter
+from harness.conversation.view import View, fold
 
 ENTRIES_PER_CHECKPOINT = 256
 
@@ -17,7 +17,7 @@ ENTRIES_PER_CHECKPOINT = 256
 class ViewHistory:
     """Log of a session that quickly returns the messages that the model sees (the view) after any entry.
 
-    The log must not contain rollbacks; `harness.view.drop_rolled_back` removes them.
+    The log must not contain rollbacks; `harness.conversation.view.drop_rolled_back` removes them.
     """
 
     def __init__(self, counter: Counter, entries: Iterable[Entry] = ()) -> None:

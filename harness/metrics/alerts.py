@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from math import inf, isnan, nan
 from typing import Literal, NamedTuple
 
-from harness.events import Compaction, Entry, Signal, StepFinished
-from harness.tokens import compute_cache_hits
+from harness.conversation.events import Compaction, Entry, Signal, StepFinished
+from harness.conversation.tokens import compute_cache_hits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from hashlib import blake2b
 from posixpath import dirname
 from typing import Literal, TypeAlias
 
-from harness import transcript
-from harness.events import Entry, ItemId, MessageAdded
-from harness.messages import ToolCall, ToolResult
+from harness.conversation import transcript
+from harness.conversation.events import Entry, ItemId, MessageAdded
+from harness.conversation.messages import ToolCall, ToolResult
 from harness.metrics import shell
 from harness.task import CallTemplate
 

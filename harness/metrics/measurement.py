@@ -18,9 +18,11 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from harness.codec import copy_fields
-from harness.events import Compaction, Entry, ItemId, MessageAdded
-from harness.messages import Message
+from harness.conversation.codec import copy_fields
+from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Counter
+from harness.conversation.view import Item, View, fold
 from harness.metrics.calls import compute_template_signature
 from harness.metrics.pathologies import PathologyDetector
 from harness.metrics.template_matcher import TemplateMatcher
@@ -29,8 +31,6 @@ from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import FactReader, extract_searchable_text
 from harness.store.records import FactRecord, FactUse, ProbeRecord, Probes, SessionMetrics
 from harness.task import Fact, Task
-from harness.tokens import Counter
-from harness.view import Item, View, fold
 
 MIN_DISTINCTIVE_CHARACTERS = 4
 """Minimum length in characters of a value that is searched in texts; a shorter value may occur in a text by chance."""

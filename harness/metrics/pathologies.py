@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
-from harness.messages import Message, ToolCall
+from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
+from harness.conversation.messages import Message, ToolCall
+from harness.conversation.tokens import Counter
+from harness.conversation.view import View
 from harness.metrics.calls import AnsweredCall, Signature, WriteHistory, iter_answered_calls
 from harness.store.records import SessionMetrics, StepMetrics
-from harness.tokens import Counter
-from harness.view import View
 
 
 class Reacquisition(NamedTuple):

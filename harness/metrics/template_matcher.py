@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from harness import transcript
-from harness.messages import ToolCall
+from harness.conversation import transcript
+from harness.conversation.messages import ToolCall
 from harness.task import Script
 
 CandidateLookup: TypeAlias = Callable[[str], Iterable[str]]

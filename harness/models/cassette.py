@@ -19,11 +19,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from harness import codec, revisions
-from harness.codec import PathField, required, to_path
+from harness import revisions
+from harness.conversation import codec
+from harness.conversation.codec import PathField, required, to_path
+from harness.conversation.events import TextDelta
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
-from harness.events import TextDelta
-from harness.input_files import check_regular, open_input
+from harness.files.bounded_input import check_regular, open_input
 from harness.models.prices import compute_cost_usd
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Reply, Request, ToolSpec, ignore

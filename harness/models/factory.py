@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from harness.conversation.events import Waiting
 from harness.errors import UnknownName, UsageError
-from harness.events import Waiting
 from harness.models.cassette import Cassette, CassetteModel
 from harness.models.litellm_model import STALL_SECONDS, LitellmModel
 from harness.models.local import weights

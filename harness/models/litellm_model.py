@@ -19,9 +19,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.conversation.events import TextDelta, Waiting
+from harness.conversation.messages import Message, extract_part_text
+from harness.conversation.tokens import MAX_REPORTED_TOKENS, Measured, Usage, Window
 from harness.errors import ModelError, ProviderFailed, RequestRefused
-from harness.events import TextDelta, Waiting
-from harness.messages import Message, extract_part_text
 from harness.models.failures import map_provider_error
 from harness.models.openai_format import (
     JsonObject,
@@ -42,7 +43,6 @@ from harness.models.registry import (
 )
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
-from harness.tokens import MAX_REPORTED_TOKENS, Measured, Usage, Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
 """Field that marks a message as the end of a part of the prompt that the provider caches, for five minutes after each use."""

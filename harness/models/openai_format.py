@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, assistant, extract_part_text
+from harness.conversation.tokens import Measured, Usage
 from harness.errors import UsageError
-from harness.events import TextDelta
-from harness.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, assistant, extract_part_text
 from harness.protocols import ToolSpec
-from harness.tokens import Measured, Usage
 
 JsonObject = dict[str, Any]
 

@@ -14,11 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.input_files import read_input
+from harness.conversation.tokens import Measured, Usage
+from harness.files.bounded_input import read_input
 from harness.models.local.catalogue import is_local
 from harness.models.registry import MAX_TABLE_BYTES, TABLE_VARIABLE, look_up_entry
 from harness.models.scripted.profiles import is_scripted
-from harness.tokens import Measured, Usage
 
 MILLION = 1_000_000
 _PROMPT_STEP = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")

@@ -21,11 +21,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+from harness.conversation.tokens import Window
 from harness.errors import MissingKey, UnknownName, UsageError
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.response_bodies import limit_response_bodies
-from harness.tokens import Window
 
 EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>", "ollama/<model>", "scripted")
 """Example model names for an error message when no known name is similar."""

@@ -6,8 +6,8 @@ from random import SystemRandom
 from time import sleep
 from typing import TYPE_CHECKING, TypeVar
 
+from harness.conversation.events import Waiting
 from harness.errors import ProviderFailed, RateLimited
-from harness.events import Waiting
 from harness.protocols import ignore
 
 if TYPE_CHECKING:

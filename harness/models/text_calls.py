@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from harness.events import TextDelta
-from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
 from harness.models.openai_format import encode_function, is_json_object, make_call_namer
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Reply, Request, ToolSpec, ignore

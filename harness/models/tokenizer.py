@@ -19,10 +19,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.conversation.growing_sequence import has_prefix
+from harness.conversation.messages import Message, extract_part_text
+from harness.conversation.tokens import Measured
 from harness.errors import UsageError
-from harness.growing_sequence import has_prefix
-from harness.messages import Message, extract_part_text
-from harness.tokens import Measured
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

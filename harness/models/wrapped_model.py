@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from harness.conversation.tokens import Window
 from harness.protocols import LimitedInputModel, Model
-from harness.tokens import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
-from harness.codec import StrictFields, refuse_mistyped_fields
+from harness.conversation.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import SandboxDied, SandboxError, SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxInfo, SandboxLimits
 from harness.sandboxes.bubblewrap import BubblewrapLauncher

@@ -21,7 +21,6 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
-from harness.blobs import TemporaryBlobStore
 from harness.errors import (
     FileMissing,
     PathRefused,
@@ -32,6 +31,7 @@ from harness.errors import (
     ToolError,
     UsageError,
 )
+from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
 from harness.sandboxes.deaths import ActionHistory, ServerEnd
 from harness.sandboxes.framing import ByteStream, Frame, FrameConnection, PendingReply

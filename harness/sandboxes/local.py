@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import SandboxUnavailable
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.protocols import SandboxInfo
 from harness.sandboxes.bubblewrap import find_python, read_version
 from harness.sandboxes.client import LaunchedServer

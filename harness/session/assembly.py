@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from harness import codec
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Outcome
@@ -19,13 +18,15 @@ from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDecision, LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
+from harness.conversation import codec
+from harness.conversation.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
+from harness.conversation.messages import ToolCall, ToolResult
+from harness.conversation.overhead import OverheadClock
+from harness.conversation.truncation import EXPLORE_NAME, measure_cut
 from harness.errors import SandboxDied, SandboxKilled, UsageError
-from harness.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
-from harness.messages import ToolCall, ToolResult
 from harness.models.factory import SAME_MODEL, Wiring, open_explorer, open_model, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
 from harness.models.scripted.profiles import EXACT, add_reader, is_scripted
-from harness.overhead import OverheadClock
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.session.compactor import SessionCompactor
@@ -39,7 +40,6 @@ from harness.store.log import MemoryLog
 from harness.task import Task
 from harness.tools import make_session_tools
 from harness.tools.function_tool import FunctionTool
-from harness.truncation import EXPLORE_NAME, measure_cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,26 @@ from typing import NamedTuple
 from harness.compaction.description import advise_on_overflow, name_policy
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.pipeline import LEAST_SAVED_SHARE
+from harness.conversation.events import (
+    MISSED_TARGET,
+    Compaction,
+    Entry,
+    Hook,
+    Insert,
+    ItemId,
+    Notice,
+    Patch,
+    Signal,
+    TextDelta,
+    Waiting,
+)
+from harness.conversation.messages import Message, Text, sanitize_message, user
+from harness.conversation.overhead import OverheadClock
+from harness.conversation.plan import Plan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
+from harness.conversation.tally_cache import TallyCache
+from harness.conversation.tokens import Budget, Estimated, Usage, Window
+from harness.conversation.view import View, apply_patch, find_violation, fold
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
-from harness.events import MISSED_TARGET, Compaction, Entry, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
-from harness.messages import Message, Text, sanitize_message, user
-from harness.overhead import OverheadClock
-from harness.plan import Plan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.policies import resolve_policy
 from harness.protocols import (
     LimitedInputModel,
@@ -47,9 +62,6 @@ from harness.protocols import (
     WarningPolicy,
     ignore,
 )
-from harness.tally_cache import TallyCache
-from harness.tokens import Budget, Estimated, Usage, Window
-from harness.view import View, apply_patch, find_violation, fold
 
 FRUITLESS_IN_A_ROW = 2
 """Number of compaction attempts without effect in a row after which compaction pauses until more messages follow."""
@@ -119,7 +131,7 @@ class SessionCompactor:
 
     Example:
         >>> from harness import KeepLast, SessionCompactor
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> window = Window(tokens=32_768, source="configuration")
         >>> SessionCompactor(policy=KeepLast(), window=window, summarizer=None).budget.threshold_tokens
         17414

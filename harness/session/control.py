@@ -15,8 +15,7 @@ from harness.agent.cancellation import POLL_SECONDS, Cancellation, raise_if_aban
 from harness.agent.conversation import StreamBuffer
 from harness.agent.loop import Session, Stop
 from harness.agent.tool_execution import LoopDecision
-from harness.errors import UsageError
-from harness.events import (
+from harness.conversation.events import (
     CallRepeated,
     CallStarted,
     Compaction,
@@ -33,7 +32,8 @@ from harness.events import (
     TextDelta,
     Waiting,
 )
-from harness.messages import Message, ToolCall, sanitize_message, user
+from harness.conversation.messages import Message, ToolCall, sanitize_message, user
+from harness.errors import UsageError
 from harness.protocols import Log, ignore
 from harness.session import history
 from harness.store.records import UnfinishedStep

@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from harness.advisories import format_advisories
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.loop import Agent, Outcome
+from harness.conversation.advisories import format_advisories
+from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, Signal
 from harness.errors import StoreError, ToolError
-from harness.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, Signal
 from harness.models.local.server import serve_models
 from harness.protocols import BlobStore, Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from harness.agent.loop import Stop
 from harness.agent.tool_execution import make_interrupted_result
-from harness.errors import UsageError, format_count
-from harness.events import (
+from harness.conversation.events import (
     Compaction,
     Entry,
     Event,
@@ -26,16 +25,17 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.messages import Message, assistant, sanitize_message, tool, user
+from harness.conversation.messages import Message, assistant, sanitize_message, tool, user
+from harness.conversation.tokens import Counter
+from harness.conversation.truncation import name_output
+from harness.conversation.view import View, drop_rolled_back, fold_all
+from harness.errors import UsageError, format_count
 from harness.metrics.measurement import measure_session
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import FactReader, extract_searchable_text
 from harness.session.spec import find_setup
 from harness.store.records import UnfinishedStep
 from harness.task import LaterMessage, Task
-from harness.tokens import Counter
-from harness.truncation import name_output
-from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, MessageQueued]:

@@ -18,11 +18,13 @@ from typing import Self, TypeVar
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.loop import Outcome, Stop
 from harness.agent.tool_execution import LoopDecision
-from harness.codec import to_path
+from harness.conversation.codec import to_path
+from harness.conversation.events import Compaction, Entry, Event, EventListener, MessageAdded, MessageQueued, SessionState
+from harness.conversation.messages import File, user
+from harness.conversation.tokens import Budget
+from harness.conversation.view import View, fold_all
 from harness.errors import StoreError, UsageError
-from harness.events import Compaction, Entry, Event, EventListener, MessageAdded, MessageQueued, SessionState
-from harness.input_files import read_input
-from harness.messages import File, user
+from harness.files.bounded_input import read_input
 from harness.models.cassette import Cassette
 from harness.protocols import Clock, FileChange, IdFactory, ignore
 from harness.sandboxes.snapshots import diff_snapshots
@@ -42,8 +44,6 @@ from harness.store.sessions.failures import fail_or_note
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copy_workspaces
 from harness.task import Task
-from harness.tokens import Budget
-from harness.view import View, fold_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

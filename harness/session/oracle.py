@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.compaction.description import name_policy
+from harness.conversation.messages import Message
+from harness.conversation.tokens import count_characters
 from harness.errors import UsageError
-from harness.messages import Message
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import ConversationReader, MessageReading, VisibleState
 from harness.protocols import Need, Oracle, Policy
 from harness.task import Fact, Script, Task
-from harness.tokens import count_characters
 
 
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None, reader: Reader = EXACT) -> Policy:

@@ -10,19 +10,19 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast
 
-from harness.advisories import Advisory
 from harness.compaction.description import acts_on_reports, name_policy
 from harness.compaction.feasibility import compute_kept_tokens, explain_never_due, has_unknown_threshold
 from harness.compaction.scaling import fit_policy
+from harness.conversation.advisories import Advisory
+from harness.conversation.messages import Message, system, user
+from harness.conversation.tokens import Budget, Window
 from harness.errors import HarnessError
-from harness.messages import Message, system, user
 from harness.models.factory import SAME_MODEL
 from harness.models.scripted.agent import count_tool_tokens
 from harness.policies import resolve_policy
 from harness.protocols import OutputStore, Policy, Sandbox, ToolSpec, WarningPolicy
 from harness.session.assembly import EXPLORE_PROMPT, EXPLORE_SPEC, EXPLORE_TOOL_NAMES
 from harness.session.spec import SessionSpec
-from harness.tokens import Budget, Window
 from harness.tools.session_tools import choose_truncation, make_session_tools
 
 MAX_RESERVED_SHARE = 0.5

@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import cache
 from typing import cast
 
-from harness.advisories import Advisory
 from harness.agent.prompts import build_system_prompt
+from harness.conversation.advisories import Advisory
+from harness.conversation.messages import system, user
 from harness.errors import UsageError, WindowTooSmall
-from harness.messages import system, user
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.tokenizer import count_message_tokens
 from harness.protocols import Model, OutputStore, Sandbox

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
-from harness import codec
 from harness.agent.loop import refuse_invalid_max_steps
 from harness.agent.prompts import build_system_prompt
-from harness.codec import OptionalPathField, refuse_mistyped_fields, required
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import check_output_limit_scale
+from harness.conversation import codec
+from harness.conversation.codec import OptionalPathField, refuse_mistyped_fields, required
+from harness.conversation.events import Entry, SessionForked, SessionResumed, SessionStarted
 from harness.errors import UnknownName, UsageError
-from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
 from harness.models.cassette import Cassette
 from harness.models.factory import (
     SAME_MODEL,

@@ -11,11 +11,20 @@ from time import perf_counter
 from typing import NamedTuple
 
 from harness.agent.loop import Stop
+from harness.conversation.events import (
+    CallTiming,
+    Entry,
+    Event,
+    EventListener,
+    Notice,
+    SessionResumed,
+    SessionStarted,
+    WorkspaceSaved,
+)
+from harness.conversation.messages import ToolResult
+from harness.conversation.overhead import OverheadClock
 from harness.errors import StoreError, ToolError, UsageError
-from harness.events import CallTiming, Entry, Event, EventListener, Notice, SessionResumed, SessionStarted, WorkspaceSaved
-from harness.messages import ToolResult
 from harness.models.cassette import Cassette
-from harness.overhead import OverheadClock
 from harness.policies import policy_from_plain
 from harness.protocols import Clock, Log, OutputStore, Sandbox, Snapshot, ignore
 from harness.sandboxes.snapshots import summarize_patch

@@ -6,8 +6,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from harness.compaction.description import Abilities
-from harness.errors import format_count
-from harness.events import (
+from harness.conversation.events import (
     CallStarted,
     Compaction,
     Entry,
@@ -23,12 +22,13 @@ from harness.events import (
     Waiting,
     WorkspaceSaved,
 )
-from harness.messages import ToolResult
+from harness.conversation.messages import ToolResult
+from harness.conversation.tokens import CacheHits, Measured, Usage, compute_cache_hits
+from harness.errors import format_count
 from harness.models.prices import compute_cache_saving_usd
 from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
 from harness.text import shorten_line
-from harness.tokens import CacheHits, Measured, Usage, compute_cache_hits
 
 TOTALLED_KINDS = (
     *("session-started", "session-resumed", "step-finished", "model-call-failed"),
@@ -152,7 +152,7 @@ class SessionTotals:
     failed_compactions: int = 0
     """Number of compactions in the session that failed."""
     missed_targets: int = 0
-    """Number of compactions that saved too little or left the policy due, see `harness.events.Compaction.shortfall`."""
+    """Number of compactions that saved too little or left the policy due, see `Compaction.shortfall`."""
     shortfall: str = ""
     """Reason why the newest compaction missed its target; empty if it did not."""
     fallbacks: int = 0

@@ -26,9 +26,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from harness.codec import BUILT_IN_PREFIX
+from harness.conversation.codec import BUILT_IN_PREFIX
 from harness.errors import VerdictMismatch
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 from harness.protocols import Sandbox, Snapshot
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.action_cache.entry import pack_bytes, unpack_bytes
@@ -45,7 +45,7 @@ UNSTABLE = "the agent's code behaves at random: graded several times, the same w
 COMMAND = "(verdicts of the checks)"
 """Text that `harness cache` shows in place of a command where the cache contains verdicts on a workspace."""
 _PACKAGE = Path(__file__).parents[1]
-_SOURCES = (".", "sandboxes", "session", "tasks")
+_SOURCES = (".", "conversation", "files", "sandboxes", "session", "tasks")
 """Folders of this package with code that can change a verdict; `.` stands for the modules at the top of the package."""
 
 

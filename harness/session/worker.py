@@ -8,8 +8,7 @@ from dataclasses import replace
 from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
-from harness.errors import HarnessError, SandboxDied, StoreError, UsageError
-from harness.events import (
+from harness.conversation.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
     Event,
@@ -19,7 +18,8 @@ from harness.events import (
     SessionResumed,
     TurnEnded,
 )
-from harness.messages import user
+from harness.conversation.messages import user
+from harness.errors import HarnessError, SandboxDied, StoreError, UsageError
 from harness.protocols import Clock, IdFactory
 from harness.session import history
 from harness.session.assembly import SessionResources, write_workspace

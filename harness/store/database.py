@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.input_files import check_regular, open_input
+from harness.files.bounded_input import check_regular, open_input
 from harness.store.schema import is_older, migrate, refuse_newer
 from harness.store.sessions.views import build_views
 from harness.store.texts import Packer

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from harness.codec import CALLS_ADAPTER, RESULTS_ADAPTER, TIMINGS_ADAPTER
+from harness.conversation.codec import CALLS_ADAPTER, RESULTS_ADAPTER, TIMINGS_ADAPTER
+from harness.conversation.events import Entry, SessionEnded, StopReason
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Counter, QuarterOfCharacters
 from harness.errors import StoreError
-from harness.events import Entry, SessionEnded, StopReason
-from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.log import SavedOutputs, SessionLog, read_entries
@@ -30,7 +31,6 @@ from harness.store.records import (
     UnfinishedStep,
 )
 from harness.text import replace_surrogates
-from harness.tokens import Counter, QuarterOfCharacters
 
 _TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRecord))
 _SESSION_RECORD_COLUMNS = tuple(field.name for field in fields(SessionRecord))

@@ -9,9 +9,15 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
-from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, RESULTS_ADAPTER, TIMINGS_ADAPTER, build_adapter, parse_event
-from harness.errors import FileMissing, OutputExpired, StoreError
-from harness.events import (
+from harness.conversation.codec import (
+    CALLS_ADAPTER,
+    MESSAGE_ADAPTER,
+    RESULTS_ADAPTER,
+    TIMINGS_ADAPTER,
+    build_adapter,
+    parse_event,
+)
+from harness.conversation.events import (
     CallTiming,
     Compaction,
     Entry,
@@ -24,14 +30,15 @@ from harness.events import (
     SessionStarted,
     StepFinished,
 )
-from harness.messages import Message
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Counter, Usage
+from harness.conversation.truncation import RETENTION_DAYS, list_locations, name_output
+from harness.errors import FileMissing, OutputExpired, StoreError
 from harness.protocols import Clock
 from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.records import UnfinishedStep
 from harness.store.texts import Packer, detach_texts, list_addresses, parse_stored
 from harness.text import replace_surrogates
-from harness.tokens import Counter, Usage
-from harness.truncation import RETENTION_DAYS, list_locations, name_output
 
 _INLINE_TOKENS = 128
 """Estimated number of tokens up to which a message is stored as a whole in the row of its event."""

@@ -8,7 +8,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.store.columns import TABLES
 from harness.store.results import MANIFEST, RESULTS_FOLDER, read_manifest
 from harness.store.tables import list_files

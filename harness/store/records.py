@@ -7,8 +7,8 @@ compaction kept in view (probes). A session whose process was killed has none.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.events import CallTiming
-from harness.messages import ToolCall, ToolResult
+from harness.conversation.events import CallTiming
+from harness.conversation.messages import ToolCall, ToolResult
 
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """How many of the compactions that were due in a trial took place: all (also if none was due), some or none."""

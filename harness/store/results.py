@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import NewerVersion, StoreError, UsageError, format_count, shorten_repr
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.store.columns import MESSAGE_SIZE_COLUMNS, SOURCES, TABLES, Column
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, OUTPUT_FOLDER, list_trial_journals

@@ -14,15 +14,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from harness.conversation.messages import PART_TEXTS
+from harness.conversation.tokens import compute_cache_hits
 from harness.errors import NewerVersion, StoreError
-from harness.messages import PART_TEXTS
 from harness.store.columns import SOURCES, TABLES, TEXT_MARK, Column, build_select
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.log import load_texts
 from harness.store.texts import parse_stored
 from harness.text import replace_surrogates
-from harness.tokens import compute_cache_hits
 
 BATCH_SIZE = 50
 """Number of sessions or trials whose rows are read at once."""

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import zstandard
 
-from harness.blobs import TemporaryBlobStore
 from harness.errors import SandboxError, StoreError
+from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import BlobStore, FileState, SandboxLimits, Snapshot
 from harness.store.database import Database
 from harness.store.journal import Journal

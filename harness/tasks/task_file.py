@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.errors import UsageError
-from harness.input_files import read_input
+from harness.files.bounded_input import read_input
 
 MAX_TASK_FILE_BYTES = 16 * 2**20
 """Maximum size in bytes of a Python file that defines a task, and of each module beside it."""

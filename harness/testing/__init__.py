@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from harness.lazy_names import load_name as _load_name
 
 if TYPE_CHECKING:
+    from harness.task_checks.findings import Finding
+    from harness.task_checks.laws import Law, LawResult, check_laws
+    from harness.task_checks.simulation import Run, ScriptedModelSpec, SessionCache, simulate
     from harness.testing.fakes import FakeModel, FakeTool, MemorySandbox
-    from harness.testing.laws import Law, LawResult, check_laws
-    from harness.testing.laws.findings import Finding
-    from harness.testing.laws.simulation import Run, ScriptedModelSpec, SessionCache, simulate
     from harness.testing.model_contract import ModelContract
     from harness.testing.policy_contract import PolicyContract
     from harness.testing.sandbox_attacks import SandboxAttacks
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 _MODULE_BY_NAME = {
     "FakeModel": "harness.testing.fakes",
     "FakeTool": "harness.testing.fakes",
-    "Finding": "harness.testing.laws.findings",
-    "Law": "harness.testing.laws",
-    "LawResult": "harness.testing.laws",
+    "Finding": "harness.task_checks.findings",
+    "Law": "harness.task_checks.laws",
+    "LawResult": "harness.task_checks.laws",
     "MemorySandbox": "harness.testing.fakes",
     "ModelContract": "harness.testing.model_contract",
     "PolicyContract": "harness.testing.policy_contract",
-    "Run": "harness.testing.laws.simulation",
+    "Run": "harness.task_checks.simulation",
     "SandboxAttacks": "harness.testing.sandbox_attacks",
     "SandboxContract": "harness.testing.sandbox_contract",
-    "ScriptedModelSpec": "harness.testing.laws.simulation",
-    "SessionCache": "harness.testing.laws.simulation",
+    "ScriptedModelSpec": "harness.task_checks.simulation",
+    "SessionCache": "harness.task_checks.simulation",
     "WorkersContract": "harness.testing.workers_contract",
-    "check_laws": "harness.testing.laws",
+    "check_laws": "harness.task_checks.laws",
     "conversations": "harness.testing.strategies",
     "logs": "harness.testing.strategies",
     "multi_turn_logs": "harness.testing.strategies",
     "sessions": "harness.testing.strategies",
     "sessions_with_rollback": "harness.testing.strategies",
-    "simulate": "harness.testing.laws.simulation",
+    "simulate": "harness.task_checks.simulation",
 }
 """Module of each public name, from which the name is imported at its first use."""
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from harness import protocols
-from harness.blobs import TemporaryBlobStore
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, ToolCall, ToolResult
+from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, Window
 from harness.errors import FileMissing, ModelError, PathRefused
-from harness.events import TextDelta
-from harness.messages import Message, ToolCall, ToolResult
+from harness.files.blobs import TemporaryBlobStore
 from harness.sandboxes.snapshots import diff_snapshots
-from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 
 
 class FakeModel:
@@ -27,7 +27,7 @@ class FakeModel:
         window_tokens: Context window in tokens; the model does not enforce the window. Default: `128_000`.
 
     Example:
-        >>> from harness.messages import assistant, user
+        >>> from harness.conversation.messages import assistant, user
         >>> from harness.protocols import Request
         >>> from harness.testing import FakeModel
         >>> model = FakeModel([assistant("Done.")])
@@ -72,7 +72,7 @@ class FakeTool:
         outputs: Prepared result of each tool call, by call id. Required.
 
     Example:
-        >>> from harness.messages import ToolCall, ToolResult
+        >>> from harness.conversation.messages import ToolCall, ToolResult
         >>> from harness.testing import FakeTool
         >>> result = ToolResult(call_id="c1", name="read_file", output="port = 8080", status="completed")
         >>> tool = FakeTool(name="read_file", outputs={"c1": result})

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pytest
 
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import user
 from harness.errors import ContextOverflow
-from harness.events import TextDelta
-from harness.messages import user
 from harness.protocols import Model, Reply, Request
 
 

@@ -6,19 +6,19 @@ from typing import Any, ClassVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import codec
 from harness.compaction.scaling import fit_policy, scale_output_limits
+from harness.conversation import codec
+from harness.conversation.events import Compaction, Entry, Hook, MessageAdded
+from harness.conversation.messages import assistant, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Hook, MessageAdded
-from harness.messages import assistant, user
 from harness.protocols import Policy
 from harness.session.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import TEXTS, logs
-from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
-from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
 """Hypothesis strategy for summaries that are not blank."""

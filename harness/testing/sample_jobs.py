@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from harness.agent.cancellation import Cancellation
 from harness.compaction.presets.none import NoCompaction
-from harness.events import SessionEnded, SessionStarted
+from harness.conversation.events import SessionEnded, SessionStarted
 from harness.experiment.job import Ending, FinishedTrial, Job, Provenance, TrialRun
 from harness.experiment.trial import Trial
 from harness.store.journal import Journal

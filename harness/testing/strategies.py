@@ -6,9 +6,10 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from harness import events
 from harness.agent.conversation import Inbox
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation import events
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Estimated, Measured, Usage
 from harness.protocols import Policy
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.history import find_last_step, find_queued_messages, find_step_end
@@ -16,7 +17,6 @@ from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import LaterMessage
 from harness.testing.fakes import FakeModel, FakeTool, MemorySandbox
-from harness.tokens import Estimated, Measured, Usage
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=400)
 """Hypothesis strategy for texts of 0 to 400 characters, without surrogates (which UTF-8 cannot encode)."""
@@ -92,10 +92,10 @@ def logs(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = Tru
         Test that the view (the messages that the model sees next) of a log without compactions has every message:
 
         >>> from hypothesis import given
-        >>> from harness.events import MessageAdded
+        >>> from harness.conversation.events import MessageAdded
         >>> from harness.testing import logs
-        >>> from harness.tokens import QuarterOfCharacters
-        >>> from harness.view import fold_all
+        >>> from harness.conversation.tokens import QuarterOfCharacters
+        >>> from harness.conversation.view import fold_all
         >>> @given(logs(max_steps=3))
         ... def test_the_view_shows_every_message(log):
         ...     messages = [entry.event.message for entry in log if isinstance(entry.event, MessageAdded)]
@@ -226,7 +226,7 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
         Test that a policy never removes all messages that the model sees:
 
         >>> from hypothesis import given, settings
-        >>> from harness.events import Compaction
+        >>> from harness.conversation.events import Compaction
         >>> from harness.policies import KeepLast
         >>> from harness.testing import sessions
         >>> @settings(max_examples=5, deadline=None)
@@ -276,8 +276,8 @@ def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entr
         >>> from hypothesis import given, settings
         >>> from harness.policies import KeepLast
         >>> from harness.testing import sessions_with_rollback
-        >>> from harness.tokens import QuarterOfCharacters
-        >>> from harness.view import find_violation, fold_all
+        >>> from harness.conversation.tokens import QuarterOfCharacters
+        >>> from harness.conversation.view import find_violation, fold_all
         >>> @settings(max_examples=5, deadline=None)
         ... @given(sessions_with_rollback(KeepLast(threshold=0.2, keep_last=2)))
         ... def test_the_view_is_legal(log):

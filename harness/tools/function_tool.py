@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from harness.errors import ToolError
-from harness.messages import ToolCall, ToolResult
-from harness.overhead import OverheadClock
-from harness.protocols import OutputStore, ToolSpec
-from harness.truncation import (
+from harness.conversation.messages import ToolCall, ToolResult
+from harness.conversation.overhead import OverheadClock
+from harness.conversation.truncation import (
     NOTHING_ESSENTIAL,
     Cut,
     Essentials,
@@ -25,6 +23,8 @@ from harness.truncation import (
     measure_cut,
     preview_output,
 )
+from harness.errors import ToolError
+from harness.protocols import OutputStore, ToolSpec
 
 
 @dataclass(frozen=True, slots=True)

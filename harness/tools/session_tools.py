@@ -4,10 +4,10 @@ from dataclasses import replace
 from functools import cache
 from typing import cast
 
+from harness.conversation.truncation import EXPLORE_NAME, Truncation
 from harness.protocols import OutputStore, Policy, Sandbox, Tool, TruncatingPolicy
 from harness.tools.outputs import make_output_tools
 from harness.tools.standard import make_standard_tools
-from harness.truncation import EXPLORE_NAME, Truncation
 
 
 def list_tool_names(policy: Policy, *, explore: bool = False) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from harness.conversation.truncation import Essentials, Truncation
 from harness.protocols import ExecResult, OutputStore, Sandbox
 from harness.tools.function_tool import FunctionTool, build_spec
-from harness.truncation import Essentials, Truncation
 
 DEFAULT_LIMITS = Truncation(max_characters=10_000, keep_essentials=True)
 """Default limits on the length of a tool output: 10,000 characters, the end of a command's standard error included."""

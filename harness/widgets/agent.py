@@ -22,8 +22,8 @@ import traitlets
 from harness.agent.tool_execution import LoopDecision
 from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation.events import Entry, Signal, StateChanged, TextDelta
 from harness.errors import HarnessError, UsageError
-from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.models.cassette import Cassette
 from harness.models.factory import SAME_MODEL
 from harness.models.scripted.profiles import is_scripted

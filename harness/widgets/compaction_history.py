@@ -8,16 +8,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.events import Compaction, Entry, RolledBack
+from harness.conversation.events import Compaction, Entry, RolledBack
+from harness.conversation.tokens import Counter as TokenCounter
+from harness.conversation.tokens import QuarterOfCharacters
+from harness.conversation.view import View, drop_rolled_back, fold
 from harness.inspection.disposition import MessageDisposition, classify_messages
 from harness.inspection.sample_run import CompactionAttempt
 from harness.inspection.session_steps import format_message_line
 from harness.metrics.measurement import FactProber
 from harness.store.records import FactRecord
 from harness.task import Task
-from harness.tokens import Counter as TokenCounter
-from harness.tokens import QuarterOfCharacters
-from harness.view import View, drop_rolled_back, fold
 
 MAX_LISTED_MESSAGES = 400
 """Maximum number of messages listed for one compaction; a longer list is cut in the middle."""

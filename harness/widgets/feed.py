@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness import events
-from harness.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
-from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
+from harness.conversation import events
+from harness.conversation.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
+from harness.conversation.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
+from harness.conversation.tokens import Budget
+from harness.conversation.transcript import find_key_argument, parse_arguments, read_outcome
+from harness.conversation.truncation import note_expired_outputs
 from harness.metrics.alerts import AlertAnnouncer
 from harness.session.grading import GradedCheck
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.text import replace_surrogates
-from harness.tokens import Budget
-from harness.transcript import find_key_argument, parse_arguments, read_outcome
-from harness.truncation import note_expired_outputs
 from harness.widgets.compaction_history import CompactionHistory, CompactionRound
 from harness.widgets.message_channel import JsonObject
 

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import ipywidgets
 import traitlets
 
-from harness import codec
 from harness.analysis.planning import describe_comparability
 from harness.compaction.description import find_summarizer, name_policy
+from harness.conversation import codec
 from harness.errors import HarnessError, MissingKey, UnknownName, UsageError, WindowTooSmall, format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness.agent.cancellation import Cancellation, WorkAbandoned, raise_if_abandoned, run_interruptibly, run_to_completion
-from harness.signals import install_signal_handler
+from harness.process import install_signal_handler
 
 
 def slow():

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.agent.conversation import StreamBuffer
-from harness.events import TextDelta
-from harness.messages import assistant
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import assistant
 
 DELTAS = st.builds(TextDelta, text=st.text(max_size=3), part=st.sampled_from(["text", "reasoning"]))
 

@@ -23,8 +23,7 @@ from harness.compaction.presets.roo_code import RooSliding
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Middle
 from harness.compaction.triggers import measure_tokens
-from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled, UsageError
-from harness.events import (
+from harness.conversation.events import (
     CallTiming,
     Compaction,
     ContextUsage,
@@ -39,10 +38,13 @@ from harness.events import (
     StepFinished,
     TextDelta,
 )
-from harness.messages import Message, ToolCall, ToolResult, assistant, extract_part_text, user
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, extract_part_text, user
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
+from harness.conversation.view import View, compute_tool_states, find_violation, fold_all
+from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled, UsageError
 from harness.models.litellm_model import LitellmModel
 from harness.models.retry import Retry
-from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
 from harness.sandboxes import open_sandbox
 from harness.session.compactor import SessionCompactor
@@ -50,10 +52,8 @@ from harness.session.totals import SessionTotals
 from harness.store.log import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.fakes import FakeModel, MemorySandbox
-from harness.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools import make_standard_tools
 from harness.tools.function_tool import FunctionTool
-from harness.view import View, compute_tool_states, find_violation, fold_all
 from tests.models.openai_stub import Refuse, Say, serving
 
 ECHOED = ExecResult(exit_code=0, stdout=b"x" * 400, stderr=b"", stdout_bytes=400, stderr_bytes=0)

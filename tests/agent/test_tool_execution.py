@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, ToolTimeLimit, decide_always, make_interrupted_result
-from harness.messages import ToolCall
+from harness.conversation.messages import ToolCall
 
 
 def call(name, arguments="{}"):

@@ -4,20 +4,20 @@ import json
 
 import pytest
 
-from harness import codec
-from harness.analysis.claims import look_at
 from harness.analysis.comparison import compare
-from harness.analysis.experiment_report import report
 from harness.analysis.figures import FIGURES
 from harness.analysis.tables import select
+from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.contrasts import Family
 from harness.experiment.looks import begin_record
 from harness.inspection.loading import load
-from harness.report_page.document import write_page
+from harness.reporting.claims import look_at
+from harness.reporting.experiment_report import report
+from harness.reporting.page.document import write_page
 from harness.store.journal import Journal
 from tests.analysis.made import results
-from tests.analysis.test_claims import SUCCESS, Folder, rows
+from tests.reporting.test_claims import SUCCESS, Folder, rows
 from tests.store.samples import trial
 
 

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from harness.analysis.comparison import compare
-from harness.analysis.experiment_report import report
 from harness.analysis.figures import compaction_rounds
 from harness.analysis.outcomes import load_outcomes
 from harness.analysis.statistics import PairedCounts, adjust_holm, compute_mcnemar_p
 from harness.errors import UnknownName, UsageError
-from harness.report_page.values import build_parts
+from harness.reporting.experiment_report import report
+from harness.reporting.page.values import build_parts
 
 FOLDER = Path(os.environ.get("HARNESS_OUTCOMES", Path(__file__).parents[3] / "shared" / "data" / "complexity-trap"))
 TABLE = FOLDER / "experiment_instance_costs_combined.csv"

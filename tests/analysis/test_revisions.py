@@ -6,12 +6,12 @@ import pytest
 
 import harness
 from harness.analysis.arms import order_arms, select_current
-from harness.analysis.best_arm import estimate_best_arm
 from harness.analysis.figures import axis_effects, cost_ratios, cost_score, heat_map, paired_differences, score_by_threshold
 from harness.analysis.planning import measure_assumptions
 from harness.analysis.revisions import list_revisions, refuse_mixed_revisions
 from harness.analysis.validity import find_repeats
 from harness.errors import UsageError
+from harness.reporting.best_arm import estimate_best_arm
 from tests.analysis.made import results
 
 OLD, NEW = json.dumps({"policy keep-last": 1, "prices": 0}), json.dumps({"policy keep-last": 1, "prices": 1})

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from harness.analysis.comparison import compare
-from harness.analysis.experiment_report import report
-from harness.analysis.headlines import list_threats
 from harness.analysis.validity import RequestDigests, compare_repeats, find_repeats, find_separated_arms, pair_trials
 from harness.errors import UsageError
+from harness.reporting.experiment_report import report
+from harness.reporting.headlines import list_threats
 from tests.analysis.made import results
 
 

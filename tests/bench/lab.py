@@ -19,7 +19,7 @@ from typing import NamedTuple
 import nbformat
 from playwright.sync_api import CDPSession, Page
 
-from harness.events import SessionEnded, SessionStarted, WorkspaceSaved
+from harness.conversation.events import SessionEnded, SessionStarted, WorkspaceSaved
 from harness.experiment.trial import Trial
 from harness.inspection.recorded_session import RecordedSession
 from harness.protocols import Snapshot

@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from harness.analysis.experiment_report import report
 from harness.cli import main as command_line
 from harness.cli.report import RECORD_FILE, ChartOptions, digest_report
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
-from harness.events import (
+from harness.conversation.events import (
     Compaction,
     Event,
     Insert,
@@ -38,20 +37,21 @@ from harness.events import (
     SessionStarted,
     StepFinished,
 )
+from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Estimated, Measured, Usage
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
-from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
-from harness.report_page.document import write_page
+from harness.reporting.experiment_report import report
+from harness.reporting.page.document import write_page
 from harness.session.grading import GradedCheck
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics
 from harness.store.results import Results, export
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.tasks import make_task
-from harness.tokens import Estimated, Measured, Usage
 from tests.bench.figure import Figure
 
 CHECKOUT = Path(__file__).parents[2]

@@ -22,17 +22,20 @@ from harness.analysis.overhead import measure_overhead
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.events import Compaction, Entry, MessageAdded, Signal, StepFinished, TextDelta
+from harness.conversation.events import Compaction, Entry, MessageAdded, Signal, StepFinished, TextDelta
+from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.overhead import OverheadPart
+from harness.conversation.tokens import Measured, Usage, Window
+from harness.conversation.truncation import preview_output
+from harness.conversation.view import View, fold
 from harness.experiment.job import Ending, Job, TrialRun, collect_provenance
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
-from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.metrics.measurement import MeasurementBuilder
 from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
 from harness.models.scripted.visible_state import build_message_reader
-from harness.overhead import OverheadPart
 from harness.protocols import Model, Policy, Reply, Request, Tool, ToolSpec, ignore
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
@@ -45,10 +48,7 @@ from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task
-from harness.tokens import Measured, Usage, Window
 from harness.tools import make_standard_tools
-from harness.truncation import preview_output
-from harness.view import View, fold
 from tests.bench.figure import Figure
 from tests.bench.workload import FINAL_TEXT, TOOL, command, make_outputs, think, words
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Entry, MessageAdded, TextDelta
-from harness.messages import ToolCall, ToolResult, assistant, tool
+from harness.conversation.events import Entry, MessageAdded, TextDelta
+from harness.conversation.messages import ToolCall, ToolResult, assistant, tool
 from harness.session.spec import SessionSpec
 from harness.testing.strategies import make_step_finished
 from harness.widgets.agent import AgentWidget

@@ -24,16 +24,16 @@ from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityT
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import fit_policy
+from harness.conversation.events import Entry, Hook, MessageAdded
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tally_cache import TallyCache
+from harness.conversation.tokens import Measured, Usage, Window
+from harness.conversation.view import View, fold
 from harness.errors import UsageError
-from harness.events import Entry, Hook, MessageAdded
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
-from harness.tally_cache import TallyCache
 from harness.testing.fakes import FakeModel
-from harness.tokens import Measured, Usage, Window
-from harness.view import View, fold
 from tests.bench.figure import Figure
 from tests.bench.workload import words
 from tests.peers.environments import ENVIRONMENTS

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from statistics import median
 
-from harness.events import TextDelta
+from harness.conversation.events import TextDelta
 from harness.session.live_session import LiveSession
 from tests.bench.figure import Figure
 from tests.models.openai_stub import Say, serving

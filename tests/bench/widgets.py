@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
 
-from harness.events import Entry
+from harness.conversation.events import Entry
 from harness.experiment.trial import Trial
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log

@@ -3,7 +3,7 @@ import gc
 import pytest
 
 from harness.cli.commands import COMMANDS, load_command
-from harness.garbage import GARBAGE_THRESHOLD
+from harness.process import GARBAGE_THRESHOLD
 from tests.cli.command import harness_anew, within
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness.cli.dialog import Dialog, read_lines
 from harness.cli.event_printer import EventPrinter
-from harness.events import SessionEnded
+from harness.conversation.events import SessionEnded
 from harness.session.live_session import LiveSession
 from tests.models.openai_stub import Say, serving
 from tests.session.test_execution import session

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.event_printer import EventPrinter
-from harness.events import (
+from harness.conversation.events import (
     Compaction,
     Entry,
     ItemId,
@@ -21,8 +21,8 @@ from harness.events import (
     ToolStarted,
     Waiting,
 )
-from harness.messages import ToolCall, ToolResult, assistant, tool, user
-from harness.tokens import Estimated, Measured, Usage
+from harness.conversation.messages import ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.tokens import Estimated, Measured, Usage
 
 STARTED = SessionStarted(
     session_id="s1",

@@ -8,14 +8,14 @@ import pytest
 
 from harness.cli.dialog import Dialog
 from harness.cli.event_printer import EventPrinter
-from harness.events import ItemId, MessageAdded, ModelCallFailed, Patch, WorkspaceSaved
-from harness.messages import ToolCall, ToolResult, tool
+from harness.conversation.events import ItemId, MessageAdded, ModelCallFailed, Patch, WorkspaceSaved
+from harness.conversation.messages import ToolCall, ToolResult, tool
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
 from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
-from tests.replay.outline import FIXTURES
+from tests.recordings.outline import FIXTURES
 from tests.session.test_execution import session
 from tests.session.test_live_session import SECONDS
 from tests.store.samples import ENDED, begun, compaction, finished, opening, step, trial

@@ -3,16 +3,16 @@
 import json
 from dataclasses import replace
 
+from harness.conversation.events import Compaction, Entry, Event, Hook, MessageAdded, Signal
+from harness.conversation.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Measured, Usage, Window
+from harness.conversation.view import View, fold, fold_all
 from harness.errors import ModelError
-from harness.events import Compaction, Entry, Event, Hook, MessageAdded, Signal
-from harness.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
-from harness.plan import Plan
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
-from harness.tokens import Measured, Usage, Window
-from harness.view import View, fold, fold_all
 
 
 def window(tokens: int) -> Window:

@@ -31,13 +31,13 @@ from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Mask, Middle, Reducer
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger
 from harness.compaction.wrappers import IfMessages
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Budget, Usage, Window
+from harness.conversation.view import View, fold, fold_all
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded
-from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
-from harness.tokens import Budget, Usage, Window
-from harness.view import View, fold, fold_all
 
 
 class Piped:

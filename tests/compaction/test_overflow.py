@@ -8,13 +8,13 @@ from harness.compaction.overflow import NewestHalf, cut_middle
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.paced import Paced
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import View, find_violation
 from harness.errors import ContextOverflow, ProviderFailed
-from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from harness.tokens import Window
-from harness.view import View, find_violation
 from tests.compaction.talk import Room, said, step, view_of, window, work
 
 REFUSED = ContextOverflow("puppet", 9_000, 8_000)

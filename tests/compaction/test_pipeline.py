@@ -6,8 +6,8 @@ from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.letta import Letta
+from harness.conversation.messages import assistant, user
 from harness.errors import UsageError
-from harness.messages import assistant, user
 from harness.protocols import Policy
 from tests.compaction.talk import planned, report, view_of, work
 

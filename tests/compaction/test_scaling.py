@@ -10,14 +10,14 @@ from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.scaling import SCALED_SUFFIXES, WINDOW_FIELDS, fit_policy, scale_output_limits, scale_policy
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import View, fold_all
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
-from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
-from harness.view import View, fold_all
 
 RESERVES = st.integers(0, 20).map(lambda quarter: quarter * 4)
 POLICIES = st.one_of(

@@ -14,16 +14,16 @@ from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, apply_plan, is_named
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import Always, NoThreshold
+from harness.conversation.events import Compaction, Entry, Insert, MessageAdded, Patch
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, QuarterOfCharacters, Window
+from harness.conversation.transcript import find_key_argument
+from harness.conversation.view import Item, View, apply_patch, find_violation, fold, fold_all
 from harness.errors import ProviderFailed
-from harness.events import Compaction, Entry, Insert, MessageAdded, Patch
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.plan import Plan
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
-from harness.tokens import Budget, QuarterOfCharacters, Window
-from harness.transcript import find_key_argument
-from harness.view import Item, View, apply_patch, find_violation, fold, fold_all
 from tests.compaction.talk import seen
 
 BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")

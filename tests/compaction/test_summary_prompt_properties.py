@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.summary_formats import SixSections
+from harness.conversation.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
+from harness.conversation.messages import Message, assistant, system, user
+from harness.conversation.plan import Slot, build_summary_request
+from harness.conversation.tokens import Estimated, QuarterOfCharacters
+from harness.conversation.view import View, fold_all
 from harness.errors import SummaryFailed
-from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
-from harness.messages import Message, assistant, system, user
-from harness.plan import Slot, build_summary_request
 from harness.session.compactor import build_summary_prompt
 from harness.testing.strategies import conversations
-from harness.tokens import Estimated, QuarterOfCharacters
-from harness.view import View, fold_all
 
 COUNTER = QuarterOfCharacters()
 

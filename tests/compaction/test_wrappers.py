@@ -11,11 +11,11 @@ from harness.compaction.presets.gemini import Offload, compute_least_characters
 from harness.compaction.presets.paced import KeepPinned, Paced, has_matching_line
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import SixSections
-from harness.events import Entry, Patch
-from harness.messages import Message, extract_part_text, user
+from harness.conversation.events import Entry, Patch
+from harness.conversation.messages import Message, extract_part_text, user
+from harness.conversation.tokens import Budget, QuarterOfCharacters
+from harness.conversation.view import apply_patch, find_violation, fold_all
 from harness.testing.strategies import logs
-from harness.tokens import Budget, QuarterOfCharacters
-from harness.view import apply_patch, find_violation, fold_all
 from tests.compaction.talk import lengthened, step, view_of
 
 BUDGET = Budget(window_tokens=9_000, reserved_tokens=0, threshold_tokens=100, rule="")

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import zstandard
 
-from harness import codec
 from harness.analysis.outcomes import load_outcomes
+from harness.conversation import codec
+from harness.conversation.events import Entry, SessionStarted
+from harness.conversation.messages import assistant
+from harness.conversation.tokens import Measured, Usage
 from harness.errors import UsageError
-from harness.events import Entry, SessionStarted
-from harness.messages import assistant
 from harness.models.cassette import HEADER
 from harness.protocols import Reply
-from harness.replay.session_file import TimedEntry, encode_lines
+from harness.recordings.session_file import TimedEntry, encode_lines
 from harness.store.journal import Journal
 from harness.store.sessions.archive import SUFFIX, locate_archive
-from harness.tokens import Measured, Usage
 from tests.contracts.forking import Cost, Forking
 
 pytestmark = pytest.mark.slow
@@ -148,7 +148,9 @@ TABLES: dict[str, Callable[[Path], None]] = {
 
 @pytest.fixture(scope="module")
 def measure() -> Iterator[Callable[..., Cost]]:
-    with Forking("harness.cli.run", "harness.cli.sessions", "harness.experiment.experiment", "harness.replay.formats") as forking:
+    with Forking(
+        "harness.cli.run", "harness.cli.sessions", "harness.experiment.experiment", "harness.recordings.formats"
+    ) as forking:
         yield forking.measure
 
 

@@ -5,14 +5,14 @@ import zlib
 
 import pytest
 
+from harness.conversation.messages import ToolCall
+from harness.conversation.truncation import describe_location
 from harness.inspection.open_session import open_recorded_session
-from harness.messages import ToolCall
-from harness.report_page.live_results import LiveResults
-from harness.report_page.session_blocks import encode_session
+from harness.reporting.page.live_results import LiveResults
+from harness.reporting.page.session_blocks import encode_session
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.tools.outputs import make_output_tools
-from harness.truncation import describe_location
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from harness.widgets.inspector import SessionInspector

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.events import Compaction, Entry, SessionStarted
+from harness.conversation.events import Compaction, Entry, SessionStarted
 from harness.policies import KeepLast
 from harness.session.execution import SessionResult, execute_session
 from harness.session.spec import SessionSpec

@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner
 from nbclient import NotebookClient
 
-from harness import codec
 from harness.cli import main
 from harness.compaction.presets.none import NoCompaction
-from harness.events import Entry, Signal, Waiting
+from harness.conversation import codec
+from harness.conversation.events import Entry, Signal, Waiting
 from harness.experiment.experiment import Experiment
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
@@ -48,7 +48,7 @@ from harness.session.spec import SessionSpec
 from harness.sandboxes.backends import SandboxChoice
 from harness import open_model
 from harness.compaction.presets.none import NoCompaction
-from harness.messages import user
+from harness.conversation.messages import user
 from harness.protocols import Request
 place = SandboxChoice(backend="local")
 session = SessionSpec(

@@ -7,7 +7,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.events import Compaction, Entry, MessageAdded, StepFinished
+from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import execute_session
 from harness.session.spec import SessionSpec

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import ContextOverflow, ModelError
-from harness.events import TextDelta
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.cassette import Cassette, CassetteModel, open_cassette_file
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.models.factory import Wiring, open_model
@@ -19,7 +20,6 @@ from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
 from harness.tasks import make_task
 from harness.testing.model_contract import ModelContract, StopListening
-from harness.tokens import Measured, Usage, Window
 
 TASK = make_task("flashcards", 0)
 WINDOW = 6_000

@@ -26,7 +26,7 @@ from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Forget, Middle
 from harness.compaction.triggers import FixedTokens, Full
-from harness.plan import Plan
+from harness.conversation.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,12 @@ from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import replace_results, with_output
+from harness.conversation.events import Hook
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Usage
+from harness.conversation.view import View
 from harness.errors import IllegalPlan
-from harness.events import Hook
-from harness.plan import Plan
 from harness.testing.policy_contract import PolicyContract
-from harness.tokens import Budget, Usage
-from harness.view import View
 
 
 class TestSummarizing(PolicyContract):

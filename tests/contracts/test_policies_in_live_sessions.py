@@ -14,15 +14,15 @@ from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.summary_formats import extract_paths
-from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
-from harness.messages import Message
+from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
+from harness.conversation.messages import Message
+from harness.conversation.tokens import count_json_characters
+from harness.conversation.view import View, fold_all
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.protocols import Model, Policy, Reply, Request, ignore
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.task import Evidence, Task
-from harness.tokens import count_json_characters
-from harness.view import View, fold_all
 from tests.experiment.tiny_task import ROUNDS, made, step
 from tests.session.test_execution import session
 

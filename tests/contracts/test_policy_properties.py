@@ -31,8 +31,10 @@ from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
-from harness.events import Compaction, Entry, Hook, MessageAdded
-from harness.messages import Message, assistant, system, user
+from harness.conversation.events import Compaction, Entry, Hook, MessageAdded
+from harness.conversation.messages import Message, assistant, system, user
+from harness.conversation.tokens import Counter, QuarterOfCharacters, Window
+from harness.conversation.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 from harness.policies import PRESETS
 from harness.protocols import Need, Policy
 from harness.session.compactor import FRUITLESS_IN_A_ROW, HOOKS_WITHOUT_PAUSE, SessionCompactor
@@ -40,8 +42,6 @@ from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.policy_contract import NEW_MESSAGES, check_pending_messages
 from harness.testing.strategies import logs
-from harness.tokens import Counter, QuarterOfCharacters, Window
-from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 from tests.compaction.talk import lengthened, report, work
 
 pytestmark = pytest.mark.slow

@@ -19,14 +19,14 @@ from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.roo_code import RooCode
+from harness.conversation.events import Compaction, TextDelta
+from harness.conversation.messages import Message, ToolCall, assistant
+from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, Window
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
-from harness.events import Compaction, TextDelta
 from harness.inspection.sample_run import SampleRun, run_on_sample
-from harness.messages import Message, ToolCall, assistant
 from harness.policies import PRESETS
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.compactor import FRUITLESS_IN_A_ROW, GROWTH_BEFORE_NEXT, HOOKS_WITHOUT_PAUSE
-from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 from tests.contracts.test_policy_properties import POLICIES
 
 WINDOW_TOKENS = 16_000

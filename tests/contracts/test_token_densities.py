@@ -22,16 +22,16 @@ from harness.compaction.presets.ratio import Ratio
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
+from harness.conversation.events import Compaction, Entry, SessionStarted, StepFinished, TextDelta
+from harness.conversation.messages import Message, ToolCall, assistant
+from harness.conversation.tokens import Measured, Usage, Window, count_characters
+from harness.conversation.view import fold_all
 from harness.errors import ContextOverflow
-from harness.events import Compaction, Entry, SessionStarted, StepFinished, TextDelta
-from harness.messages import Message, ToolCall, assistant
 from harness.policies import PRESETS
 from harness.protocols import Need, Policy, Reply, Request, ignore
 from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.tokens import Measured, Usage, Window, count_characters
 from harness.tools.function_tool import FunctionTool, build_spec
-from harness.view import fold_all
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,11 @@ import pytest
 from harness.agent.conversation import Conversation
 from harness.agent.loop import Agent, Outcome
 from harness.compaction.pipeline import CalibratedPreset
-from harness.events import Compaction, Entry, Notice, Signal
-from harness.messages import ToolCall, ToolResult, assistant
-from harness.overhead import OverheadClock
+from harness.conversation.events import Compaction, Entry, Notice, Signal
+from harness.conversation.messages import ToolCall, ToolResult, assistant
+from harness.conversation.overhead import OverheadClock
+from harness.conversation.tokens import Window
+from harness.conversation.view import View, fold
 from harness.policies import DropAll, KeepLast, LangChainSummary, MessageWindow, Paced, RooCode
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
@@ -19,8 +21,6 @@ from harness.session.totals import SessionTotals
 from harness.store.log import MemoryLog
 from harness.testing.fakes import FakeModel, FakeTool
 from harness.testing.strategies import make_session_started
-from harness.tokens import Window
-from harness.view import View, fold
 
 WINDOW = Window(tokens=32_768, source="configuration")
 NARROW = KeepLast(keep_last=44)

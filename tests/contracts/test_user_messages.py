@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from harness.agent.loop import Agent, Session
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.conversation.events import Compaction, MessageAdded, StepFinished, TextDelta
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, user
+from harness.conversation.tokens import Measured, Usage
 from harness.errors import ContextOverflow, ProviderFailed
-from harness.events import Compaction, MessageAdded, StepFinished, TextDelta
-from harness.messages import Message, ToolCall, ToolResult, assistant, user
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.testing.fakes import FakeModel, FakeTool
 from harness.testing.strategies import make_session_started
-from harness.tokens import Measured, Usage
 from tests.contracts.test_policy_properties import BETWEEN_TURNS, POLICIES, WINDOW
 
 pytestmark = pytest.mark.slow

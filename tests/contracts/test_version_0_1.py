@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from harness import codec
 from harness.analysis.arms import add_total_cost
+from harness.conversation import codec
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial, to_plain
 from harness.inspection.loading import load

@@ -18,11 +18,10 @@ import pytest
 import zstandard
 
 import harness
-from harness import codec
 from harness.analysis.arms import drop_earlier_plans
-from harness.analysis.experiment_report import EARLIER_TRIALS_HEADING
 from harness.analysis.revisions import list_revisions
 from harness.cli.run import describe_plan
+from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.experiment import Experiment
 from harness.experiment.paths import is_earlier_arm
@@ -32,6 +31,7 @@ from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.inspection.loading import load
 from harness.inspection.timeline import inspect_session
 from harness.policies import PRESETS
+from harness.reporting.experiment_report import EARLIER_TRIALS_HEADING
 from harness.revisions import REVISIONS
 from harness.session.live_session import LiveSession
 from harness.store.columns import TABLES

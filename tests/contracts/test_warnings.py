@@ -13,16 +13,16 @@ from html import unescape
 import pytest
 
 import harness
-from harness.advisories import Advisory, format_advisories
 from harness.cli.run import describe_plan
+from harness.conversation.advisories import Advisory, format_advisories
+from harness.conversation.events import Entry, Notice, SessionStarted, Signal
 from harness.errors import PolicyWarning
-from harness.events import Entry, Notice, SessionStarted, Signal
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps
 from harness.policies import policy_from_plain
-from harness.report_page.document import collect_page, render_page, write_page
+from harness.reporting.page.document import collect_page, render_page, write_page
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec

@@ -24,7 +24,7 @@ from playwright.sync_api import Locator, Page
 from harness import Experiment, KeepLast, Results, Trial, figures, write_page
 from harness.analysis.figures.files import build_table
 from harness.analysis.figures.style import save
-from harness.tokens import Window
+from harness.conversation.tokens import Window
 from tests.conftest import chromium_path
 from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from pebble.pool.channel import WorkerChannel
 
 from harness.compaction.presets.none import NoCompaction
-from harness.events import SessionEnded, SessionStarted
+from harness.conversation.events import SessionEnded, SessionStarted
+from harness.conversation.tokens import Measured, Usage
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
 from harness.experiment.trial import Trial
 from harness.session.grading import apply_verdicts
 from harness.store.journal import Journal
 from harness.task import Check
-from harness.tokens import Measured, Usage
 from tests.experiment.tiny_task import tiny
 from tests.session.finished_steps import step
 

@@ -18,8 +18,6 @@ import psutil
 import pytest
 
 from harness.analysis.arms import add_total_cost, select_valid
-from harness.analysis.experiment_report import report
-from harness.analysis.not_worse import DeclaredMargin, read_margin
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall
@@ -32,6 +30,8 @@ from harness.experiment.progress import NoDisplay
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
+from harness.reporting.experiment_report import report
+from harness.reporting.not_worse import DeclaredMargin, read_margin
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.columns import VOLATILE_COLUMNS
 from tests.experiment.run_grid import SMALL

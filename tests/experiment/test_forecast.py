@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import codec
+from harness.conversation import codec
+from harness.conversation.tokens import Measured, Usage
 from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.experiment import Experiment
 from harness.experiment.forecast import (
@@ -26,7 +27,6 @@ from harness.models.prices import compute_cost_usd
 from harness.models.registry import load_litellm
 from harness.policies import policy_from_plain
 from harness.tasks import make_task
-from harness.tokens import Measured, Usage
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny

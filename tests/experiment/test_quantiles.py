@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from harness.cli.run import describe_plan
 from harness.compaction.presets.langchain import COUNTER
 from harness.compaction.presets.none import NoCompaction
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.tokens import QuarterOfCharacters
+from harness.conversation.view import fold_all
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm, Grid
 from harness.experiment.plan import Settings
@@ -23,8 +25,6 @@ from harness.experiment.trial import Trial, to_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
 from harness.testing.strategies import conversations
-from harness.tokens import QuarterOfCharacters
-from harness.view import fold_all
 from tests.experiment.run_grid import POLICY, TINY
 
 WORDY = TINY.replace(":tiny", ":wordy")

@@ -16,14 +16,15 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import scale_policy
-from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
+from harness.conversation.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
+from harness.conversation.plan import Plan
+from harness.conversation.truncation import EXPLORE_PROPOSAL
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.inspection.timeline import inspect_session
 from harness.metrics.measurement import measure_session
 from harness.models.factory import Wiring
-from harness.plan import Plan
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.cgroups import ControlGroup
@@ -31,7 +32,6 @@ from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 from harness.store.tables import read_batches
 from harness.tasks import make_task
-from harness.truncation import EXPLORE_PROPOSAL
 from tests.models import anthropic_stub
 from tests.models.openai_stub import Say, serving
 

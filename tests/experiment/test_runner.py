@@ -14,8 +14,8 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.cancellation import Cancellation
+from harness.conversation.events import SessionEnded
 from harness.errors import HarnessError, StoreError, WorkerDied
-from harness.events import SessionEnded
 from harness.experiment import workers
 from harness.experiment.job import FinishedTrial
 from harness.experiment.limits import RunLimits

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import codec
+from harness.conversation import codec
 from harness.experiment.stored_revisions import (
     describe_raised,
     find_current_revisions,

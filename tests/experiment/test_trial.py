@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.codec import ADDED_LATER, to_identity
-from harness.codec import to_plain as encode
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.opencode import OpenCode
+from harness.conversation.codec import ADDED_LATER, to_identity
+from harness.conversation.codec import to_plain as encode
 from harness.errors import UnknownName, UsageError
 from harness.experiment.experiment import Experiment
 from harness.experiment.job import build_session_spec

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers
-from harness.garbage import GARBAGE_THRESHOLD
+from harness.process import GARBAGE_THRESHOLD
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job
 

@@ -25,8 +25,8 @@ IMPORTS = frozenset(
         *("array", "bisect", "collections", "collections.abc", "dataclasses", "functools", "itertools", "math", "re", "string"),
         *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType"),
         *("typing.Literal", "typing.NamedTuple", "typing.TypeAlias", "typing.get_args"),
-        *("harness.errors", "harness.events", "harness.messages", "harness.models.prices", "harness.models.tokenizer"),
-        *("harness.growing_sequence", "harness.protocols", "harness.task", "harness.tokens", "harness.transcript"),
+        *(f"harness.conversation.{name}" for name in ("events", "growing_sequence", "messages", "tokens", "transcript")),
+        *("harness.errors", "harness.models.prices", "harness.models.tokenizer", "harness.protocols", "harness.task"),
         *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "tolerant", "visible_state")),
     )
 )
@@ -216,7 +216,7 @@ SIDE_CHANNELS = {
     "the state of a thread": "import threading\nthreading.current_thread().name",
     "common draws": "import random\nrandom.random()",
     "the room of compaction": "from harness.compaction import cuts",
-    "the events of compaction": "from harness.events import Compaction",
+    "the events of compaction": "from harness.conversation.events import Compaction",
     "the whole package": "import harness\nharness.replay",
     "the clock": "import time",
 }

@@ -31,12 +31,14 @@ def test_a_room_that_imports_the_wrong_way_is_seen(checkout, tmp_path):
     package = tmp_path / "harness"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "errors.py").write_text("import harness.messages\n")
-    (package / "messages.py").touch()
+    (package / "errors.py").write_text("import harness.conversation.messages\n")
+    (package / "conversation").mkdir()
+    (package / "conversation" / "__init__.py").touch()
+    (package / "conversation" / "messages.py").touch()
     (tmp_path / "pyproject.toml").write_text((checkout / "pyproject.toml").read_text())
     run = lint(tmp_path)
     assert run.returncode == 1
-    assert "harness.errors is not allowed to import harness.messages" in run.stdout
+    assert "harness.errors is not allowed to import harness.conversation.messages" in run.stdout
 
 
 def test_no_module_takes_part_in_an_import_cycle(graph):

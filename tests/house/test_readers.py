@@ -1,4 +1,4 @@
-"""Everything from outside is read through `harness.input_files`, which limits sizes and refuses pipes and devices."""
+"""Everything from outside is read through `harness.files.bounded_input`, which limits sizes and refuses pipes and devices."""
 
 import ast
 from pathlib import Path
@@ -12,7 +12,7 @@ READERS = {"click.File", "input", "json.load", "os.fdopen", "os.open", "pickle.l
 METHODS = {"read_bytes", "read_csv", "read_feather", "read_json", "read_parquet", "read_table", "readlines"}
 
 ELSEWHERE = {
-    "harness/input_files.py": "the reader with a limit itself",
+    "harness/files/bounded_input.py": "the reader with a limit itself",
     "harness/sandboxes/toolserver/": "runs inside the sandbox, whose memory is limited, and reads with limits of its own",
     "harness/testing/": "runs in tests: programs for sandboxes, and files of this package",
 }
@@ -35,7 +35,7 @@ def is_reader(call: ast.Call) -> bool:
         return "+" in mode.value or not set("wxa") & set(mode.value)
     if method == "read":
         return not (call.args or call.keywords) or ast.unparse(call).endswith("(-1)")
-    if method == "read_text":  # the method of this name in `harness.replay` takes the name of a field
+    if method == "read_text":  # the method of this name in `harness.recordings` takes the name of a field
         return not call.args or first in ("utf-8", "utf8")
     return name in READERS or name.removeprefix("urllib.request.") in READERS or method in METHODS
 
@@ -61,7 +61,7 @@ def read_list() -> dict[tuple[str, str], str]:
 
 
 def test_every_place_that_reads_without_a_limit_is_listed_with_its_reason():
-    assert list_calls() - read_list().keys() == set(), f"read through harness.input_files, or list the call in {LIST.name}"
+    assert list_calls() - read_list().keys() == set(), f"read through files.bounded_input, or list the call in {LIST.name}"
 
 
 def test_no_listed_place_is_gone_or_without_a_reason():

@@ -5,16 +5,16 @@ from functools import cache
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation.events import Compaction, Entry, Event, MessageAdded, SessionStarted, StepFinished
+from harness.conversation.messages import Text, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Estimated, Measured, Usage
+from harness.conversation.view import OPENING_MESSAGE
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Event, MessageAdded, SessionStarted, StepFinished
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.disposition import classify_messages
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import WINDOW_TOKENS, SampleOracle, build_sample_log, open_sample_summarizer, run_on_sample
-from harness.messages import Text, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS, policy_from_plain
-from harness.tokens import Estimated, Measured, Usage
-from harness.view import OPENING_MESSAGE
 
 SAMPLE_TOKENS = 250_000
 

@@ -8,14 +8,14 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
+from harness.conversation.events import CallTiming, MessageAdded
+from harness.conversation.view import fold_all
 from harness.errors import MalformedRecording, StoreError, UsageError
-from harness.events import CallTiming, MessageAdded
 from harness.inspection.import_export import export_session, import_session, read_timed_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
-from harness.view import fold_all
 from tests.inspection.test_timeline import LOGS
-from tests.replay.outline import FIXTURES
+from tests.recordings.outline import FIXTURES
 from tests.store.samples import begun, opening, step
 
 TIMING = "call_started_at_ms, call_seconds, call_cached_seconds"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.conversation.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.errors import StoreError, UsageError
-from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.inspection.import_export import export_session
 from harness.inspection.open_session import open_recorded_session
 from harness.inspection.sample_run import build_sample_log

@@ -16,8 +16,11 @@ from harness.compaction.presets.window import CONCISE_INSTRUCTION
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import FixedTokens, Full
+from harness.conversation.events import Entry
+from harness.conversation.messages import ToolResult, system, tool, user
+from harness.conversation.plan import Plan
+from harness.conversation.view import fold
 from harness.errors import IllegalPlan, UsageError
-from harness.events import Entry
 from harness.inspection.sample_run import (
     REWRITE_AFTER_STEPS,
     SampleOracle,
@@ -25,10 +28,7 @@ from harness.inspection.sample_run import (
     open_sample_summarizer,
     run_on_sample,
 )
-from harness.messages import ToolResult, system, tool, user
-from harness.plan import Plan
 from harness.protocols import Need
-from harness.view import fold
 from tests.session.test_compactor import Stubborn, forget
 
 STEPS = range(1, 400)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.events import Compaction, MessageAdded, SessionEnded
+from harness.conversation.events import Compaction, MessageAdded, SessionEnded
 from harness.inspection.open_session import open_recorded_session
 from harness.inspection.sample_story import FINAL_ANSWER, HARBOURS, REPORT, find_last_use, list_story_steps, make_story_step
 from harness.widgets.explorer.exploration import Exploration

@@ -12,14 +12,14 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import user
+from harness.conversation.tokens import QuarterOfCharacters, RoundedQuarter
+from harness.conversation.view import fold_all
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded
 from harness.inspection.timeline import MESSAGE_KINDS, find_counter, inspect_session, reconstruct_request
-from harness.messages import user
 from harness.store.journal import Journal
 from harness.testing.strategies import sessions, sessions_with_rollback
-from harness.tokens import QuarterOfCharacters, RoundedQuarter
-from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, finished, opening, step
 
 POLICIES = (

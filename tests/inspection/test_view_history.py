@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Entry, MessageAdded
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import assistant
+from harness.conversation.view import fold_all
 from harness.inspection.timeline import find_counter
 from harness.inspection.view_history import ENTRIES_PER_CHECKPOINT, ViewHistory
-from harness.messages import assistant
 from harness.testing.strategies import sessions
-from harness.view import fold_all
 
 
 @settings(max_examples=25)

@@ -15,8 +15,8 @@ from harness.sandboxes.action_cache import ActionCache, find_default_folder, ope
 from harness.sandboxes.action_cache.cache import MAX_BYTES
 from harness.store.database import replace_file
 from harness.task import Task
+from harness.task_checks.simulation import BUBBLEWRAP, Run, ScriptedModelSpec, open_cached_sandbox, simulate
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import BUBBLEWRAP, Run, ScriptedModelSpec, open_cached_sandbox, simulate
 
 FULL = os.environ.get("HARNESS_LAWS") == "full"
 """Whether every combination is tried, as by `make laws`."""

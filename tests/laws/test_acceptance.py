@@ -35,17 +35,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Entry
+from harness.conversation.events import Entry
+from harness.conversation.tokens import Measured, Usage, Window
+from harness.conversation.view import fold_all
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
 from harness.models.prices import NOMINAL_PRICE
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.results import Results
-from harness.testing.laws.simulation import WINDOW_TOKENS
+from harness.task_checks.simulation import WINDOW_TOKENS
 from harness.testing.strategies import logs
-from harness.tokens import Measured, Usage, Window
-from harness.view import fold_all
 from tests.laws.suite import FULL, TASKS, each
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]

@@ -26,10 +26,10 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.protocols import Policy
 from harness.task import Task
+from harness.task_checks.bounds import find_prompt_only_facts
+from harness.task_checks.findings import trace
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run
 from harness.tasks import SUITE
-from harness.testing.laws.bounds import find_prompt_only_facts
-from harness.testing.laws.findings import trace
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run
 from tests.laws.suite import FULL, SEEDS, TASKS, needs, simulate_with_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

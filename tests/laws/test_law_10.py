@@ -17,15 +17,15 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.swe_agent import ComplexityTrapMask
-from harness.events import Compaction, MessageAdded, StepFinished
+from harness.conversation.events import Compaction, MessageAdded, StepFinished
 from harness.experiment.job import Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.store.journal import Journal
+from harness.task_checks.fresh_model import FreshModelSpec, answer_in_fresh_process, encode_reply
+from harness.task_checks.simulation import WINDOW_TOKENS, Run
 from harness.tasks import SUITE
-from harness.testing.fresh_model import FreshModelSpec, answer_in_fresh_process, encode_reply
-from harness.testing.laws.simulation import WINDOW_TOKENS, Run
 from tests.laws.suite import FULL, TASKS, Case, simulate_in_real_sandbox, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

@@ -5,8 +5,8 @@ Five seeds of two tasks, or with HARNESS_LAWS=full all report seeds of every tas
 
 import pytest
 
+from harness.task_checks.instances import REPORT_SEEDS, InstanceSpread, check_instances, measure_instances
 from harness.tasks import SUITE, list_parameters
-from harness.testing.laws.instances import REPORT_SEEDS, InstanceSpread, check_instances, measure_instances
 from tests.laws.suite import FULL, TASKS, each, open_action_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]

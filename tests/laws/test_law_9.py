@@ -13,10 +13,10 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.swe_agent import ComplexityTrapMask
-from harness.events import Entry, StepFinished
+from harness.conversation.events import Entry, StepFinished
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
+from harness.task_checks.simulation import BUBBLEWRAP, open_task_sandbox, simulate
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import BUBBLEWRAP, open_task_sandbox, simulate
 from tests.laws.suite import FULL, Case, simulate_in_real_sandbox, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

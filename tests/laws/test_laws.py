@@ -1,4 +1,4 @@
-"""The laws of `harness.testing.laws` on the tasks of the suite; laws 8, 9 and 10 have files of their own.
+"""The laws of `harness.task_checks.laws` on the tasks of the suite; laws 8, 9 and 10 have files of their own.
 
 A failing law shows a defect of the task or of the model; the law is not changed. Each law is tried on each task, and presets and
 seeds are spread so that every two values are combined somewhere; with HARNESS_LAWS=full (`make laws`) all are combined with all.
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 from allpairspy import AllPairs
 
+from harness.conversation.tokens import Window
+from harness.task_checks.laws import LAWS, Law
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, POLICIES, PRESETS, WINDOW_TOKENS, SessionCache
 from harness.tasks import SUITE
-from harness.testing.laws import LAWS, Law
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, POLICIES, PRESETS, WINDOW_TOKENS, SessionCache
-from harness.tokens import Window
 from tests.laws.suite import FULL, SEEDS, TASKS, needs, open_action_cache
 
 ELSEWHERE = {"law-9", "law-10"}

@@ -9,8 +9,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.models.factory import open_model
 from harness.task import Task
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, WINDOW_TOKENS, Run, ScriptedModelSpec, simulate
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, WINDOW_TOKENS, Run, ScriptedModelSpec, simulate
 from tests.laws.suite import FULL, SEEDS, each, simulate_with_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

@@ -10,10 +10,10 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.events import MessageAdded
+from harness.conversation.events import MessageAdded
 from harness.task import FactKind
+from harness.task_checks.simulation import Run, SessionCache
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import Run, SessionCache
 from tests.laws.suite import FULL, READERS, SEEDS, TASKS, dealt, each, needs, open_action_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

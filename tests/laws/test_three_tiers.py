@@ -9,13 +9,13 @@ import pytest
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.scaling import scale_output_limits, scale_policy
-from harness.events import Compaction
+from harness.conversation.events import Compaction
 from harness.experiment.grid import Grid
 from harness.experiment.plan import read_plan
 from harness.protocols import Policy
 from harness.task import Task, World
+from harness.task_checks.simulation import Run, simulate
 from harness.tasks import make_task
-from harness.testing.laws.simulation import Run, simulate
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "three_tiers"
 WORLD = World(steps=100, tokens_per_step=160, output_sigma=0.5, use_lag_steps=20)

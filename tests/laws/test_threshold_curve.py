@@ -15,13 +15,13 @@ from collections.abc import Callable
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Compaction, StepFinished, TextDelta
-from harness.messages import ToolCall, ToolResult, assistant
+from harness.conversation.events import Compaction, StepFinished, TextDelta
+from harness.conversation.messages import ToolCall, ToolResult, assistant
+from harness.conversation.tokens import Measured, Usage, Window
 from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
-from harness.tokens import Measured, Usage, Window
 
 pytestmark = pytest.mark.laws
 

@@ -15,9 +15,9 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
+from harness.task_checks.laws import LAWS, Law
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run, ScriptedModelSpec, SessionCache, rewrite_facts
 from harness.tasks import SUITE
-from harness.testing.laws import LAWS, Law
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, ScriptedModelSpec, SessionCache, rewrite_facts
 from tests.laws.suite import FULL, SEEDS, TASKS, each, needs, open_action_cache, simulate_with_cache
 from tests.models.scripted.paraphrases import STATEMENTS, write
 

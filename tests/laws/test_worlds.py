@@ -17,10 +17,10 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.metrics.measurement import measure_session
 from harness.task import World
+from harness.task_checks.laws import LAWS, Law
+from harness.task_checks.simulation import Run, SessionCache
 from harness.tasks import SUITE, make_task
 from harness.tasks.variants import ORDER_FILE
-from harness.testing.laws import LAWS, Law
-from harness.testing.laws.simulation import Run, SessionCache
 from tests.laws.suite import needs, open_action_cache, simulate_with_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

@@ -4,9 +4,9 @@ import json
 
 from hypothesis import strategies as st
 
-from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, Replace, SessionStarted
-from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
-from harness.tokens import Estimated, QuarterOfCharacters
+from harness.conversation.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, Replace, SessionStarted
+from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Estimated, QuarterOfCharacters
 
 COUNTER = QuarterOfCharacters()
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from harness.events import Compaction, MessageAdded
+from harness.conversation.events import Compaction, MessageAdded
+from harness.conversation.view import fold_all
 from harness.metrics.calls import iter_answered_calls
-from harness.view import fold_all
 from tests.metrics.made import COUNTER
 
 

@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.alerts import evaluate_alerts
 from harness.cli.event_printer import EventPrinter
 from harness.cli.inspect_session import build_overview
 from harness.cli.terminal import print_parts
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Compaction, Entry, Insert, ItemId, Patch, SessionEnded, StepFinished
+from harness.conversation.events import Compaction, Entry, Insert, ItemId, Patch, SessionEnded, StepFinished
+from harness.conversation.messages import user
+from harness.conversation.tokens import Estimated, Measured
 from harness.inspection.loading import load
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log
 from harness.inspection.session_steps import SessionSteps
 from harness.inspection.timeline import inspect_session
-from harness.messages import user
 from harness.metrics.alerts import MIN_CALLS, AlertAnnouncer, AlertMonitor
+from harness.reporting.alerts import evaluate_alerts
 from harness.store.journal import Journal
-from harness.tokens import Estimated, Measured
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from harness.widgets.inspector import SessionInspector

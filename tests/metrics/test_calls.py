@@ -1,6 +1,6 @@
 import json
 
-from harness.messages import ToolCall, ToolResult
+from harness.conversation.messages import ToolCall, ToolResult
 from harness.metrics.calls import compute_observation, compute_signature
 
 

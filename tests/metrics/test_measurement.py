@@ -10,8 +10,8 @@ from harness.compaction.presets.none import NoCompaction
 from harness.metrics.measurement import measure_session
 from harness.models.scripted.profiles import READERS
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS
 from harness.tasks import make_task
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS
 from tests.laws.suite import each, simulate_with_cache
 from tests.metrics.made import COUNTER, Session
 

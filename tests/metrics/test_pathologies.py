@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation.view import View, fold
 from harness.metrics.measurement import measure_session
 from harness.metrics.pathologies import PathologyDetector
 from harness.tasks import make_task
-from harness.view import View, fold
 from tests.laws.suite import simulate_with_cache
 from tests.metrics import reference
 from tests.metrics.made import COUNTER, Session, sessions

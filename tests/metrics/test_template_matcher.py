@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.messages import ToolCall
+from harness.conversation.messages import ToolCall
 from harness.metrics.template_matcher import TemplateMatcher
 from harness.task import CallTemplate, Evidence, Repair, Script, Step
 from harness.tasks import SUITE, make_task

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.agent.conversation import StreamBuffer
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import assistant, user
+from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
-from harness.events import TextDelta
-from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, CassetteModel, open_cassette_file
 from harness.models.local.model import LocalModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.revisions import REVISIONS
-from harness.tokens import Measured, Usage, Window
 from tests.models.endpoint.test_completions import replies
 from tests.models.test_openai_format import messages as conversations
 from tests.models.test_openai_format import specs

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.conversation.events import Waiting
 from harness.errors import HarnessError, MissingKey, UnknownName, UsageError
-from harness.events import Waiting
 from harness.models.cassette import Cassette, CassetteModel
 from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring, open_model, open_summarizer, with_wait_listener
 from harness.models.litellm_model import LitellmModel

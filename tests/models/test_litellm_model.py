@@ -11,11 +11,11 @@ from itertools import repeat
 import pytest
 from hypothesis import given
 
+from harness.conversation.events import TextDelta, Waiting
+from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.messages import ToolCall as Call
+from harness.conversation.messages import ToolResult as Result
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
-from harness.events import TextDelta, Waiting
-from harness.messages import Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
-from harness.messages import ToolCall as Call
-from harness.messages import ToolResult as Result
 from harness.models.litellm_model import CACHE_CONTROL, LitellmModel, encode_messages_with_breakpoints
 from harness.models.openai_format import encode_messages
 from harness.models.prices import look_up_prices

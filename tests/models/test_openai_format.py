@@ -4,8 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.conversation.messages import (
+    CompactionMarker,
+    File,
+    Message,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    tool,
+    user,
+)
+from harness.conversation.tokens import Measured, Usage
 from harness.errors import UsageError
-from harness.messages import CompactionMarker, File, Message, Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
 from harness.models.openai_format import (
     INVALID_ARGUMENTS_KEY,
     StreamedReply,
@@ -18,7 +30,6 @@ from harness.models.openai_format import (
     make_call_namer,
 )
 from harness.protocols import ToolSpec
-from harness.tokens import Measured, Usage
 
 texts = st.text(max_size=40)
 some_text = st.text(min_size=1, max_size=40)

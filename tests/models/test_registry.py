@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.conversation.tokens import Window
 from harness.errors import MissingKey, UnknownName, UsageError
 from harness.models import prices, registry
 from harness.models.registry import (
@@ -23,7 +24,6 @@ from harness.models.registry import (
     look_up_provider,
     look_up_window,
 )
-from harness.tokens import Window
 
 
 @pytest.fixture(autouse=True)

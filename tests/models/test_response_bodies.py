@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from harness.conversation.messages import user
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
-from harness.messages import user
 from harness.models.litellm_model import LitellmModel
 from harness.models.registry import load_litellm
 from harness.models.response_bodies import MAX_ERROR_BYTES

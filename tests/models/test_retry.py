@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.conversation.events import Waiting
 from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused
-from harness.events import Waiting
 from harness.models.retry import Retry
 
 FAILED = ProviderFailed("m", 500, "oops")

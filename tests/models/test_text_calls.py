@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.events import TextDelta
-from harness.messages import Message, Text, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, Text, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Measured, Usage, Window
 from harness.models.local.model import LocalModel
 from harness.models.text_calls import (
     CALL_CLOSE,
@@ -22,7 +23,6 @@ from harness.models.text_calls import (
     render_messages,
 )
 from harness.protocols import Reply, Request, ToolSpec, ignore
-from harness.tokens import Measured, Usage, Window
 from tests.models.test_openai_format import json_objects, texts
 
 tags = st.sampled_from(

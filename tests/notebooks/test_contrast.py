@@ -14,9 +14,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Entry, MessageAdded
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import ToolCall, ToolResult, assistant, tool
 from harness.experiment.progress import RunProgress
-from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.session.spec import SessionSpec
 from harness.widgets.agent import AgentWidget
 from harness.widgets.assets import ASSETS_FOLDER

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
+from harness.conversation.messages import Message, assistant
+from harness.conversation.tokens import Measured, Usage, Window
+from harness.conversation.view import View, fold
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
-from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
-from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.compactor import SessionCompactor
-from harness.tokens import Measured, Usage, Window
-from harness.view import View, fold
 from tests.peers.drivers.serving import calls_of, said
 from tests.peers.walking import conversation_of
 from tests.session.finished_steps import step

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.events import MessageAdded
-from harness.messages import Message
-from harness.replay.formats import read_recordings
-from harness.replay.session_log import build_entries
+from harness.conversation.events import MessageAdded
+from harness.conversation.messages import Message
+from harness.recordings.formats import read_recordings
+from harness.recordings.session_log import build_entries
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
 MOST_MESSAGES = 200

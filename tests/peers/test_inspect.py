@@ -15,9 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Window
 from harness.testing.strategies import conversations
-from harness.tokens import Window
 from tests.peers.agreeing import Tally
 from tests.peers.faltering import SCRIPTS, TOO_LONG, Session, bare
 from tests.peers.original import Original

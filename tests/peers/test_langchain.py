@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.langchain import SHORTENED_MARK, DeepAgents, LangChainClear, LangChainSummary
-from harness.messages import Message, Part, ToolCall, assistant, system, user
+from harness.conversation.messages import Message, Part, ToolCall, assistant, system, user
 from harness.testing.strategies import conversations
 from tests.peers.agreeing import MOST_DIFFERENT, Tally, explained
 from tests.peers.faltering import SCRIPTS, TOO_LONG, Session, bare

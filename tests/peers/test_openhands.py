@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.openhands import EventList, OpenHands
-from harness.messages import Message
-from harness.plan import Slot, SummaryRequest
+from harness.conversation.messages import Message
+from harness.conversation.plan import Slot, SummaryRequest
 from harness.testing.strategies import conversations
 from tests.peers.agreeing import Tally, explained
 from tests.peers.faltering import SCRIPTS, TOO_LONG, Session, bare

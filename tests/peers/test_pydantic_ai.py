@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.messages import Message
+from harness.conversation.messages import Message
 from harness.testing.strategies import conversations
 from tests.peers.agreeing import MOST_DIFFERENT, Tally, explained
 from tests.peers.faltering import SCRIPTS, TOO_LONG, Session, bare

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness import transcript
-from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
-from harness.messages import Message, user
-from harness.plan import Plan, Slot, SummaryRequest
+from harness.conversation import transcript
+from harness.conversation.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
+from harness.conversation.messages import Message, user
+from harness.conversation.plan import Plan, Slot, SummaryRequest
+from harness.conversation.tokens import Estimated, Measured, Usage, Window
+from harness.conversation.view import View, fold
 from harness.protocols import Policy
 from harness.session.compactor import build_summary_prompt
-from harness.tokens import Estimated, Measured, Usage, Window
-from harness.view import View, fold
 from tests.peers.drivers.serving import Shown, calls_of
 
 

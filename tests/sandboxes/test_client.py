@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness.blobs import TemporaryBlobStore
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
+from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import FileState, Snapshot
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.framing import Frame, FrameConnection, SocketStream

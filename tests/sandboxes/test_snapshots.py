@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.blobs import TemporaryBlobStore
 from harness.errors import SandboxError
+from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import FileState, Snapshot
 from harness.sandboxes.snapshots import MAX_LISTED_FILES, compute_tree_id, diff_snapshots, format_path, summarize_patch
 

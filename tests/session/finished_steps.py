@@ -1,7 +1,7 @@
 """Events at the end of steps, apart from the tests because worker processes import them too."""
 
-from harness.events import StepFinished
-from harness.tokens import Estimated
+from harness.conversation.events import StepFinished
+from harness.conversation.tokens import Estimated
 
 
 def step(usage, cost_usd=0.5, number=1):

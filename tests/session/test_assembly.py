@@ -11,9 +11,9 @@ from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.conversation.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
+from harness.conversation.messages import ToolCall, assistant
 from harness.errors import ProviderFailed, SandboxDied, SandboxKilled, UsageError
-from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
-from harness.messages import ToolCall, assistant
 from harness.session.assembly import (
     EXPLORE_MAX_STEPS,
     MAX_ANSWER_CHARACTERS,

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import pytest
 
 from harness.compaction.summary_formats import SixSections
+from harness.conversation.events import Compaction, Entry, Hook, Insert, ItemId, MessageAdded, Replace, TextDelta
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.plan import Plan, Slot
+from harness.conversation.tokens import Budget, QuarterOfCharacters, Usage, Window
+from harness.conversation.truncation import name_output
+from harness.conversation.view import View, fold, fold_all
 from harness.errors import FileMissing, IllegalPlan, ProviderFailed, StoreError, UnknownName, UsageError
-from harness.events import Compaction, Entry, Hook, Insert, ItemId, MessageAdded, Replace, TextDelta
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.plan import Plan, Slot
 from harness.policies import Codex
 from harness.protocols import OutputStore, Reply, Request, ignore
 from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
-from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
-from harness.truncation import name_output
-from harness.view import View, fold, fold_all
 from tests.compaction.talk import seen
 
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")

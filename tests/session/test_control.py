@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.agent.conversation import StreamBuffer
-from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, ToolStarted, Waiting
-from harness.messages import ToolCall, assistant
+from harness.conversation.events import Entry, MessageAdded, MessageQueued, TextDelta, ToolStarted, Waiting
+from harness.conversation.messages import ToolCall, assistant
 from harness.session.control import SAVE_INTERVAL_SECONDS, DraftSaver
 from harness.store import records
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.blobs import TemporaryBlobStore
+from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import FileState
 from harness.session import diffs as module
 from harness.session.diffs import (

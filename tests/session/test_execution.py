@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.cancellation import Cancellation
+from harness.conversation.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, Signal, StepFinished
+from harness.conversation.view import fold_all
 from harness.errors import StoreError, UsageError, WindowTooSmall
-from harness.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, Signal, StepFinished
 from harness.experiment.preflight import collect_warnings
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
@@ -17,7 +18,6 @@ from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.task import Evidence
-from harness.view import fold_all
 from tests.experiment.run_grid import TINY
 from tests.experiment.tiny_task import made, step, tiny
 from tests.store.samples import plain

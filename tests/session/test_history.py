@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.errors import UsageError
-from harness.events import (
+from harness.conversation.events import (
     CallTiming,
     Compaction,
     Entry,
@@ -23,19 +22,20 @@ from harness.events import (
     SessionStarted,
     WorkspaceSaved,
 )
-from harness.messages import ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.messages import ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.tokens import Estimated
+from harness.conversation.truncation import name_output
+from harness.conversation.view import drop_rolled_back, fold_all
+from harness.errors import UsageError
 from harness.metrics.measurement import measure_session
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.session import history
 from harness.session.history import find_compaction, find_dropped_facts
 from harness.store.records import UnfinishedStep
 from harness.task import LaterMessage
+from harness.task_checks.simulation import WINDOW_TOKENS, simulate
 from harness.tasks import make_task
-from harness.testing.laws.simulation import WINDOW_TOKENS, simulate
 from harness.testing.strategies import make_step_finished, multi_turn_logs
-from harness.tokens import Estimated
-from harness.truncation import name_output
-from harness.view import drop_rolled_back, fold_all
 from tests.store.samples import started
 
 

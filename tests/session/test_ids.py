@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ulid import ULID
 
 from harness.compaction.presets.none import NoCompaction
-from harness.messages import ToolCall, assistant
+from harness.conversation.messages import ToolCall, assistant
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.ids import SequentialIds, TimeOrderedIds
 from harness.session.live_session import LiveSession

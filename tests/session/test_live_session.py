@@ -17,8 +17,7 @@ import pytest
 
 from harness.cli.event_printer import EventPrinter
 from harness.compaction.presets.none import NoCompaction
-from harness.errors import SandboxError, StoreError, UsageError
-from harness.events import (
+from harness.conversation.events import (
     CallRepeated,
     CallStarted,
     Compaction,
@@ -38,8 +37,10 @@ from harness.events import (
     Waiting,
     WorkspaceSaved,
 )
+from harness.conversation.messages import File, ToolCall, assistant, user
+from harness.conversation.view import compute_tool_states, fold_all
+from harness.errors import SandboxError, StoreError, UsageError
 from harness.inspection.timeline import inspect_session
-from harness.messages import File, ToolCall, assistant, user
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.session import history
@@ -47,7 +48,6 @@ from harness.session.execution import execute_session
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.store.sessions.queries import list_messages, list_parts
-from harness.view import compute_tool_states, fold_all
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from tests.experiment.exploring_task import hidden
@@ -738,7 +738,7 @@ def test_stopping_twice_and_stopping_an_idle_session_changes_nothing(living):
 
 VICTIM = """
 import pathlib, sys, time
-from harness.events import Entry, StepFinished
+from harness.conversation.events import Entry, StepFinished
 from harness.session.live_session import LiveSession
 from tests.session.test_execution import session
 

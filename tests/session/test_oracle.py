@@ -6,10 +6,10 @@ import pytest
 
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation.messages import assistant, system, user
 from harness.errors import UsageError
 from harness.experiment.preflight import check_trials
 from harness.experiment.trial import Trial
-from harness.messages import assistant, system, user
 from harness.protocols import Need
 from harness.session.oracle import ScriptedOracle, supply_oracle
 from harness.tasks import load_task

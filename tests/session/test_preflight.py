@@ -15,10 +15,10 @@ from harness.compaction.presets.opencode import OpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
+from harness.conversation.messages import system, user
 from harness.errors import ContextOverflow, MissingKey, UnknownName, UsageError, WindowTooSmall
 from harness.experiment.preflight import check_trials, collect_warnings
 from harness.experiment.trial import Trial
-from harness.messages import system, user
 from harness.models.factory import open_model
 from harness.models.registry import look_up_window
 from harness.models.scripted.agent import count_tool_tokens

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.conversation.events import SessionForked, SessionResumed
 from harness.errors import UnknownName, UsageError
-from harness.events import SessionForked, SessionResumed
 from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits

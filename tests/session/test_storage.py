@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from harness.compaction.presets.gemini import GeminiMasking
+from harness.conversation.events import CallTiming, Compaction, Entry, StepFinished, WorkspaceSaved
+from harness.conversation.messages import ToolResult
+from harness.conversation.truncation import name_output
 from harness.errors import ToolError, UsageError
-from harness.events import CallTiming, Compaction, Entry, StepFinished, WorkspaceSaved
 from harness.inspection.import_export import export_session, import_session
-from harness.messages import ToolResult
 from harness.protocols import Snapshot
 from harness.sandboxes import open_sandbox
 from harness.session import control
@@ -22,7 +23,6 @@ from harness.session.storage import ProgressSaver
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import MemoryWorkspaces
-from harness.truncation import name_output
 from harness.widgets.agent import AgentWidget
 from tests.cli.command import within
 from tests.models.openai_stub import Say

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.codec import copy_fields
 from harness.compaction.description import Abilities
-from harness.events import (
+from harness.conversation.codec import copy_fields
+from harness.conversation.events import (
     Compaction,
     Entry,
     Insert,
@@ -22,9 +22,9 @@ from harness.events import (
     TextDelta,
     Waiting,
 )
-from harness.messages import assistant
+from harness.conversation.messages import assistant
+from harness.conversation.tokens import Estimated, Measured, Usage
 from harness.session.totals import TrialTotals, describe_metrics
-from harness.tokens import Estimated, Measured, Usage
 from tests.session.finished_steps import step
 
 USAGES = st.builds(

@@ -16,8 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from harness.conversation.view import fold_all
 from harness.store.journal import Journal
-from harness.view import fold_all
 from tests.store.samples import begun, compaction, opening, step
 
 KILLS_A_FILE = 20

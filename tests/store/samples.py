@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from harness.events import (
+from harness.conversation.events import (
     CallStarted,
     CallTiming,
     Compaction,
@@ -30,7 +30,7 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.messages import (
+from harness.conversation.messages import (
     CompactionMarker,
     File,
     Message,
@@ -46,10 +46,10 @@ from harness.messages import (
     tool,
     user,
 )
+from harness.conversation.tokens import Estimated, Measured, Usage
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.store.records import CheckRecord, FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics, TrialRecord
-from harness.tokens import Estimated, Measured, Usage
 
 
 def ticking(start: float = 1_000.0) -> "itertools.count[float]":

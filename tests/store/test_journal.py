@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.conversation.events import MessageAdded, MessageQueued, SessionEnded, SessionStarted
+from harness.conversation.messages import ToolCall, ToolResult, tool
+from harness.conversation.truncation import describe_location, name_output
 from harness.errors import FileMissing, OutputExpired, StoreError
-from harness.events import MessageAdded, MessageQueued, SessionEnded, SessionStarted
-from harness.messages import ToolCall, ToolResult, tool
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, SessionMetrics, StepMetrics, TrialRecord, UnfinishedStep
-from harness.truncation import describe_location, name_output
 from tests.store.samples import CONDUCT, PROBES, begun, checks, compaction, opening, plain, step, trial
 
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.codec import to_canonical_json
+from harness.conversation.codec import to_canonical_json
+from harness.conversation.events import CallTiming, Event, MessageAdded, StepFinished
+from harness.conversation.messages import Message, ToolResult, assistant, tool
+from harness.conversation.tokens import Usage
+from harness.conversation.view import fold_all
 from harness.errors import StoreError
-from harness.events import CallTiming, Event, MessageAdded, StepFinished
-from harness.messages import Message, ToolResult, assistant, tool
 from harness.protocols import Log
 from harness.store.journal import Journal
 from harness.store.log import MemoryLog, SessionLog
-from harness.tokens import Usage
-from harness.view import fold_all
 from tests.store.samples import ENDED, TIMINGS, begun, compaction, content, events, finished, flat, opening, plain, step
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.conversation.events import Event
 from harness.errors import StoreError
-from harness.events import Event
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.records import StepActions

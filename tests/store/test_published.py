@@ -6,7 +6,7 @@ import pytest
 
 import harness
 from harness.errors import StoreError
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.store.columns import TABLES
 from harness.store.published import publish_tables
 from harness.store.results import MANIFEST, export

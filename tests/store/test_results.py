@@ -9,15 +9,15 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from harness.conversation.events import ItemId, MessageAdded, Patch, RolledBack, StepFinished
+from harness.conversation.messages import ToolCall, ToolResult, assistant, tool
+from harness.conversation.tokens import Estimated
 from harness.errors import NewerVersion, StoreError, UsageError
-from harness.events import ItemId, MessageAdded, Patch, RolledBack, StepFinished
 from harness.inspection.loading import load
-from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
 from harness.store.results import Results, export
 from harness.store.schema import MIGRATIONS, migrate
-from harness.tokens import Estimated
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, finished, opening, step, trial
 
 LONG = "a long line of output\n" * 100

@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
-from harness.errors import NewerVersion
-from harness.events import (
+from harness.conversation.events import (
     CallStarted,
     CallTiming,
     Compaction,
@@ -28,7 +27,7 @@ from harness.events import (
     SubAgentEnded,
     WorkspaceSaved,
 )
-from harness.messages import (
+from harness.conversation.messages import (
     CompactionMarker,
     File,
     Message,
@@ -40,12 +39,13 @@ from harness.messages import (
     assistant,
     tool,
 )
-from harness.replay.session_file import build_step_parts
+from harness.conversation.view import compute_tool_states, fold_all
+from harness.errors import NewerVersion
+from harness.recordings.session_file import build_step_parts
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
 from harness.store.schema import MIGRATIONS, Migration, migrate
 from harness.testing.strategies import multi_turn_logs
-from harness.view import compute_tool_states, fold_all
 from tests.store.samples import ENDED, begun, compaction, content, finished, opening, plain, started, step
 
 LONG = "line of output\n" * 200

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.events import MessageAdded, RolledBack
+from harness.conversation.events import MessageAdded, RolledBack
+from harness.conversation.messages import user
 from harness.inspection.loading import load
-from harness.messages import user
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
 from harness.store.merge import merge

@@ -47,7 +47,7 @@ def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
     assert found == {compute_address(text): (text, True)}
 
 
-@pytest.mark.parametrize("name", ["harness/events.py", "tests/agent/test_loop.py", "harness/session/control.py"])
+@pytest.mark.parametrize("name", ["harness/conversation/events.py", "tests/agent/test_loop.py", "harness/session/control.py"])
 def test_long_outputs_need_a_third_of_their_size(name: str) -> None:
     """S3.14: the document names a ratio of 3 to 10 for texts."""
     text = (CHECKOUT / name).read_text("utf-8")

@@ -7,13 +7,13 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.events import MessageAdded
+from harness.conversation.events import MessageAdded
 from harness.task import DIFFICULTIES, Difficulty, Fact, Task
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts
 from harness.tasks.changing_requirements import make_changing_requirements
 from harness.tasks.changing_requirements.facts import FACTS, draw_values
 from harness.tasks.changing_requirements.structure import Structure, draw_structure
 from harness.tasks.kit.structure import StructureDraws
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts
 from tests.laws.suite import simulate_with_cache
 
 REVISED = [fact for fact in FACTS if fact.kind == "superseded"]

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.conversation.events import MessageAdded
 from harness.errors import UsageError
-from harness.events import MessageAdded
 from harness.models.tokenizer import count_text_tokens
 from harness.task import DIFFICULTIES, Evidence, Fact, Step, Task, World
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 from harness.tasks import make_task
 from harness.tasks.kit.calls import run
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.long_march.facts import PRIOR, draw_values, load_cairn_texts, load_orders
 from harness.tasks.long_march.schedule import Mark
 from harness.tasks.long_march.structure import Structure, draw_structure
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 
 BASE = World(
     steps=60, tokens_per_step=300, output_sigma=1.0, recoverable_share=0.5, use_lag_steps=18, redundancy=1, update_rate=0.5

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from harness.compaction.presets.none import NoCompaction
+from harness.conversation.events import MessageAdded
 from harness.errors import UsageError
-from harness.events import MessageAdded
 from harness.task import Fact, Script, Task, World
+from harness.task_checks.findings import trace
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 from harness.tasks import SUITE, list_knobs, list_parameters, load_task, make_task, make_variant
 from harness.tasks.kit.facts import make_output_fact
 from harness.tasks.variants import KNOBS, ORDER_FILE, vary_task
-from harness.testing.laws.findings import trace
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 
 TASKS = sorted(set(SUITE) - {"long-march"})
 LAG = 12

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.messages import ToolCall, ToolResult
+from harness.conversation.messages import ToolCall, ToolResult
 from harness.store.log import MemoryOutputs
 from harness.tools.outputs import LINE_CHARACTERS, make_output_tools
 

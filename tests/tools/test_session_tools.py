@@ -10,14 +10,14 @@ from harness.compaction.presets.gemini import GeminiMasking
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.conversation.messages import ToolCall, ToolResult
+from harness.conversation.truncation import EXPLORE_PROPOSAL
 from harness.inspection.sample_run import SampleOracle
-from harness.messages import ToolCall, ToolResult
 from harness.policies import PRESETS
 from harness.protocols import ExecResult, Policy
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import MemorySandbox
 from harness.tools import make_session_tools
-from harness.truncation import EXPLORE_PROPOSAL
 
 LONG = "\n".join(f"line {number}" for number in range(1, 3_001)).encode()
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.messages import ToolCall, ToolResult
+from harness.conversation.messages import ToolCall, ToolResult
+from harness.conversation.truncation import Truncation
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.testing.fakes import MemorySandbox
 from harness.tools.function_tool import clip
 from harness.tools.standard import DEFAULT_LIMITS, make_standard_tools
-from harness.truncation import Truncation
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation.events import Compaction, Entry, MessageAdded
+from harness.conversation.messages import user
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, MessageAdded
 from harness.inspection.timeline import inspect_session
-from harness.messages import user
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import SessionResult
 from harness.session.spec import SessionSpec

@@ -5,12 +5,12 @@ from itertools import accumulate
 
 import pytest
 
-from harness.events import Compaction, Entry, RolledBack, Signal
+from harness.conversation.events import Compaction, Entry, RolledBack, Signal
+from harness.conversation.view import fold
 from harness.inspection.session_steps import MAX_LABEL_CHARACTERS, format_message_line
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import execute_session
 from harness.session.spec import SessionSpec
-from harness.view import fold
 from harness.widgets.compaction_history import MAX_LISTED_MESSAGES, CompactionHistory
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 import harness
-from harness import codec
+from harness.conversation import codec
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.errors import UnknownName, UsageError
-from harness.events import Entry, MessageAdded
 from harness.experiment.plan import read_plan
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log, run_on_sample
-from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import Codex, KeepLast, OracleRetention
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.events import (
+from harness.conversation.events import (
     CallRepeated,
     ContextUsage,
     Entry,
@@ -24,11 +24,11 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
-from harness.messages import Message as Said
-from harness.messages import Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.messages import Message as Said
+from harness.conversation.messages import Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.tokens import Budget, Estimated, Measured, Usage
 from harness.session.history import find_last_step, find_step_end
 from harness.testing.strategies import TEXTS, logs, make_step_finished
-from harness.tokens import Budget, Estimated, Measured, Usage
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import MAX_CURVE_POINTS, MAX_ROW_CHARACTERS, Feed, TokenCurve, build_feed
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
+from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Estimated
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log, run_on_sample
 from harness.inspection.session_steps import format_message_line
 from harness.inspection.timeline import reconstruct_request
-from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
-from harness.tokens import Estimated
 from harness.widgets.inspector import SessionInspector
 from tests.inspection.test_counterfactual import finished, small_log
 

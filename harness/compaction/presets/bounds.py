@@ -14,14 +14,14 @@ from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import NonNegative, Pipeline, Share, ThresholdPreset
 from harness.compaction.stages import Block, Forget, Middle, group_blocks
 from harness.compaction.triggers import Measure, select_calibration
+from harness.conversation.events import Hook, ItemId, Replace
+from harness.conversation.messages import Part, ToolCall, ToolResult
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Counter, Usage, Window
+from harness.conversation.transcript import parse_arguments
+from harness.conversation.view import Item, View
 from harness.errors import UsageError
-from harness.events import Hook, ItemId, Replace
-from harness.messages import Part, ToolCall, ToolResult
-from harness.plan import Plan
 from harness.protocols import Need, Oracle
-from harness.tokens import Budget, Counter, Usage, Window
-from harness.transcript import parse_arguments
-from harness.view import Item, View
 
 RECEIPT_CHARACTERS = 100
 """Maximum number of characters of a tool output's first line that are kept when a call and its result are shortened."""

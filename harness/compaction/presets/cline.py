@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from harness import transcript
 from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset, join_plans
 from harness.compaction.stages import (
@@ -28,11 +27,12 @@ from harness.compaction.triggers import (
     make_budget,
 )
 from harness.compaction.wrappers import OnFailure
-from harness.events import Insert, Patch, Replace
-from harness.messages import Text, ToolCall, ToolResult, user
-from harness.plan import Plan, SummaryProcedure
-from harness.tokens import Budget, Counter, JsonCharacters, QuarterOfCharacters, Window, count_characters
-from harness.view import Item, View, apply_patch
+from harness.conversation import transcript
+from harness.conversation.events import Insert, Patch, Replace
+from harness.conversation.messages import Text, ToolCall, ToolResult, user
+from harness.conversation.plan import Plan, SummaryProcedure
+from harness.conversation.tokens import Budget, Counter, JsonCharacters, QuarterOfCharacters, Window, count_characters
+from harness.conversation.view import Item, View, apply_patch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,7 +421,7 @@ class Cline(_ClineSdk, SummarizingPreset):
         Compact earlier and retain fewer tokens, for a window of 32,768 tokens:
 
         >>> from harness.policies import Cline
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = Cline(threshold=0.8, keep_recent_tokens=4_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         23592
@@ -536,7 +536,7 @@ class ClineClassic(Preset):
         Keep only 4,000 tokens free in a window of 32,768 tokens:
 
         >>> from harness.policies import ClineClassic
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = ClineClassic(spare_tokens=4_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         28768

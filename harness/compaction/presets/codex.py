@@ -8,11 +8,11 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, S
 from harness.compaction.stages import find_answered_end, find_user_messages
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Division, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
-from harness.events import Replace
-from harness.messages import Message, Text
-from harness.plan import Plan, Slot, SummaryFormat, SummaryProcedure
-from harness.tokens import Budget, Counter, QuarterOfBytes
-from harness.view import Item, View
+from harness.conversation.events import Replace
+from harness.conversation.messages import Message, Text
+from harness.conversation.plan import Plan, Slot, SummaryFormat, SummaryProcedure
+from harness.conversation.tokens import Budget, Counter, QuarterOfBytes
+from harness.conversation.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ class Codex(SummarizingPreset):
         Retain fewer tokens of the user's messages, for a window of 32,768 tokens:
 
         >>> from harness.policies import Codex
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = Codex(threshold=0.8, keep_user_tokens=4_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         26214

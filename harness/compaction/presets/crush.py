@@ -9,8 +9,8 @@ from harness.compaction.stages import Summarize, find_answered_end
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import UNKNOWN_BUDGET, Amount, Full, make_budget, subtract_reserves
 from harness.compaction.wrappers import WithClosingMessage
-from harness.tokens import Budget, Window
-from harness.view import Item, View
+from harness.conversation.tokens import Budget, Window
+from harness.conversation.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Crush(SummarizingPreset):
         Compact when 30 % of a window of 32,768 tokens is left:
 
         >>> from harness.policies import Crush
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = Crush(left_share=0.3)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         22938

@@ -8,9 +8,9 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, S
 from harness.compaction.stages import Mask, Prunable, find_first_new, find_last_user_text, find_user_messages
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
 from harness.compaction.triggers import Division, Full, ShareOfAvailable
-from harness.plan import Excerpt, Plan, Slot, SummaryProcedure, SummaryRequest
-from harness.tokens import Budget, Window
-from harness.view import View
+from harness.conversation.plan import Excerpt, Plan, Slot, SummaryProcedure, SummaryRequest
+from harness.conversation.tokens import Budget, Window
+from harness.conversation.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ class Dexto(SummarizingPreset):
 
         >>> from harness.compaction.scaling import fit_policy
         >>> from harness.policies import Dexto
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> fitted = fit_policy(Dexto(), Window(tokens=32_768, source="configuration"), nominal_window_tokens=200_000)
         >>> fitted.policy.protect_tokens, fitted.policy.least_saved_tokens
         (6554, 3277)

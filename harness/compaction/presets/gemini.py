@@ -9,11 +9,11 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset,
 from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import ALL_KEPT, Amount, Full, NoThreshold, ShareOfAvailable
-from harness.messages import Message, ToolResult, assistant, user
-from harness.plan import Plan, SummaryProcedure
-from harness.tokens import Budget, Counter, WeightedCharacters, count_json_characters
-from harness.truncation import Truncation, describe_location, measure_cut, name_output
-from harness.view import Item, View
+from harness.conversation.messages import Message, ToolResult, assistant, user
+from harness.conversation.plan import Plan, SummaryProcedure
+from harness.conversation.tokens import Budget, Counter, WeightedCharacters, count_json_characters
+from harness.conversation.truncation import Truncation, describe_location, measure_cut, name_output
+from harness.conversation.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +232,7 @@ class GeminiCli(SummarizingPreset):
         Allow cuts before answers of the model, for a session with a single request:
 
         >>> from harness.policies import GeminiCli
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = GeminiCli(adapted=True, threshold=0.6)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         19660

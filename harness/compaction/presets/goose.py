@@ -8,8 +8,8 @@ from harness.compaction.stages import EVERYTHING, Summarize
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
 from harness.compaction.wrappers import WithClosingMessage
-from harness.messages import Message, ToolResult, assistant
-from harness.plan import SummaryProcedure
+from harness.conversation.messages import Message, ToolResult, assistant
+from harness.conversation.plan import SummaryProcedure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Goose(SummarizingPreset):
         Check the threshold before every step, for a session with a single request:
 
         >>> from harness.policies import Goose
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = Goose(adapted=True, threshold=0.7)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         22937

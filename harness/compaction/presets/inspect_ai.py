@@ -8,9 +8,9 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset,
 from harness.compaction.stages import DEFAULT_COUNTER, Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
-from harness.plan import Plan
-from harness.tokens import Budget, Counter
-from harness.view import View
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Counter
+from harness.conversation.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ class InspectTrim(_Inspect):
         Evict half of the messages at a time, above 70 % of the window:
 
         >>> from harness.policies import InspectTrim
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = InspectTrim(threshold=0.7, preserve=0.5)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         22937
@@ -222,7 +222,7 @@ class InspectEdit(_Inspect):
         Mask results as if the window had 32,768 tokens, although the model has a larger one:
 
         >>> from harness.policies import InspectEdit
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = InspectEdit(keep_results=5, context_window=32_768)
         >>> policy.budget(Window(tokens=200_000, source="configuration")).threshold_tokens
         29491

@@ -32,7 +32,7 @@ class KeepLast(ThresholdPreset, SummarizingPreset):
 
     Example:
         >>> from harness import KeepLast
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = KeepLast(threshold=0.5, keep_last=6)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         10884

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness import transcript
 from harness.compaction.cuts import LastMessages, LastTokens, Tail
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Middle, Reducer, Summarize
@@ -25,12 +24,13 @@ from harness.compaction.triggers import (
     make_division,
 )
 from harness.compaction.wrappers import IfSaves
+from harness.conversation import transcript
+from harness.conversation.events import Replace
+from harness.conversation.messages import Message, Part, ToolCall, user
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCharacters
+from harness.conversation.view import Item, View
 from harness.errors import UsageError
-from harness.events import Replace
-from harness.messages import Message, Part, ToolCall, user
-from harness.plan import Plan
-from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
-from harness.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +275,7 @@ class LangChainClear(_ClearToolUses):
         Clear results above 20,000 tokens, and only as many as save 5,000 tokens:
 
         >>> from harness.policies import LangChainClear
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = LangChainClear(trigger_tokens=20_000, enough_tokens=5_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         '20000 tokens, fixed'
@@ -349,7 +349,7 @@ class LangChainSummary(SummarizingPreset):
         Let the summarizer read all messages, and retain the newest ones, up to a quarter of the window:
 
         >>> from harness.policies import LangChainSummary
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = LangChainSummary(trigger_share=0.7, keep_share=0.25, trim_tokens=None)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         22937
@@ -446,7 +446,7 @@ class DeepAgents(SummarizingPreset):
         Compact at 70 % of the window and retain the newest 20 %:
 
         >>> from harness.policies import DeepAgents
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = DeepAgents(threshold=0.7, keep_share=0.2)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         22937
@@ -519,7 +519,7 @@ class AnthropicClear(_ClearToolUses):
         Clear results above 20,000 tokens, as fits a window of 32,768, but never what `read_file` returned:
 
         >>> from harness.policies import AnthropicClear
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = AnthropicClear(trigger_tokens=20_000, exempt_tools=("read_file",))
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         '20000 tokens, fixed'

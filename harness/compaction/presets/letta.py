@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness import transcript
 from harness.compaction.cuts import find_fitting_start
 from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Middle, Summarize
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, ShareOfAvailable
 from harness.compaction.wrappers import OnFailure
-from harness.messages import Message, user
-from harness.plan import SummaryProcedure
-from harness.tokens import Budget
-from harness.view import Item, View
+from harness.conversation import transcript
+from harness.conversation.messages import Message, user
+from harness.conversation.plan import SummaryProcedure
+from harness.conversation.tokens import Budget
+from harness.conversation.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class Letta(SummarizingPreset):
         Summarize at least 60 % of the messages, so that compaction is needed less often:
 
         >>> from harness.policies import Letta
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = Letta(sliding_share=0.5)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         29491

@@ -17,7 +17,7 @@ class NoCompaction(OwnPreset):
 
     Example:
         >>> from harness import NoCompaction
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> NoCompaction().budget(Window(tokens=32_768, source="configuration")).rule
         'no compaction'
     """

@@ -10,11 +10,11 @@ from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, find_u
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, UsableInput
 from harness.compaction.wrappers import OrElse, WithClosingMessage
+from harness.conversation.messages import user
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, JsonCharacters
+from harness.conversation.view import Item, View
 from harness.errors import UsageError
-from harness.messages import user
-from harness.plan import Plan
-from harness.tokens import Budget, JsonCharacters
-from harness.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class OpenCode(SummarizingPreset):
         Reserve fewer tokens for the answer, since the default leaves almost nothing of 32,768 tokens:
 
         >>> from harness.policies import OpenCode
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = OpenCode(max_output_tokens=8_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         24768
@@ -251,7 +251,7 @@ class OpenCodePrune(Preset):
         Clear before every step, and from fewer tokens on, for a session with a single request:
 
         >>> from harness.policies import OpenCodePrune
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = OpenCodePrune(adapted=True, protect_tokens=8_000, least_saved_tokens=4_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         'more than 4000 tokens of results beyond 8000'

@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
-from harness import transcript
 from harness.compaction.cuts import Snap, Tail, count_messages_for_events, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Range, Rule, SummarizingPreset
 from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY
 from harness.compaction.triggers import AllOf, Always, Amount, Full, MoreThan, NoThreshold, ShareOfAvailable
 from harness.compaction.wrappers import OnFailure, OrElse
+from harness.conversation import transcript
+from harness.conversation.messages import Message, Part, Reasoning, Text, ToolCall, system, user
+from harness.conversation.plan import SummaryProcedure, SummaryRequest
+from harness.conversation.tokens import Budget, Counter
+from harness.conversation.view import Item, count_events
 from harness.errors import UsageError
-from harness.messages import Message, Part, Reasoning, Text, ToolCall, system, user
-from harness.plan import SummaryProcedure, SummaryRequest
-from harness.tokens import Budget, Counter
-from harness.view import Item, count_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +317,7 @@ class OpenHands(_OpenHands):
         Compact above 40 events or 20,000 tokens, and let the summarizer read the events in full:
 
         >>> from harness.policies import OpenHands
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = OpenHands(max_size=40, max_tokens=20_000, full_events=True)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         20000
@@ -411,7 +411,7 @@ class OpenHandsV0(_OpenHands):
         Compact above 60 events instead of 120:
 
         >>> from harness.policies import OpenHandsV0
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = OpenHandsV0(max_size=60)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         'at most 60 events'

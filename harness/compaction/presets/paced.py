@@ -9,11 +9,11 @@ from harness.compaction.pipeline import CalibratedPreset, Pipeline, Positive, Ru
 from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, AllOf, DueAmounts, Full, NoThreshold, ShareOfAvailable, Trigger
+from harness.conversation.messages import extract_part_text
+from harness.conversation.plan import Plan, exclude_items
+from harness.conversation.tokens import Budget, Usage
+from harness.conversation.view import View
 from harness.errors import UsageError
-from harness.messages import extract_part_text
-from harness.plan import Plan, exclude_items
-from harness.tokens import Budget, Usage
-from harness.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class Paced(CalibratedPreset, SummarizingPreset):
         Compact at most every 10 steps, and never evict the request or a line that states a rule:
 
         >>> from harness.policies import Paced
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = Paced(every_steps=10, keep_request=True, pins=("RULE *",))
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         'every 10 steps'

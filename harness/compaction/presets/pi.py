@@ -8,9 +8,9 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, S
 from harness.compaction.stages import find_first_new, find_user_messages, is_from_user, make_split_slots
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, WindowMinusReserve
-from harness.plan import Excerpt, Plan, Slot, SummaryFormat
-from harness.tokens import Budget
-from harness.view import View
+from harness.conversation.plan import Excerpt, Plan, Slot, SummaryFormat
+from harness.conversation.tokens import Budget
+from harness.conversation.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class Pi(SummarizingPreset):
         Compact when 8,192 tokens of a window of 32,768 are left, and retain the newest 6,000 tokens:
 
         >>> from harness.policies import Pi
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = Pi(reserve_tokens=8_192, keep_recent_tokens=6_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         24576

@@ -13,10 +13,10 @@ from harness.compaction.stages import Mask, Reducer, group_results, is_from_user
 from harness.compaction.summary_formats import Sections
 from harness.compaction.triggers import Amount, AnyOf, DueAmounts, Full, check_triggers, make_division
 from harness.compaction.wrappers import IfSaves
-from harness.messages import Message, Part, ToolResult
-from harness.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
-from harness.tokens import Budget, Estimated, Usage, iter_texts
-from harness.view import Item, View
+from harness.conversation.messages import Message, Part, ToolResult
+from harness.conversation.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
+from harness.conversation.tokens import Budget, Estimated, Usage, iter_texts
+from harness.conversation.view import Item, View
 
 CUT_MARK = "[...]"
 
@@ -282,7 +282,7 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
         Retain 6,000 tokens instead of a number of messages:
 
         >>> from harness.policies import PydanticSummary
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = PydanticSummary(trigger_share=0.7, keep_tokens=6_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         22937
@@ -351,7 +351,7 @@ class PydanticWindow(_PydanticAi):
         Bound the conversation to half as many messages:
 
         >>> from harness.policies import PydanticWindow
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = PydanticWindow(trigger_messages=40, keep_messages=20)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         'more than 40 requests and answers'
@@ -411,7 +411,7 @@ class PydanticClear(_PydanticAi):
         Clear results above 60 % of the window instead of a fixed number of tokens:
 
         >>> from harness.policies import PydanticClear
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = PydanticClear(trigger_share=0.6, trigger_tokens=None, keep_results=5)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         19660

@@ -18,7 +18,7 @@ from harness.compaction.pipeline import (
 from harness.compaction.stages import DEFAULT_COUNTER, Mask, Middle, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import Full, ShareOfAvailable
-from harness.tokens import Counter, WeightedCharacters
+from harness.conversation.tokens import Counter, WeightedCharacters
 
 HANDOVER_INSTRUCTION = (
     "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
@@ -118,7 +118,7 @@ class SeedOpenCode(_ShareKept):
         Protect fewer tokens of tool output, for a window of 32,768 tokens:
 
         >>> from harness.policies import SeedOpenCode
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = SeedOpenCode(protect_tokens=8_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         26214

@@ -9,10 +9,10 @@ from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline,
 from harness.compaction.stages import EVERYTHING, Summarize, find_user_messages, make_split_slots
 from harness.compaction.summary_formats import append_file_lists, format_material
 from harness.compaction.triggers import Amount, Full, Measure, NoThreshold, WindowMinusReserve, select_calibration
-from harness.messages import Message, user
-from harness.plan import Plan, Slot, SummaryFormat, SummaryRequest
-from harness.tokens import Budget
-from harness.view import View
+from harness.conversation.messages import Message, user
+from harness.conversation.plan import Plan, Slot, SummaryFormat, SummaryRequest
+from harness.conversation.tokens import Budget
+from harness.conversation.view import View
 
 _SECTIONS = """\
 ## Goal
@@ -163,7 +163,7 @@ class ReserveRecent(CalibratedPreset, SummarizingPreset):
         Use a smaller reserve and fewer recent messages in a window of 65,536 tokens:
 
         >>> from harness.policies import ReserveRecent
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = ReserveRecent(reserve_tokens=8_192, keep_recent_tokens=12_000)
         >>> policy.budget(Window(tokens=65_536, source="configuration")).threshold_tokens
         57344

@@ -24,9 +24,9 @@ from harness.compaction.triggers import (
     make_budget,
 )
 from harness.compaction.wrappers import IfMessages, OnFailure
+from harness.conversation.tokens import Budget, Usage, Window
+from harness.conversation.view import View
 from harness.errors import UsageError
-from harness.tokens import Budget, Usage, Window
-from harness.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ class RooCode(_RooCode, SummarizingPreset):
         Summarize at 60 % of the window, before the hard limit is reached:
 
         >>> from harness.policies import RooCode
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = RooCode(condense_share=0.6)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         19660
@@ -216,7 +216,7 @@ class RooSliding(_RooCode):
         Reserve fewer tokens for the answer, and evict a quarter of the messages at a time:
 
         >>> from harness.policies import RooSliding
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = RooSliding(max_output_tokens=4_096, drop_share=0.25)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         25396

@@ -12,12 +12,12 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset,
 from harness.compaction.stages import is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, DueAmounts, NoThreshold
-from harness.events import ItemId
-from harness.messages import ToolResult
-from harness.plan import Plan, Slot, SummaryFormat
-from harness.tokens import Budget, Usage
-from harness.truncation import Truncation
-from harness.view import Item, View
+from harness.conversation.events import ItemId
+from harness.conversation.messages import ToolResult
+from harness.conversation.plan import Plan, Slot, SummaryFormat
+from harness.conversation.tokens import Budget, Usage
+from harness.conversation.truncation import Truncation
+from harness.conversation.view import Item, View
 
 ELIDED_PATTERN = re.compile(r"Old environment output: \(\d+ lines omitted\)")
 """Pattern that matches the line that replaces an old tool result and gives the result's number of lines."""
@@ -246,7 +246,7 @@ class SweAgent(_LastObservations):
         Mask five results at a time, so that the provider's cached prefix is lost less often:
 
         >>> from harness.policies import SweAgent
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = SweAgent(keep_results=5, polling=5)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         'the newest 5 results stay'
@@ -320,7 +320,7 @@ class ComplexityTrapSummary(SummarizingPreset):
         Combine summaries with masking, as the study does:
 
         >>> from harness.policies import ComplexityTrapSummary
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = ComplexityTrapSummary(mask_results=10)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         '31 turns without a summary'

@@ -3,16 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from harness.codec import ADDED_LATER
 from harness.compaction.overflow import OWN_PROCEDURE
 from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.summary_formats import format_material
 from harness.compaction.triggers import AllOf, Attended, Full, NoThreshold, UsableInput
-from harness.messages import CompactionMarker, Message, system, user
-from harness.plan import SummaryRequest
-from harness.tokens import RoundedQuarter
-from harness.truncation import EXPLORE_NAME, Truncation
+from harness.conversation.codec import ADDED_LATER
+from harness.conversation.messages import CompactionMarker, Message, system, user
+from harness.conversation.plan import SummaryRequest
+from harness.conversation.tokens import RoundedQuarter
+from harness.conversation.truncation import EXPLORE_NAME, Truncation
 
 _PROMPT = """\
 You are a helpful AI assistant tasked with summarizing conversations.

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from harness.codec import ADDED_LATER
 from harness.compaction.cuts import LastMessages
 from harness.compaction.overflow import OWN_PROCEDURE
 from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline, Positive, Rule, SavedShare, SummarizingPreset
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import MoreThan, NoThreshold
-from harness.events import ItemId
-from harness.messages import Message
-from harness.plan import Plan
-from harness.tokens import Budget, Estimated, Window
-from harness.view import Item, View
+from harness.conversation.codec import ADDED_LATER
+from harness.conversation.events import ItemId
+from harness.conversation.messages import Message
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Estimated, Window
+from harness.conversation.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class MessageWindow(CalibratedPreset, SummarizingPreset):
         Limit the conversation to 40 messages and summarize the evicted messages:
 
         >>> from harness.policies import MessageWindow
-        >>> from harness.tokens import Window
+        >>> from harness.conversation.tokens import Window
         >>> policy = MessageWindow(max_messages=40, preserve_last_n=10, summarize_on_trim=True)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
         'at most 40 messages, 1 first and 10 last ones preserved'

@@ -36,7 +36,7 @@ from harness.experiment.remote.host import TrialHost
 from harness.experiment.remote.machines import CHECK_SECONDS, MachineReport, pack_machine_check
 from harness.experiment.remote.parcel import CHUNK_BYTES, Outcome, Parcel, pack_job, read_chunk, split, write_journal
 from harness.experiment.workers import TrialRunner
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 
 JOBS_IN_FLIGHT = 2
 """Maximum number of jobs that a Dask worker has at a time: the one that runs, and the one that runs next."""

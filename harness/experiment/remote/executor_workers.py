@@ -18,7 +18,7 @@ from harness.experiment.remote.child_process import CallEnd
 from harness.experiment.remote.host import TrialHost
 from harness.experiment.remote.parcel import Outcome, Parcel, pack_job, split, write_journal
 from harness.experiment.workers import TrialRunner
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.sandboxes.leftovers import format_owner
 
 IDLE_SECONDS = 20.0

@@ -15,7 +15,7 @@ from harness.experiment.output import remove_journal
 from harness.experiment.remote.child_process import POLL_SECONDS, CallEnd, ChildProcess
 from harness.experiment.remote.parcel import Outcome, Parcel, compress_journal, locate_journal, name_stored_journal
 from harness.experiment.workers import JOBS_PER_WORKER
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 
 
 def name_machine() -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from harness.errors import StoreError
 from harness.experiment.output import PACKED_SUFFIX, OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.remote.parcel import STORED_SUFFIX, compress_journal, name_stored_journal, write_journal
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.store.sessions.lookup import JOURNALS_FOLDER
 
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from harness.conversation.messages import sanitize_message
 from harness.errors import UsageError
-from harness.messages import sanitize_message
 from harness.models.openai_format import JsonObject, decode_messages, decode_tools, encode_call, encode_usage
 from harness.protocols import Reply, Request
 

@@ -19,8 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, NamedTuple
 
+from harness.conversation.messages import Message, ToolCall
 from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
-from harness.messages import Message, ToolCall
 from harness.models.endpoint import completions
 from harness.models.endpoint.faults import REFUSAL_MESSAGES, UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
 from harness.models.factory import is_summarizer_variant, open_model, open_summarizer, split_scripted_name

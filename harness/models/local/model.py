@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.conversation.events import TextDelta, Waiting
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Measured, Window
 from harness.errors import ProviderFailed, UsageError
-from harness.events import TextDelta, Waiting
-from harness.input_files import read_stream
-from harness.messages import Message
+from harness.files.bounded_input import read_stream
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.catalogue import look_up_weights
 from harness.models.local.schema_calls import CallFilter, build_answer_schema, parse_reply, render_messages
@@ -18,7 +19,6 @@ from harness.models.openai_format import encode_messages
 from harness.models.registry import look_up_window
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
-from harness.tokens import Measured, Window
 
 TIMEOUT_SECONDS = 600.0
 """Maximum time in seconds for counting the tokens of a prompt.

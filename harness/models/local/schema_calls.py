@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from harness.messages import Message, Reasoning, Text, ToolCall
+from harness.conversation.messages import Message, Reasoning, Text, ToolCall
 from harness.models.openai_format import encode_tools, make_call_namer
 from harness.models.text_calls import AnswerFilter, render_calls, render_results
 from harness.protocols import ToolSpec

@@ -26,9 +26,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, ToolCall, assistant
+from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import ContextOverflow
-from harness.events import TextDelta
-from harness.messages import Message, ToolCall, assistant
 from harness.models.prices import NOMINAL_PRICE
 from harness.models.scripted.patterns import NO_VALUES, build_call_key, list_look_ups
 from harness.models.scripted.profiles import Profile
@@ -36,7 +37,6 @@ from harness.models.scripted.visible_state import ConversationReader, VisibleSta
 from harness.models.tokenizer import IncrementalTokenCounter, count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.task import CallTemplate, Fact, Repair, Script, Step
-from harness.tokens import Measured, Usage, Window
 
 MAX_VISIBLE_FAILURES = 2
 """Number of visible failures after which the agent gives up a step without a known repair, and goes on with the next step."""

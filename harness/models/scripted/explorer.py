@@ -13,16 +13,16 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, ToolCall, assistant
+from harness.conversation.tokens import Window
 from harness.errors import ContextOverflow
-from harness.events import TextDelta
-from harness.messages import Message, ToolCall, assistant
 from harness.models.scripted.agent import build_arguments_json, build_reply, count_tool_tokens, find_next_look_up, make_call_id
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.visible_state import ConversationReader, VisibleState, extract_searchable_text
 from harness.models.tokenizer import IncrementalTokenCounter
 from harness.protocols import Reply, Request, ignore
 from harness.task import Fact, Script
-from harness.tokens import Window
 
 NO_SCRIPT = Script(steps=(), final_text="")
 """Empty script of a sub-agent, which follows no steps and only answers a question."""

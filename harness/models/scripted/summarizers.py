@@ -19,10 +19,12 @@ from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
-from harness import transcript
+from harness.conversation import transcript
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, assistant
+from harness.conversation.tokens import Measured, Window
+from harness.conversation.transcript import RECEIPT
 from harness.errors import ContextOverflow
-from harness.events import TextDelta
-from harness.messages import Message, assistant
 from harness.models.scripted import patterns
 from harness.models.scripted.agent import build_reply, count_tool_tokens
 from harness.models.scripted.profiles import Profile
@@ -30,8 +32,6 @@ from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ignore
 from harness.task import Fact, Script
-from harness.tokens import Measured, Window
-from harness.transcript import RECEIPT
 
 SATURATION, LENGTH_SHARE = 1.5, 0.75
 """Parameters k1 and b of the BM25 ranking."""

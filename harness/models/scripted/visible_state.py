@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from harness import transcript
-from harness.growing_sequence import has_prefix
-from harness.messages import Message, Part, Text, ToolCall, extract_part_text
+from harness.conversation import transcript
+from harness.conversation.growing_sequence import has_prefix
+from harness.conversation.messages import Message, Part, Text, ToolCall, extract_part_text
 from harness.models.scripted import patterns
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.tolerant import TolerantStatements, compile_tolerant_statements

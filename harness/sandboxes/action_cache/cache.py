@@ -21,7 +21,7 @@ from typing import TypeVar
 import platformdirs
 
 from harness.errors import StoreError
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.protocols import SandboxInfo
 from harness.sandboxes.action_cache.entry import CacheEntry, pack_entry, unpack_entry
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import zstandard
 
-from harness import codec
+from harness.conversation import codec
 from harness.protocols import ExecResult, SandboxInfo
 from harness.sandboxes.bubblewrap import find_python
 from harness.sandboxes.client import ENVIRONMENT

@@ -8,8 +8,8 @@ import hashlib
 import stat
 from collections.abc import Iterable, Mapping
 
-from harness.blobs import TemporaryBlobStore
 from harness.errors import FileMissing, PathRefused
+from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import ExecResult, FileEntry, FileState, SandboxLimits, Snapshot
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath
 from harness.sandboxes.client import NEW_DIRECTORY_MODE, NEW_FILE_MODE, WORKSPACE, check_size, truncate_content

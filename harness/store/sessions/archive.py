@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 import zstandard
 
 from harness.errors import StoreError
-from harness.input_files import open_input
+from harness.files.bounded_input import open_input
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.merge import merge

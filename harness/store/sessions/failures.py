@@ -9,8 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from harness.conversation.events import StopReason
 from harness.errors import StoreError, UsageError
-from harness.events import StopReason
 from harness.protocols import Clock
 from harness.store.journal import Journal
 from harness.store.sessions.locks import NotedFailure, list_notes, lock_session, write_note

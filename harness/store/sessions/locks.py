@@ -14,10 +14,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from harness.codec import build_adapter
+from harness.conversation.codec import build_adapter
+from harness.conversation.events import StopReason
 from harness.errors import StoreError, UsageError
-from harness.events import StopReason
-from harness.input_files import check_regular, open_input
+from harness.files.bounded_input import check_regular, open_input
 from harness.text import replace_surrogates
 
 _SUFFIX = ".lock"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from harness.conversation.events import Entry
 from harness.errors import NewerVersion, StoreError, UsageError, format_count
-from harness.events import Entry
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
 from harness.store.sessions.failures import record_noted_failures

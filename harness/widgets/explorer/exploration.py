@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple, cast, get_args
 
-from harness import codec
 from harness.compaction.description import inspect_abilities, list_defaults
+from harness.conversation import codec
+from harness.conversation.events import Compaction
+from harness.conversation.tokens import Budget
+from harness.conversation.view import View
 from harness.errors import UsageError, format_count
-from harness.events import Compaction
 from harness.experiment.source_text import format_trial_code, format_trial_plan
 from harness.experiment.trial import Trial
 from harness.inspection.counterfactual import (
@@ -30,8 +32,6 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_text, format_message_line
 from harness.policies import load_policy_class, policy_from_plain
 from harness.protocols import Policy
-from harness.tokens import Budget
-from harness.view import View
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 """What can happen to a message, such as `kept` or `dropped`. Bars in the page refer to an entry by its index in this tuple."""

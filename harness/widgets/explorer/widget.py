@@ -13,8 +13,8 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
-from harness import codec
 from harness.compaction.description import extract_description
+from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.trial import Trial
 from harness.inspection.open_session import SAMPLE_NAME, open_recorded_session

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from tests.bench.peers.page import PAGE, RESULTS, build_page, list_violations
 from tests.bench.peers.systems import SYSTEMS, System
 from tests.bench.planning import idle_seconds

@@ -1,12 +1,12 @@
 """Small session for tests of presets: a request, followed by steps of one call and its result."""
 
-from harness.events import Compaction, Entry, Hook, MessageAdded
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.events import Compaction, Entry, Hook, MessageAdded
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import View, fold
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from harness.tokens import Window
-from harness.view import View, fold
 from tests.compaction.talk import seen
 
 

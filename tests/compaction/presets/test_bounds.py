@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.stages import group_blocks
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import Message, assistant, system, user
+from harness.conversation.plan import Plan
+from harness.conversation.tokens import Budget, Window
+from harness.conversation.view import Item, View, fold_all
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded
-from harness.messages import Message, assistant, system, user
-from harness.plan import Plan
 from harness.policies import policy_from_plain
 from harness.protocols import Need, Policy
 from harness.testing.strategies import logs
-from harness.tokens import Budget, Window
-from harness.view import Item, View, fold_all
 
 WINDOW = Window(tokens=16_000, source="configuration")
 SHARES = st.sampled_from([0.1, 0.5, 1.0])

@@ -3,10 +3,10 @@
 import pytest
 
 from harness.compaction.presets.codex import INSTRUCTION, SUMMARY_HEADING, Codex
+from harness.conversation.messages import Message, assistant, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import View
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, UsageError
-from harness.messages import Message, assistant, user
-from harness.tokens import Window
-from harness.view import View
 from tests.compaction.talk import Room, grown, report, said, step, view_of, window
 
 POLICY = Codex(keep_user_tokens=50)

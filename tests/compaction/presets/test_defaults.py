@@ -8,9 +8,9 @@ from dataclasses import MISSING, fields
 import pytest
 
 from harness.compaction.presets.cline import SizeTarget
+from harness.conversation.tokens import Window
+from harness.conversation.view import View
 from harness.policies import PRESETS
-from harness.tokens import Window
-from harness.view import View
 
 SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
 

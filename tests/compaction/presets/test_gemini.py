@@ -16,14 +16,14 @@ from harness.compaction.presets.gemini import (
     compute_least_characters,
     format_pointer,
 )
+from harness.conversation.events import Entry, Patch
+from harness.conversation.messages import Message, ToolResult, assistant, tool, user
+from harness.conversation.tokens import QuarterOfCharacters
+from harness.conversation.truncation import name_output
+from harness.conversation.view import View, apply_patch, find_violation, fold_all, render_messages
 from harness.errors import UsageError
-from harness.events import Entry, Patch
-from harness.messages import Message, ToolResult, assistant, tool, user
 from harness.testing.strategies import logs
-from harness.tokens import QuarterOfCharacters
 from harness.tools.outputs import make_output_tools
-from harness.truncation import name_output
-from harness.view import View, apply_patch, find_violation, fold_all, render_messages
 from tests.compaction.talk import Room, call, grown, lengthened, numbers, report, step, view_of, window
 
 COUNTER = QuarterOfCharacters()

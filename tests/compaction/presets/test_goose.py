@@ -6,8 +6,8 @@ from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.goose import NOTE, Goose
 from harness.compaction.presets.letta import Letta
 from harness.compaction.summary_formats import extract_paths
+from harness.conversation.messages import Message, assistant, user
 from harness.errors import ContextOverflow
-from harness.messages import Message, assistant, user
 from tests.compaction.talk import Room, grown, report, step, view_of, work
 
 LETTA, GOOSE, CRUSH_POLICY = Letta(), Goose(), Crush()

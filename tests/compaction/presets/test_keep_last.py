@@ -9,15 +9,15 @@ from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.paced import Paced
 from harness.compaction.stages import Middle
+from harness.conversation.events import Compaction, Entry, MessageAdded
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, Window
+from harness.conversation.view import View, fold, fold_all
 from harness.errors import ModelError, ProviderFailed, UsageError
-from harness.events import Compaction, Entry, MessageAdded
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.factory import open_summarizer
 from harness.protocols import Model
 from harness.session.compactor import SessionCompactor, build_summary_prompt
 from harness.testing.fakes import FakeModel
-from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
-from harness.view import View, fold, fold_all
 from tests.compaction.talk import seen
 
 WINDOW = Window(tokens=128_000, source="configuration")

@@ -17,10 +17,10 @@ from harness.compaction.presets.langchain import (
     LangChainSummary,
     NewestFromUser,
 )
+from harness.conversation.messages import Message, assistant, system, user
+from harness.conversation.tokens import QuarterOfCharacters
 from harness.errors import UsageError
-from harness.messages import Message, assistant, system, user
 from harness.testing.strategies import conversations
-from harness.tokens import QuarterOfCharacters
 from tests.compaction.presets.examples import compacted, due, session
 
 

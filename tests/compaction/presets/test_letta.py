@@ -5,8 +5,8 @@ import pytest
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.letta import HEADING, Letta
+from harness.conversation.messages import user
 from harness.errors import ContextOverflow, ProviderFailed
-from harness.messages import user
 from tests.compaction.talk import Room, report, view_of, work
 
 LETTA, GOOSE, CRUSH_POLICY = Letta(), Goose(), Crush()

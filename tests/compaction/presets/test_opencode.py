@@ -3,11 +3,11 @@
 import pytest
 
 from harness.compaction.presets.opencode import CONTINUE_REQUEST, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune
+from harness.conversation.messages import Message, assistant, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import View
 from harness.errors import ProviderFailed, UsageError
-from harness.messages import Message, assistant, user
 from harness.models.registry import look_up_window
-from harness.tokens import Window
-from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
 
 SMALL = OpenCode(max_output_tokens=2_000, tail_least_tokens=100, tail_most_tokens=400)

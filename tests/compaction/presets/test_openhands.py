@@ -6,14 +6,14 @@ import pytest
 
 from harness.compaction.description import walk_parts
 from harness.compaction.presets.openhands import EventList, OpenHands, OpenHandsV0
+from harness.conversation.events import Compaction, Entry, Hook, MessageAdded, Patch
+from harness.conversation.messages import Message, assistant
+from harness.conversation.plan import SummaryRequest
+from harness.conversation.tokens import Window
+from harness.conversation.view import View, fold
 from harness.errors import ModelError, ProviderFailed, UsageError
-from harness.events import Compaction, Entry, Hook, MessageAdded, Patch
-from harness.messages import Message, assistant
-from harness.plan import SummaryRequest
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from harness.tokens import Window
-from harness.view import View, fold
 from tests.compaction.presets.examples import compacted, due, session
 from tests.compaction.talk import seen
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 import pytest
 
 from harness.compaction.presets.paced import Paced, Steps
+from harness.conversation.events import Compaction, Entry
+from harness.conversation.messages import user
+from harness.conversation.view import View, fold
 from harness.errors import UsageError
-from harness.events import Compaction, Entry
-from harness.messages import user
 from harness.testing.strategies import make_step_finished
-from harness.view import View, fold
 from tests.compaction.talk import Room, grown, numbers, step, view_of, window
 
 REQUEST = "build it, and never touch main"

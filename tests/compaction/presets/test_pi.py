@@ -10,9 +10,9 @@ from harness.compaction.presets.pi import (
     TURN_HEADING,
     Pi,
 )
+from harness.conversation.messages import Message, assistant, user
+from harness.conversation.view import View
 from harness.errors import UsageError
-from harness.messages import Message, assistant, user
-from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, report, said, step, view_of, window
 
 POLICY = Pi(reserve_tokens=1_000, keep_recent_tokens=250)

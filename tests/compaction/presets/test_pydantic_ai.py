@@ -3,8 +3,8 @@
 import pytest
 
 from harness.compaction.presets.pydantic_ai import COUNTER, PydanticClear, PydanticSummary, PydanticWindow
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.errors import UsageError
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from tests.compaction.presets.examples import compacted, due, session
 
 

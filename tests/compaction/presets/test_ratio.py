@@ -3,9 +3,9 @@
 import pytest
 
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.tokens import WeightedCharacters
 from harness.errors import ProviderFailed, UsageError
-from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
-from harness.tokens import WeightedCharacters
 from tests.compaction.talk import Room, grown, numbers, report, said, step, view_of, window
 
 

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.summary_formats import extract_paths
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import Message, assistant, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import Item, fold_all
 from harness.errors import ProviderFailed, UsageError
-from harness.events import Entry, MessageAdded
-from harness.messages import Message, assistant, user
 from harness.models.registry import look_up_window
 from harness.testing.strategies import conversations
-from harness.tokens import Window
-from harness.view import Item, fold_all
 from tests.compaction.talk import Room, grown, lengthened, numbers, report, said, step, view_of, window
 
 SMALL = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=100)

@@ -3,8 +3,8 @@
 import pytest
 
 from harness.compaction.presets.roo_code import HEADING, RooCode, RooSliding
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.errors import ProviderFailed, UsageError
-from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
 
 

@@ -4,12 +4,12 @@ import pytest
 
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
+from harness.conversation.messages import ToolCall, assistant, user
+from harness.conversation.view import View
 from harness.errors import UsageError
-from harness.messages import ToolCall, assistant, user
 from harness.protocols import ExecResult, Policy
 from harness.testing.fakes import MemorySandbox
 from harness.tools.session_tools import choose_truncation, make_session_tools
-from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, step, view_of
 
 LONG = "a line of output\n" * 40

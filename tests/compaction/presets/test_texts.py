@@ -9,13 +9,13 @@ import re
 import pytest
 
 from harness.compaction.description import inspect_abilities
-from harness.events import Entry, Hook, MessageAdded
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.events import Entry, Hook, MessageAdded
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import View, fold
 from harness.policies import PRESETS
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from harness.tokens import Window
-from harness.view import View, fold
 from tests.compaction.talk import seen
 
 LAST = "Build part 12\\."

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.scaling import scale_policy
+from harness.conversation.events import Compaction, Entry
+from harness.conversation.messages import CompactionMarker, Message, ToolResult, assistant, tool, user
+from harness.conversation.tokens import RoundedQuarter, Window
+from harness.conversation.view import View, find_violation, fold_all
 from harness.errors import ProviderFailed, UsageError
-from harness.events import Compaction, Entry
-from harness.messages import CompactionMarker, Message, ToolResult, assistant, tool, user
 from harness.models.registry import look_up_window
 from harness.testing.strategies import logs, make_session_started
-from harness.tokens import RoundedQuarter, Window
-from harness.view import View, find_violation, fold_all
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
 
 CLEARED = "[Old tool result content cleared]"

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.presets.window import MessageWindow
+from harness.conversation.events import Compaction, Entry, Event, MessageAdded, Notice
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.tokens import QuarterOfCharacters
+from harness.conversation.view import View, fold_all
 from harness.errors import ProviderFailed, UsageError
-from harness.events import Compaction, Entry, Event, MessageAdded, Notice
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.openai_format import decode_messages
-from harness.replay.blocks import read_parts
-from harness.replay.document import Fields
-from harness.replay.draft import Draft
+from harness.recordings.blocks import read_parts
+from harness.recordings.document import Fields
+from harness.recordings.draft import Draft
 from harness.testing.strategies import conversations
-from harness.tokens import QuarterOfCharacters
-from harness.view import View, fold_all
 from tests.compaction.talk import Room, grown, numbers, step, view_of
 
 COUNTER = QuarterOfCharacters()

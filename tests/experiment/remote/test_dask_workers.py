@@ -15,8 +15,8 @@ from harness.experiment.job import collect_provenance
 from harness.experiment.output import read_finished_trial
 from harness.experiment.progress import NoDisplay
 from harness.experiment.remote.dask_workers import DaskWorkers
+from harness.files.object_store import ObjectStore
 from harness.models.prices import identify_price_table
-from harness.object_store import ObjectStore
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
 from tests.experiment.remote.clusters import (

@@ -11,7 +11,7 @@ from harness.experiment.output import PACKED_SUFFIX, open_output, read_finished_
 from harness.experiment.remote.executor_workers import ExecutorWorkers
 from harness.experiment.remote.parcel import compress_journal
 from harness.experiment.remote.stored_journals import fetch_journals, list_missing, store_journal
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
 from tests.stores import STORES, open_store_url
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.messages import Message, Reasoning, assistant
+from harness.conversation.messages import Message, Reasoning, assistant
 from harness.models.endpoint.completions import encode_chunks, encode_completion
 from harness.models.openai_format import StreamedReply
 from harness.protocols import Reply

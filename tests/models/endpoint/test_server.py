@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.conversation.messages import assistant, system, user
+from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import ContextOverflow, UnknownName, UsageError
-from harness.messages import assistant, system, user
 from harness.models.endpoint.faults import OVERFLOW_MESSAGES, Fault, parse_fault
 from harness.models.endpoint.server import MAX_BODY_BYTES, list_model_names, make_model_finder, serve_endpoint
 from harness.models.factory import open_model
@@ -17,7 +18,6 @@ from harness.models.litellm_model import LitellmModel
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request
 from harness.tasks import make_task
-from harness.tokens import Measured, Usage, Window
 from tests.models.test_openai_format import anything
 
 ASKED = {"model": "echo", "messages": [{"role": "user", "content": "hello"}]}

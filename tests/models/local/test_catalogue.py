@@ -4,11 +4,11 @@ import re
 
 import pytest
 
+from harness.conversation.tokens import Measured, Usage
 from harness.errors import UnknownName
 from harness.models.local.catalogue import CATALOGUE, is_local, look_up_weights
 from harness.models.prices import FREE_PRICE, compute_cost_usd, look_up_prices
 from harness.models.registry import look_up_window
-from harness.tokens import Measured, Usage
 
 
 def test_a_wrong_name_is_refused_with_the_nearest_one():

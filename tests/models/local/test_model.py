@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness.compaction.presets.goose import Goose
+from harness.conversation.events import Entry, MessageAdded
+from harness.conversation.messages import assistant, system, user
+from harness.conversation.tokens import Window
+from harness.conversation.view import fold_all
 from harness.errors import ContextOverflow, UsageError
-from harness.events import Entry, MessageAdded
-from harness.messages import assistant, system, user
 from harness.models.factory import Wiring, open_model
 from harness.models.local import model as local_model
 from harness.models.local.catalogue import CATALOGUE
@@ -19,8 +21,6 @@ from harness.models.local.schema_calls import build_answer_schema
 from harness.models.local.server import Endpoint, serve_model, serve_models
 from harness.protocols import LimitedInputModel, Request, ToolSpec
 from harness.session.compactor import SessionCompactor
-from harness.tokens import Window
-from harness.view import fold_all
 from tests.models.openai_stub import Say
 from tests.models.openai_stub import serving as stub_serving
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.events import TextDelta
-from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.events import TextDelta
+from harness.conversation.messages import Message, Reasoning, Text, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.local.schema_calls import RESULT_CLOSE, CallFilter, build_answer_schema, parse_reply, render_messages
 from harness.protocols import ToolSpec
 

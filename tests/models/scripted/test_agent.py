@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.errors import ContextOverflow, UnknownName
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.scripted.agent import ScriptedModel
 from harness.models.scripted.profiles import look_up_profile
 from harness.protocols import Request

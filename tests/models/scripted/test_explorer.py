@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.conversation.messages import ToolResult, system, tool, user
 from harness.errors import ContextOverflow
-from harness.messages import ToolResult, system, tool, user
 from harness.models.factory import open_explorer, open_model
 from harness.models.scripted.explorer import MAX_LINE_CHARACTERS, UNKNOWN_ANSWER, ScriptedExplorer
 from harness.models.scripted.profiles import ATTENTIVE, look_up_profile

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.scripted.agent import ScriptedModel
 from harness.models.scripted.profiles import DEPTH_CURVE, LENGTH_CURVE, PROFILES, compute_mean, interpolate, look_up_profile
 from harness.protocols import Request

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.compaction.summary_formats import SixSections
-from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
+from harness.conversation.plan import SummaryRequest
 from harness.models.factory import build_summarize
 from harness.models.scripted.profiles import look_up_profile
 from harness.models.scripted.summarizers import (
@@ -24,7 +25,6 @@ from harness.models.scripted.summarizers import (
     summarize_extractively,
 )
 from harness.models.tokenizer import count_text_tokens
-from harness.plan import SummaryRequest
 from harness.protocols import Request
 from tests.models.scripted.test_agent import FACTS, SCRIPT
 

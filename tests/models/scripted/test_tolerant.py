@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.conversation.messages import Message, Text, ToolCall, ToolResult, assistant, user
 from harness.errors import UsageError
-from harness.messages import Message, Text, ToolCall, ToolResult, assistant, user
 from harness.models.scripted.tolerant import (
     TolerantStatements,
     compile_tolerant_statements,

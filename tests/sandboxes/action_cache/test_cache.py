@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import StoreError
-from harness.object_store import ObjectStore
+from harness.files.object_store import ObjectStore
 from harness.protocols import ExecResult
 from harness.sandboxes.action_cache.cache import CACHE_FILE, ActionCache
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath, pack_entry, unpack_entry

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from harness.conversation.events import WorkspaceSaved
 from harness.errors import StoreError, UsageError
-from harness.events import WorkspaceSaved
 from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.merge import merge

@@ -81,7 +81,7 @@ import hashlib, random, stat, sys
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from harness.events import WorkspaceSaved
+from harness.conversation.events import WorkspaceSaved
 from harness.protocols import FileState, Snapshot
 from harness.sandboxes.snapshots import compute_tree_id
 from harness.store.journal import Journal

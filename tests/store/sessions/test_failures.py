@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.conversation.events import SessionEnded
 from harness.errors import StoreError
-from harness.events import SessionEnded
 from harness.store.journal import Journal
 from harness.store.sessions.failures import fail_or_note, record_failure, record_noted_failures
 from harness.store.sessions.locks import NotedFailure, list_notes, lock_session, write_note

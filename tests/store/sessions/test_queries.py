@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.swe_agent import SweAgent
+from harness.conversation.events import Compaction
+from harness.conversation.messages import extract_part_text
+from harness.conversation.view import fold_all
 from harness.errors import StoreError
-from harness.events import Compaction
-from harness.messages import extract_part_text
 from harness.session.totals import TOTALLED_KINDS, SessionTotals
 from harness.store.journal import Journal
 from harness.store.sessions import queries
 from harness.testing.strategies import sessions
-from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, opening, step, trial
 
 STEP_PARTS = {"step-start", "step-finish", "patch"}

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, user
+from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, user
+from harness.conversation.transcript import read_outcome
 from harness.task import CallTemplate, Step, Task
-from harness.transcript import read_outcome
 from tests.tasks.workshop import Result, act, lay
 
 STATEFUL = ("tools/reserve.py", "tools/ingest.py", "tools/changelog.py")

@@ -5,11 +5,11 @@ from collections import Counter
 
 import pytest
 
-from harness.messages import Message, ToolCall, extract_part_text
+from harness.conversation.messages import Message, ToolCall, extract_part_text
+from harness.conversation.transcript import parse_arguments
 from harness.tasks.flashcards import make_flashcards
 from harness.tasks.flashcards.facts import draw_values
 from harness.tasks.kit.agreements import ANSWERS_PATH
-from harness.transcript import parse_arguments
 
 SEEDS = range(200)
 BY_NAME = {fact.name: fact for seed in range(10) for fact in make_flashcards(seed).facts}

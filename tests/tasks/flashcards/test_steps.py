@@ -5,11 +5,11 @@ from string import Template
 
 import pytest
 
-from harness import transcript
+from harness.conversation import transcript
+from harness.conversation.tokens import QuarterOfCharacters
+from harness.conversation.transcript import RECEIPT
 from harness.task import DIFFICULTIES, CallTemplate
 from harness.tasks.flashcards import make_flashcards
-from harness.tokens import QuarterOfCharacters
-from harness.transcript import RECEIPT
 
 TASK = make_flashcards(1)
 FACTS, STEPS = TASK.facts, TASK.script.steps

@@ -1,0 +1,469 @@
+"""The view of a session (the messages that the model sees next), computed from the log event by event.
+
+Only the function `fold` applies an event to a view, so a live session, a replay of its log and a preview agree; `fold_entries`
+gives the same result for several events. A view is immutable: `fold` returns a new view, which shares messages with the previous
+one. A view contains everything that compaction policies need, such as the token count of each message and the number of
+compactions, so that a policy keeps no state.
+
+Each rule that providers enforce is a class, which defines where a conversation may be cut and what makes it invalid.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
+
+from harness.conversation.events import (
+    CallStarted,
+    Compaction,
+    ContextUsage,
+    Entry,
+    ItemId,
+    MessageAdded,
+    MessageQueued,
+    MessageUnqueued,
+    ModelCallFailed,
+    Patch,
+    RolledBack,
+    SessionEnded,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    StepFinished,
+    SubAgentEnded,
+    TurnEnded,
+    WorkspaceSaved,
+)
+from harness.conversation.growing_sequence import extend_sequence
+from harness.conversation.messages import Message, ToolCall, ToolResult, user
+from harness.conversation.tally_cache import TallyCache
+from harness.conversation.tokens import Calibration, Counter, Estimated, QuarterOfCharacters, Usage
+from harness.errors import UsageError
+
+
+class Item(NamedTuple):
+    """Message in a view, with its id and its estimated number of tokens."""
+
+    item_id: ItemId
+    """Id of the message in the session, which never changes."""
+    message: Message
+    """Message as the model sees it, after any replacement by a compaction."""
+    tokens: Estimated
+    """Estimated number of tokens in the message."""
+
+
+NO_REPORTS = Calibration()
+"""Calibration of a session without a report of the provider, in which token counts are estimates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Messages that the model sees next, and a record of the compactions so far."""
+
+    items: Sequence[Item] = ()
+    """Messages in view, never changed, with their ids and estimated tokens, in the order in which they are sent."""
+    tokens: Estimated = Estimated(0)
+    """Estimated number of tokens in all messages in view, the system message included."""
+    events: int = 0
+    """Number of messages in view; a message with several tool calls or results counts once for each of them."""
+    rounds: int = 0
+    """Number of compactions applied in the session so far."""
+    edits: int = 0
+    """Number of changes of the view other than appending messages; each of them makes the provider's prompt cache invalid."""
+    steps: int = 0
+    """Number of steps (model calls) finished in the session so far."""
+    steps_since_compaction: int = 0
+    """Number of steps (model calls) since the last applied compaction, or since the start of the session."""
+    fruitless_attempts: int = 0
+    """Number of compaction attempts without effect since the last successful one.
+
+    They failed, would have saved nothing, or were applied and marked as fruitless.
+    """
+    fruitless_tokens: int = 0
+    """Estimated number of tokens in view after the last compaction attempt without effect."""
+    task: Message | None = None
+    """First message of the user in the log, even if that message is no longer in view."""
+    summaries: tuple[ItemId, ...] = ()
+    """Ids of the messages in view that are summaries written by compactions."""
+    attended: bool = False
+    """Whether a person attends the session; false in a trial."""
+    set_aside: tuple[Item, ...] = ()
+    """Messages that are no longer in view and that a later summary will cover, in the order of the conversation."""
+    original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
+    """Ids of the messages in view that replace others, e.g. as stubs, each with the token count of the logged original."""
+    saved_tokens: int = 0
+    """Estimated number of tokens saved by replacing messages in view, compared with their logged originals."""
+    request_tokens: int = 0
+    """Estimated number of tokens in the messages that the model's newest answer replied to."""
+    calibration: Calibration = NO_REPORTS
+    """Relation between estimated token counts and the provider's reports so far; a compaction does not change it."""
+    pending: tuple[Item, ...] = ()
+    """Messages of the user that no finished request has contained yet, as they were logged, in order."""
+    tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
+    """Cache of running totals, such as token counts; shared with the later views of a session until a compaction changes one."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Messages that the model sees next, without their ids and token counts."""
+        return tuple([item.message for item in self.items])
+
+
+def count_events(message: Message) -> int:
+    """Return how often a message counts in `View.events`.
+
+    It counts once for each tool call or tool result in it, and at least once.
+    """
+    if len(message.parts) <= 1:
+        return 1
+    kinds = [type(part) for part in message.parts]
+    return max(1, kinds.count(ToolCall), kinds.count(ToolResult))
+
+
+def fold(view: View, entry: Entry, counter: Counter) -> View:
+    """Return the messages that the model sees next (the view) after one more event of the log.
+
+    Raises:
+        UsageError: The event is a rollback, which cannot be applied to a view; apply what `drop_rolled_back` returns instead.
+    """
+    event = entry.event
+    match event:
+        case MessageAdded():
+            item = Item(ItemId(entry.seq), event.message, counter.count(event.message))
+            task = event.message if view.task is None and event.message.role == "user" else view.task
+            tokens, events = Estimated(view.tokens + item.tokens), view.events + count_events(event.message)
+            items = extend_sequence(view.items, (item,))
+            asked = view.tokens if event.message.role == "assistant" else view.request_tokens
+            pending = (*view.pending, item) if event.message.role == "user" else view.pending
+            since, calibration = view.steps_since_compaction, view.calibration
+            return _copy_view(view, items, tokens, events, task, view.steps, since, asked, calibration, pending)
+        case StepFinished():
+            since, asked = view.steps_since_compaction + 1, view.request_tokens
+            calibration = _add_report(view.calibration, asked, event)
+            return _copy_view(view, view.items, view.tokens, view.events, view.task, event.step, since, asked, calibration, ())
+        case Compaction():
+            return _fold_compaction(view, entry.seq, event, counter)
+        case RolledBack():
+            raise UsageError(
+                f"event {entry.seq} is a rollback: fold the log as a whole with fold_all, or what `drop_rolled_back` leaves of it"
+            )
+        case SessionStarted() | SessionResumed():
+            return replace(view, attended=event.attended)
+        case SessionEnded() | TurnEnded() | SessionForked() | ModelCallFailed():
+            return view
+        case MessageQueued() | MessageUnqueued() | CallStarted() | SubAgentEnded() | WorkspaceSaved():
+            return view
+    assert_never(event)
+
+
+def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View:
+    """Return the messages that the model sees next (the view) after several more events of the log.
+
+    The result equals that of `fold` for one event after the other, and takes less time: messages and steps between two events of
+    other kinds are added together.
+
+    Raises:
+        UsageError: One of the events is a rollback; see `fold`.
+    """
+    items: list[Item] = []
+    tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
+    asked, calibration, pending = view.request_tokens, view.calibration, view.pending
+    for entry in entries:
+        event = entry.event
+        match event:
+            case MessageAdded():
+                message = event.message
+                item = Item(ItemId(entry.seq), message, counter.count(message))
+                items.append(item)
+                if message.role == "assistant":
+                    asked = tokens
+                tokens, events = Estimated(tokens + item.tokens), events + count_events(message)
+                if message.role == "user":
+                    task, pending = task or message, (*pending, item)
+            case StepFinished():
+                steps, since, pending = event.step, since + 1, ()
+                calibration = _add_report(calibration, asked, event)
+            case WorkspaceSaved() | CallStarted():  # nothing that the model sees, but frequent
+                pass
+            case _:
+                grown_items = extend_sequence(view.items, items)
+                before = _copy_view(view, grown_items, tokens, events, task, steps, since, asked, calibration, pending)
+                view, items = fold(before, entry, counter), []
+                tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
+                pending = view.pending
+    return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since, asked, calibration, pending)
+
+
+def _add_report(calibration: Calibration, request_tokens: int, step: StepFinished) -> Calibration:
+    if step.impossible_usage or not step.usage.is_reported:
+        return calibration
+    return calibration.add_report(request_tokens, step.usage.prompt_tokens)
+
+
+def _copy_view(
+    view: View,
+    items: Sequence[Item],
+    tokens: Estimated,
+    events: int,
+    task: Message | None,
+    steps: int,
+    since_compaction: int,
+    request_tokens: int,
+    calibration: Calibration,
+    pending: tuple[Item, ...],
+) -> View:
+    # This runs at every step, and is faster than `dataclasses.replace`.
+    return View(
+        items=items,
+        tokens=tokens,
+        events=events,
+        rounds=view.rounds,
+        edits=view.edits,
+        steps=steps,
+        steps_since_compaction=since_compaction,
+        fruitless_attempts=view.fruitless_attempts,
+        fruitless_tokens=view.fruitless_tokens,
+        task=task,
+        summaries=view.summaries,
+        attended=view.attended,
+        set_aside=view.set_aside,
+        original_tokens=view.original_tokens,
+        saved_tokens=view.saved_tokens,
+        request_tokens=request_tokens,
+        calibration=calibration,
+        pending=pending,
+        tally_cache=view.tally_cache,
+    )
+
+
+def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the log entries that still count, without rollbacks and the entries that the rollbacks undo."""
+    remaining: list[Entry] = []
+    for entry in entries:
+        if not isinstance(entry.event, RolledBack):
+            remaining.append(entry)
+            continue
+        while remaining and remaining[-1].seq > entry.event.to_event:
+            remaining.pop()
+    return remaining
+
+
+def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
+    """Return the size of the context in tokens.
+
+    It is the number reported for the last model call, plus an estimate of the messages after that call. If no number was
+    reported, all messages are estimated. The computing time does not depend on the length of the view.
+    """
+    if usage is None or not usage.is_reported:
+        return ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
+    reported, trailing = usage.prompt_tokens + usage.output_tokens, 0
+    for item in reversed(view.items):
+        if item.message.role == "assistant":
+            break
+        trailing += item.tokens
+    return ContextUsage(tokens=reported + trailing, usage_tokens=reported, trailing_tokens=trailing)
+
+
+def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
+    """Return the messages that the model sees next (the view), given all entries of a session's log.
+
+    Entries that a rollback undid are left out.
+    """
+    return fold_entries(View(), drop_rolled_back(entries), counter or QuarterOfCharacters())
+
+
+def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) -> View:
+    if event.status != "applied":
+        return replace(view, fruitless_attempts=view.fruitless_attempts + 1, fruitless_tokens=view.tokens)
+    items = apply_patch(view.items, event.patch, seq, counter)
+    inserted = {ItemId(seq, index) for index, insert in enumerate(event.patch.insert) if insert.stands_for}
+    remaining_ids = {item.item_id for item in items}
+    original_tokens = _collect_original_tokens(view, event.patch, remaining_ids)
+    shown_tokens = sum(item.tokens for item in items if item.item_id in original_tokens)
+    tokens = Estimated(sum(item.tokens for item in items))
+    return replace(
+        view,
+        items=items,
+        tally_cache=TallyCache(),
+        tokens=tokens,
+        events=sum(count_events(item.message) for item in items),
+        rounds=event.round,
+        edits=view.edits + 1,
+        steps_since_compaction=0,
+        fruitless_attempts=view.fruitless_attempts + 1 if event.fruitless else 0,
+        fruitless_tokens=tokens if event.fruitless else 0,
+        summaries=tuple(sorted(remaining_ids & (inserted | set(view.summaries)))),
+        set_aside=_collect_set_aside(view, event.patch),
+        original_tokens=tuple(original_tokens.items()),
+        saved_tokens=sum(original_tokens.values()) - shown_tokens,
+        pending=tuple(item for item in view.pending if item.item_id in remaining_ids),
+    )
+
+
+def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
+    """Return the original token count of each message in `kept` that a compaction replaced, e.g. by a stub."""
+    changed = {change.item for change in patch.replace}
+    new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
+    return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
+
+
+def _collect_set_aside(view: View, patch: Patch) -> tuple[Item, ...]:
+    waiting_ids = set(patch.set_aside)
+    return tuple(item for item in (*view.set_aside, *view.items) if item.item_id in waiting_ids) if waiting_ids else ()
+
+
+def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
+    """Return the messages of a view after the changes of a compaction.
+
+    Messages inserted at the same place keep their order.
+
+    Args:
+        items: Messages in view before the changes.
+        patch: Messages to evict, to replace and to insert.
+        seq: Number of the event with the changes, which becomes part of the ids of inserted messages.
+        counter: Token counter for new messages.
+    """
+    touched: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
+    touched.update(dict.fromkeys(patch.forget))
+    behind: dict[ItemId, list[Item]] = {}
+    for index, insert in enumerate(patch.insert):
+        item = Item(ItemId(seq, index), insert.message, counter.count(insert.message))
+        behind.setdefault(insert.after, []).append(item)
+    result: list[Item] = []
+    for item in items:
+        item_id = item.item_id
+        if item_id not in touched:
+            result.append(item)
+        elif (message := touched[item_id]) is not None:
+            result.append(Item(item_id, message, counter.count(message)))
+        if behind and item_id in behind:
+            result.extend(behind[item_id])
+    return tuple(result)
+
+
+class ProviderRule(Protocol):
+    """Rule for conversations that providers enforce, such as that a system message comes first.
+
+    The methods are pure.
+    """
+
+    def can_cut(self, messages: Sequence[Message], index: int) -> bool:
+        """Return whether this rule allows evicting all messages before `messages[index]`.
+
+        The system message is never evicted.
+        """
+        ...
+
+    def find_violation(self, messages: Sequence[Message]) -> str | None:
+        """Return a description of the first violation of the rule in a conversation; None if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SystemMessageFirst:
+    """Rule that a conversation begins with its system message, which is never evicted."""
+
+    def can_cut(self, messages: Sequence[Message], index: int) -> bool:
+        """Return whether a cut before `messages[index]` leaves the system message in place."""
+        return index >= 1
+
+    def find_violation(self, messages: Sequence[Message]) -> str | None:
+        """Return a description of the first message if it is no system message; None if the rule is obeyed."""
+        if messages and messages[0].role != "system":
+            return f"it begins with a {messages[0].role} message instead of the system message"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletePairs:
+    """Rule that every tool result follows its call, and that every call has a result.
+
+    Calls in the newest message need no result.
+    """
+
+    def can_cut(self, messages: Sequence[Message], index: int) -> bool:
+        """Return whether a cut before `messages[index]` separates no tool result from its call."""
+        return index >= len(messages) or messages[index].role != "tool"
+
+    def find_violation(self, messages: Sequence[Message]) -> str | None:
+        """Return a description of the first tool call or result without its counterpart beside it, else None.
+
+        Messages are counted from 1.
+        """
+        waiting: dict[str, ToolCall] = {}
+        for number, message in enumerate(messages, 1):
+            if message.role == "tool":
+                for result in message.results:
+                    if result.call_id not in waiting:
+                        place = f"message {number} of {len(messages)}"
+                        return f"{place} answers call {result.call_id!r} ({result.name}), which is not right before it"
+                    del waiting[result.call_id]
+                continue
+            if waiting:
+                call = next(iter(waiting.values()))
+                return f"call {call.call_id!r} ({call.name}) has no result before message {number} of {len(messages)}"
+            waiting = {call.call_id: call for call in message.calls}
+        return None
+
+
+PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs())
+"""Rules that the conversations sent to any provider must obey; a conversation may be cut only where all rules allow it."""
+
+
+def can_cut(messages: Sequence[Message], index: int) -> bool:
+    """Return whether all provider rules allow evicting all messages before `messages[index]`.
+
+    The system message is never evicted.
+    """
+    return all(rule.can_cut(messages, index) for rule in PROVIDER_RULES)
+
+
+def find_violation(messages: Sequence[Message]) -> str | None:
+    """Return why a provider would refuse a conversation; None if the provider would accept it."""
+    return next((found for rule in PROVIDER_RULES if (found := rule.find_violation(messages))), None)
+
+
+OPENING_MESSAGE = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
+"""User message inserted behind the system message if the conversation would otherwise begin with an assistant message."""
+
+
+def render_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages in the form in which they are sent to the model.
+
+    Several providers refuse a conversation that begins with an assistant message, such as a summary. A user message is then
+    inserted before it. The log is not changed.
+    """
+    first = next((index for index, message in enumerate(messages) if message.role != "system"), None)
+    if first is None or messages[first].role == "user":
+        return messages
+    return (*messages[:first], OPENING_MESSAGE, *messages[first:])
+
+
+ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "compacted"]
+
+
+def compute_tool_states(entries: Iterable[Entry]) -> Mapping[str, ToolState]:
+    """Return the state of every tool call by call id, e.g. `running`.
+
+    The state is `compacted` if the result of the call was evicted or replaced. Of several calls with the same id, the newest
+    counts; after a compaction, an id may be used again.
+    """
+    states: dict[str, ToolState] = {}
+    calls_of: dict[ItemId, list[str]] = {}
+    newest_results: dict[str, ItemId] = {}
+    for seq, event in drop_rolled_back(entries):
+        if isinstance(event, MessageAdded):
+            for call in event.message.calls:
+                states[call.call_id] = "pending"
+                newest_results.pop(call.call_id, None)
+            for result in event.message.results:
+                states[result.call_id] = "completed" if result.status == "completed" else "error"
+                calls_of.setdefault(ItemId(seq), []).append(result.call_id)
+                newest_results[result.call_id] = ItemId(seq)
+        elif isinstance(event, CallStarted):
+            states[event.call_id] = "running"
+        elif isinstance(event, Compaction) and event.status == "applied":
+            gone = (*event.patch.forget, *(change.item for change in event.patch.replace))
+            for item in gone:
+                for call_id in calls_of.get(item, ()):
+                    if newest_results.get(call_id) == item and states[call_id] == "completed":
+                        states[call_id] = "compacted"
+    return states

@@ -1,0 +1,131 @@
+"""Functions that detect the format of a file with recorded sessions and read the file.
+
+The format is detected from the content, never from the name of the file. A file that fits several formats is an error.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from harness.errors import MalformedRecording, UnknownName, UsageError
+from harness.recordings import (
+    atif,
+    claude_code,
+    claude_sdk,
+    cline,
+    codex,
+    debug_gym,
+    gemini,
+    mini_swe_agent,
+    moatless,
+    openhands,
+    pi,
+    session_file,
+    specstory,
+    swe_agent,
+)
+from harness.recordings.document import Document, open_document
+from harness.recordings.draft import Draft
+from harness.recordings.recording import Recording
+
+
+class Format(Protocol):
+    """Format of files with recorded sessions; a module with the functions `can_read` and `read` implements it."""
+
+    def can_read(self, document: Document) -> bool:
+        """Return whether a parsed file is in the format that this module implements."""
+        ...
+
+    def read(self, document: Document) -> Iterator[Draft]:
+        """Yield each session of a parsed file, at least one, as an unfinished recording.
+
+        `Draft.finish` turns such a draft into a recording.
+        """
+        ...
+
+
+FORMATS: Mapping[str, Format] = {
+    "claude-code": claude_code,
+    "claude-sdk": claude_sdk,
+    "pi": pi,
+    "codex": codex,
+    "swe-agent": swe_agent,
+    "mini-swe-agent": mini_swe_agent,
+    "moatless": moatless,
+    "openhands": openhands,
+    "gemini": gemini,
+    "cline": cline,
+    "debug-gym": debug_gym,
+    "atif": atif,
+    "specstory": specstory,
+    session_file.NAME: session_file,
+}
+"""Importer modules of all supported formats of recorded sessions, by the name of the format."""
+
+
+def read_recording(path: str | os.PathLike[str], format: str | None = None) -> Recording:  # noqa: A002, the word users say
+    """Read the only recorded session in a file.
+
+    Args:
+        path: File with one recorded session.
+        format: Name of the format, a key of `FORMATS`; None detects the format from the content.
+
+    Raises:
+        UnknownName: There is no such format.
+        MalformedRecording: The file has no known format, violates its format, or is truncated so that nothing can be read.
+        UsageError: The file cannot be opened, or it holds more than one session.
+    """
+    recordings = read_recordings(path, format)
+    if len(recordings) > 1:
+        raise UsageError(f"{path}: {len(recordings)} sessions in one file; use read_recordings to read all of them")
+    return recordings[0]
+
+
+def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002
+    """Read all recorded sessions in a file, in order.
+
+    Args:
+        path: File with one or more recorded sessions.
+        format: Name of the format, a key of `FORMATS`; None detects the format from the content.
+
+    Raises:
+        UnknownName: There is no such format.
+        MalformedRecording: The file has no known format, violates its format, or is truncated so that nothing can be read.
+        UsageError: The file cannot be opened.
+    """
+    if format is not None and format not in FORMATS:
+        raise UnknownName("format", format, FORMATS)
+    document = open_document(Path(path))
+    if format is not None and not FORMATS[format].can_read(document):
+        raise MalformedRecording(document.file, "", f"a recording in the format {format}")
+    return read_document(document, format or detect_format(document))
+
+
+def read_document(document: Document, format_name: str) -> tuple[Recording, ...]:
+    """Return all recorded sessions in a parsed file, which must be in the named format."""
+    return tuple(draft.finish(format_name, document) for draft in FORMATS[format_name].read(document))
+
+
+def detect_format(document: Document) -> str:
+    """Return the name of the format of a parsed file, which is detected from its content.
+
+    Raises:
+        MalformedRecording: The file fits no format or several formats.
+    """
+    claims = _find_matching_formats(document)
+    if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):
+        raise MalformedRecording(
+            document.file,
+            f"line {document.rows[1].line}",
+            f"the end of the file, because a {alone[0]} recording is a single JSON value",
+        )
+    if len(claims) != 1:
+        what = f" (the file fits {' and '.join(claims)}; specify one of them)" if claims else ""
+        raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}{what}")
+    return claims[0]
+
+
+def _find_matching_formats(document: Document) -> list[str]:
+    return [name for name, known in FORMATS.items() if known.can_read(document)]

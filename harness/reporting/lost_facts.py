@@ -1,0 +1,176 @@
+"""Sentences for the first lines of a report on the facts (values that the agent must remember) that summaries lost.
+
+A summary is only blamed for facts that no kept message shows. Results written before this was recorded, and policies without a
+summarizer, have a sentence on what compactions lost of all facts in view.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from harness.analysis.arms import ArmSummary
+from harness.analysis.tables import Tables
+from harness.analysis.validity import find_repeats
+from harness.errors import format_count
+from harness.reporting.not_worse import find_looping_arms
+
+MAX_GROUPS = 4
+"""Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
+MAX_KINDS = 3
+"""Maximum number of kinds of facts that a sentence lists as lost most; the kind that was lost least is listed, too."""
+SIMILAR_SHARES = 0.15
+"""Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
+MAX_NAMED_ARMS = 3
+"""Maximum number of arms of one summarizer that a sentence names; more are only counted."""
+NO_SUMMARIZER = "no summarizer"
+"""Name of the group of compactions in which no summarizer was called."""
+COUNTING = "A fact that survives a compaction counts again at the next, so these are shares per compaction."
+KIND_TEXTS: Mapping[str, str] = {
+    **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "preference")},
+    "error": "error messages",
+    "progress": "records of finished work",
+    "next-step": "next steps",
+    "superseded": "latest values of changed facts",
+}
+"""Words for each kind of facts."""
+
+
+def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
+    """Yield a sentence on the facts that summaries lost, and one on what compactions lost in trials without a summary.
+
+    Losses are stated for each model that wrote the summaries, whatever name the configuration gives it, or for each arm if a
+    single model wrote them. Repeated arms (A/A) are left out, and so are arms that looped in at least a third of their trials,
+    because their many compactions of the same messages would hide all others.
+
+    Args:
+        results: Tables of results of one fidelity level (how much of a run is real).
+        arms: Summaries of the arms (configurations), in the order of the report.
+    """
+    repeated, looping = find_repeats(results.trials), find_looping_arms(arms)
+    chosen = [arm for arm in arms if arm.arm not in repeated and arm.arm not in looping]
+    probes = _join_writers(results, chosen)
+    was_summarized = probes["trial_id"].isin(set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"]))
+    is_lonely = probes["seen_in_kept"].eq(False).to_numpy(dtype=bool, na_value=False)
+    remark = _describe_looping(looping, arms)
+    facts = "facts found only in replaced messages"
+    has_summarized_arm = set(probes.loc[was_summarized, "arm"])
+    losses = _list_losses(probes[is_lonely], facts, has_repeats=bool(repeated))
+    if losses:
+        yield f"Lost by summaries: {'; '.join(losses)}. {COUNTING}{remark}"
+        remark = ""
+    facts = "facts in view"
+    losses = _list_losses(probes[~probes["arm"].isin(has_summarized_arm)], facts, has_repeats=bool(repeated))
+    if losses:
+        yield f"Lost by compactions: {'; '.join(losses)}. {COUNTING}{remark}"
+
+
+def _join_writers(results: Tables, arms: Sequence[ArmSummary]) -> pd.DataFrame:
+    """Return the facts that the model saw before the compactions of some arms, with the model that wrote each summary.
+
+    The columns `arm` and `writer` are added to the table of probes. A compaction without a summarizer has the writer
+    `no summarizer`.
+    """
+    trials = (
+        pd.concat([arm.trials[["trial_id", "arm"]] for arm in arms]) if arms else results.trials.iloc[:0][["trial_id", "arm"]]
+    )
+    probes = results.probes.merge(trials, on="trial_id")
+    probes = probes[probes["seen_before"].astype(bool)]
+    columns = (results.compactions[name].tolist() for name in ("trial_id", "event", "summarizer"))
+    writers = {
+        (trial, event): writer for trial, event, writer in zip(*columns, strict=True) if isinstance(writer, str) and writer
+    }
+    keys = zip(probes["trial_id"].tolist(), probes["event"].tolist(), strict=True)
+    return probes.assign(writer=pd.Series([writers.get(key, NO_SUMMARIZER) for key in keys], index=probes.index, dtype=object))
+
+
+def _describe_looping(looping: Mapping[str, int], arms: Sequence[ArmSummary]) -> str:
+    """Return a sentence on the arms that were left out because they looped; empty if there are none."""
+    counts = {arm.arm: len(arm.trials) for arm in arms}
+    if not looping:
+        return ""
+    if len(looping) > MAX_NAMED_ARMS:
+        return f" {len(looping)} arms that looped in a third of their trials or more are left out."
+    texts = [f"{arm}, which looped in {looped} of {format_count(counts[arm], 'trial')}" for arm, looped in looping.items()]
+    return f" Left out: {'; '.join(texts)}."
+
+
+def _list_losses(probes: pd.DataFrame, facts: str, *, has_repeats: bool) -> list[str]:
+    """Return a clause for each group of probes on the share of facts that was lost, and on the kinds that were lost most.
+
+    Args:
+        probes: Facts that could be lost, with the columns `arm`, `writer`, `kind` and `seen_after`.
+        facts: Words for the facts that could be lost.
+        has_repeats: Whether repeated arms (A/A) are left out.
+    """
+    groups = _group_probes(probes)
+    counts = {name: _count_lost(group) for name, group in groups.items()}
+    totals = {name: group_counts.sum() for name, group_counts in counts.items()}
+    if len(totals) > MAX_GROUPS:
+        ordered = sorted(totals, key=lambda name: -totals[name]["lost"] / totals[name]["facts"])
+        totals = {name: totals[name] for name in (ordered[0], ordered[-1])}
+    chosen = _choose_kinds([counts[name] for name in totals])
+    return [
+        f"{name}{_list_arms(groups[name], has_repeats=has_repeats)} lost {100 * total['lost'] / total['facts']:.0f} % of "
+        f"{total['facts']:,}{'' if index else f' {facts}'}, in {_count_compactions(groups[name])}"
+        f"{_list_kinds(counts[name], chosen)}"
+        for index, (name, total) in enumerate(totals.items())
+    ]
+
+
+def _count_compactions(probes: pd.DataFrame) -> str:
+    return format_count(len(probes[["trial_id", "event"]].drop_duplicates()), "compaction")
+
+
+def _list_arms(probes: pd.DataFrame, *, has_repeats: bool) -> str:
+    arms = list(dict.fromkeys(probes["arm"]))
+    if len(arms) < 2:
+        return ""
+    if len(arms) > MAX_NAMED_ARMS:
+        return f" ({len(arms)} arms together{', without A/A' if has_repeats else ''})"
+    *first, last = arms
+    return f" ({', '.join(first)} and {last} together)"
+
+
+def _group_probes(probes: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the probes of each model that wrote summaries, or of each arm if there is only one such model."""
+    if probes["writer"].nunique() > 1:
+        return {str(writer): group for writer, group in probes.groupby("writer", sort=False)}
+    return {f'"{arm}"': group for arm, group in probes.groupby("arm", sort=False)}
+
+
+def _count_lost(probes: pd.DataFrame) -> pd.DataFrame:
+    """Return the numbers of lost and of all facts (columns `lost` and `facts`) by kind."""
+    is_lost = ~probes["seen_after"].astype(bool)
+    return is_lost.groupby(probes["kind"], sort=False).agg(lost="sum", facts="size")
+
+
+class _ChosenKinds(NamedTuple):
+    """Kinds of facts whose losses are stated."""
+
+    most: Sequence[str]
+    """Kinds of which the highest shares were lost, in falling order."""
+    least: str
+    """Kind of which the lowest share was lost; empty if there are at most `MAX_KINDS` kinds."""
+
+
+def _choose_kinds(counts: Sequence[pd.DataFrame]) -> _ChosenKinds:
+    """Return the kinds that were lost most in all groups together, at most `MAX_KINDS`, and the kind that was lost least."""
+    if not counts:
+        return _ChosenKinds([], "")
+    totals = pd.concat(counts).groupby(level=0, sort=False).sum()
+    shares = (totals["lost"] / totals["facts"]).sort_values(ascending=False, kind="stable")
+    most = [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
+    return _ChosenKinds(most, str(shares.index[-1]) if len(shares) > MAX_KINDS else "")
+
+
+def _list_kinds(counts: pd.DataFrame, chosen: _ChosenKinds) -> str:
+    """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
+    shares = counts["lost"] / counts["facts"]
+    if len(shares) > 1 and shares.max() - shares.min() <= SIMILAR_SHARES:
+        least, most = (f"{100 * share:.0f} %" for share in (shares.min(), shares.max()))
+        return " (of each kind)" if least == most else f" ({least} to {most}, depending on the kind)"
+    texts = {kind: f"{100 * share:.0f} % of {KIND_TEXTS.get(kind, kind)}" for kind, share in shares.items()}
+    most = ", ".join(texts[kind] for kind in chosen.most if kind in texts)
+    least = texts.get(chosen.least, "")
+    return f" (most: {most}; least: {least})" if most and least else f" ({most})" if most else ""

@@ -1,0 +1,331 @@
+"""The report page as HTML: one document with its styles, scripts and data, which fetches nothing.
+
+Text from models, tools and plans is hostile. In the document itself it is escaped. Everything else is data in base64, which the
+scripts show only as text. The content security policy allows exactly the inlined script and style, by their hashes.
+"""
+
+import base64
+import hashlib
+import html
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.analysis.arms import drop_earlier_plans, select_outcomes
+from harness.analysis.families import find_withheld, read_families
+from harness.analysis.formatting import Section
+from harness.analysis.tables import Tables
+from harness.errors import StoreError, format_count
+from harness.experiment.looks import find_look
+from harness.reporting.claims import PROGRESS_HEADING
+from harness.reporting.experiment_report import Report, report, report_progress
+from harness.reporting.headlines import HEADLINES
+from harness.reporting.page.session_blocks import MAX_SESSIONS, build_blocks, choose_sessions, compress
+from harness.reporting.page.values import build_parts, build_progress_parts
+from harness.store.database import replace_file
+from harness.store.journal import Journal
+from harness.store.results import Results, shorten_path
+from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.text import escape_control_characters, escape_html, replace_surrogates
+from harness.widgets.assets import load_script, load_style
+
+FOLDER = Path(__file__).parent
+MAX_LEAD_CHARACTERS = 100
+"""Maximum length of the beginning of a line that is shown in bold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageData:
+    """Data of a report page: the report, the values that its scripts show, and the sessions."""
+
+    document: Report
+    values: Mapping[str, Any]
+    blocks: Sequence[str] = ()
+    """Sessions as compressed JSON in base64; the values refer to them by their index."""
+
+
+def write_page(
+    results: Results,
+    path: str | os.PathLike[str],
+    *,
+    against: str | None = None,
+    max_sessions: int = MAX_SESSIONS,
+    document: Report | None = None,
+) -> Path:
+    """Write the report on an experiment as one HTML page with transcripts, and return its path.
+
+    On the page, arms can be filtered and sorted, the metric and the baseline chosen, and the sessions of trials read. The page
+    fetches nothing.
+
+    Of a large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each
+    arm, then others at random with a fixed seed.
+
+    If the plan declares comparisons before the run (contrasts) but no interim looks at the results, the page shows only the
+    progress until all trials have finished.
+
+    Args:
+        results: Results of one experiment, as returned by `harness.load`. Required.
+        path: File to write. Required.
+        against: Arm that is the baseline at first; None for the arm that most declared contrasts name as `b`, or else an arm
+            without compaction or a repeated arm. Default: `None`.
+        max_sessions: Maximum number of sessions in the page. Default: `200`.
+        document: Report that was built already; None builds it. Default: `None`.
+
+    Example::
+
+        harness.write_page(harness.load("experiments/quickstart"), "report.html")
+
+    Raises:
+        UsageError: No trial has finished yet, or there are only sessions outside of experiments, which have no outcomes.
+        UnknownName: The arm `against` does not exist.
+        StoreError: The file cannot be written.
+    """
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise StoreError(f"cannot write the page {str(target)!r}: it is a folder; name a file")
+    text = render_page(collect_page(results, against=against, max_sessions=max_sessions, document=document))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(target) as unfinished:
+            unfinished.write_bytes(text.encode("utf-8"))
+    except OSError as error:
+        message = f"cannot write the page {str(target)!r}: {error.strerror or error}; name another file"
+        raise StoreError(message) from error
+    return target
+
+
+def collect_page(
+    results: Results,
+    *,
+    against: str | None = None,
+    max_sessions: int = MAX_SESSIONS,
+    document: Report | None = None,
+    takes_looks: bool = True,
+) -> PageData:
+    """Return everything that a report page shows: the report, the values for its scripts, and the chosen sessions.
+
+    If the plan declares comparisons (contrasts) and trials are missing, the page shows only the progress. It shows outcomes
+    before the last trial only if the plan declares several looks at the results.
+
+    Args:
+        results: Results of one experiment.
+        against: Arm (configuration) with which the page compares the others at first; None chooses one.
+        max_sessions: Maximum number of sessions in the page; 0 if a server sends them on demand.
+        document: Report that was built already; None builds it.
+        takes_looks: Whether the page may take a declared interim look; if False, it shows interim outcomes only if they were
+            seen before.
+    """
+    current = drop_earlier_plans(select_outcomes(results))
+    is_shown = takes_looks or find_look(results.output, current.trials["trial_id"]).is_recorded
+    withheld = find_withheld(results, allows_interim_look=is_shown)
+    document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))
+    session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
+    blocks = _read_blocks(results, session_ids)
+    values = {
+        "parts": build_parts(current, against, list(blocks), document.claims)
+        if withheld is None
+        else build_progress_parts(current, list(blocks)),
+        "standing": _describe_standing(current, is_withheld=withheld is not None),
+        "is_withheld": withheld is not None,
+        "planned": 0 if withheld is None else withheld.family.planned_trials,
+        "headlines": list_headlines(document),
+        "inspect_command": f"harness inspect --in {shlex.quote(str(shorten_path(results.output)))}",
+        "served": False,
+        "digest": results.digest,
+        "sessions": len(blocks),
+    }
+    return PageData(document=document, values=values, blocks=tuple(blocks.values()))
+
+
+def _describe_standing(results: Tables, *, is_withheld: bool) -> str:
+    """Return a sentence on which numbers of a page can be claimed; empty if the page shows no outcomes."""
+    if is_withheld:
+        return ""
+    if any(family.contrasts for family in read_families(results)):
+        return "The plan declares contrasts: the report below tests them, and everything else on this page is exploratory."
+    return "Exploratory: the plan declares no contrasts, so nothing on this page can be claimed."
+
+
+def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, str]:
+    path = results.output / JOURNAL_FILE
+    if not session_ids or not path.is_file():
+        return {}
+    with Journal.open(path, read_only=True) as journal:
+        return build_blocks(session_ids, journal.read_entries, journal.list_saved_outputs)
+
+
+def build_served_values(data: PageData) -> dict[str, Any]:
+    """Return the values of a page that a server sends again when trials have finished, with the texts outside the scripts."""
+    sections = [asdict(section) for section in list_sections(data.document)]
+    return {**data.values, "served": True, "about_sessions": _describe_sessions(data, served=True), "sections": sections}
+
+
+def list_sections(document: Report) -> list[Section]:
+    """Return the sections of a report that stand below its first lines, with visible control characters."""
+    return [
+        replace(
+            section,
+            heading=escape_control_characters(section.heading),
+            columns=tuple(map(escape_control_characters, section.columns)),
+            rows=tuple(tuple(map(escape_control_characters, row)) for row in section.rows),
+            notes=tuple(map(escape_control_characters, section.notes)),
+        )
+        for section in document.sections
+        if section.heading != HEADLINES
+    ]
+
+
+def list_headlines(document: Report) -> list[tuple[str, str]]:
+    """Return the first lines of a report, each as its beginning, which is shown in bold, and the rest."""
+    arms = [str(arm) for arm in document.results.trials["arm"].unique()]
+    leading = (section for section in document.sections if section.heading in (HEADLINES, PROGRESS_HEADING))
+    notes = (note for section in leading for note in section.notes)
+    return [split_headline(escape_control_characters(note), arms) for note in notes]
+
+
+def split_headline(line: str, arms: Iterable[str]) -> tuple[str, str]:
+    """Split a line of a report after the first colon that is not part of the name of an arm.
+
+    The first part is empty if there is no such colon, or if the text before it is long or more than one sentence.
+
+    Args:
+        line: Line of a report.
+        arms: Names of the arms, which may contain colons.
+    """
+    masked = line
+    for arm in sorted(arms, key=len, reverse=True):
+        masked = masked.replace(arm, "-" * len(arm))
+    lead, colon, _ = masked.partition(":")
+    end = len(lead) + 1 if colon and len(lead) < MAX_LEAD_CHARACTERS and ". " not in lead else 0
+    return line[:end], line[end:]
+
+
+def render_page(data: PageData, *, served: bool = False) -> str:
+    """Return the page as HTML.
+
+    Args:
+        data: Data of the page.
+        served: Whether a server sends sessions and newer values on demand, so that the page may connect to it.
+    """
+    script, style = load_page_script(), load_page_style()
+    policy = {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{_hash(script)}'",
+        "style-src": f"'sha256-{_hash(style)}'",
+        "connect-src": "'self'" if served else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    title, headlines = escape(data.document.title), "".join(map(_render_headline, list_headlines(data.document)))
+    standing = f'<span id="standing">{escape(data.values["standing"])}</span>'
+    sessions = f'<span id="sessions">{escape(_describe_sessions(data, served=served))}</span>'
+    body = "\n".join(
+        [
+            '<main class="p-page">',
+            f"<h1>{title}</h1>",
+            f'<p class="h-faint">{sessions} {standing}</p>',
+            '<div id="progress" class="p-progress" hidden></div>',
+            '<section class="p-card p-short" aria-label="in short"><h2>In short</h2>',
+            f'<ul id="headlines" class="p-headlines">{headlines}</ul></section>',
+            '<div id="explorer"><p>This part needs JavaScript; the report is below.</p></div>',
+            '<section class="p-card p-report" aria-label="report"><h2>Report</h2>',
+            *map(_render_section, list_sections(data.document)),
+            "</section>",
+            "</main>",
+        ]
+    )
+    values = {**data.values, "served": served}
+    blocks = [_embed("values", base64.b64encode(compress(values)).decode("ascii"))]
+    blocks += [_embed(f"block-{index}", text) for index, text in enumerate(data.blocks)]
+    page = "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(map(" ".join, policy.items()))}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{title}</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            '<body class="harness-surface harness-looking">',
+            body,
+            *blocks,
+            f'<script type="module">{script}</script>',
+            "</body>",
+            "</html>",
+        ]
+    )
+    return replace_surrogates(page)
+
+
+def escape(text: str) -> str:
+    """Escape a text for HTML; control characters, such as those for the direction of text, become visible."""
+    return escape_html(text)
+
+
+@cache
+def load_page_script() -> str:
+    """Return the script of the page, which contains the scripts of the inspector."""
+    return load_script("view_requests", "timeline", "rows", "inspector") + (FOLDER / "page.js").read_text("utf-8")
+
+
+@cache
+def load_page_style() -> str:
+    """Return the style of the page, which contains the styles of the inspector and of the heat map."""
+    return load_style("timeline", "rows", "inspector", "grid") + (FOLDER / "page.css").read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _embed(name: str, text: str) -> str:
+    return f'<script type="application/octet-stream" id="{name}">{text}</script>'
+
+
+_SHOW_ALL = "The command “harness view” shows all."
+
+
+def _describe_sessions(data: PageData, *, served: bool) -> str:
+    trials = sum(len(part["trials"]["id"]) for part in data.values["parts"])
+    if served:
+        return f"{format_count(trials, 'trial')}; transcripts are read from the journal when a trial is opened."
+    if len(data.blocks) == trials:
+        return f"{format_count(trials, 'trial')}, all with their transcripts in this file."
+    if data.values["is_withheld"]:
+        return (
+            f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file, chosen at random "
+            f"(seed 0). {_SHOW_ALL}"
+        )
+    return (
+        f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the "
+        "lowest, the highest and the median score of each arm first, then others at random (seed 0). "
+        f"{_SHOW_ALL}"
+    )
+
+
+def _render_headline(line: tuple[str, str]) -> str:
+    lead, rest = map(html.escape, line)
+    return f"<li><b>{lead}</b>{rest}</li>" if lead else f"<li>{rest}</li>"
+
+
+def _render_section(section: Section) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(row[0])}</th>{"".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in section.rows
+    )
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in section.columns)
+    label = html.escape(section.heading)
+    table = (
+        f'<div class="p-scroll" tabindex="0" role="region" aria-label="{label}"><table class="p-table">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+    parts: Iterable[str] = [table if section.columns else "", *(f"<p>{html.escape(note)}</p>" for note in section.notes)]
+    state = "" if section.is_detail else " open"
+    return f"<details{state}><summary>{label}</summary>{''.join(parts)}</details>"

@@ -1,0 +1,76 @@
+"""A continued tally equals a tally from the first item, whatever was read in between and wherever a list branched."""
+
+import pickle
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.conversation.tally_cache import TallyCache
+
+
+class Thing:
+    """Item that is equal to other items but identical only to itself."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Numbers:
+    """Tally that records the items it was given."""
+
+    def __init__(self) -> None:
+        self.fed: list[int] = []
+
+    def add(self, thing: Thing) -> None:
+        self.fed.append(thing.number)
+
+
+def numbers(growth: TallyCache, things: tuple[Thing, ...]) -> list[int]:
+    return growth.read(things, "numbers", Numbers, lambda tally: list(tally.fed))
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3)), max_size=40))
+def test_lists_that_branch_off_one_another_are_told_apart(acts: list[tuple[int, int]]) -> None:
+    growth, lists = TallyCache(), [tuple[Thing, ...]()]
+    for which, number in acts:
+        grown_from = lists[which % len(lists)]
+        lists.append((*grown_from, Thing(number)))
+        for things in (lists[-1], grown_from):
+            assert numbers(growth, things) == [thing.number for thing in things]
+
+
+def test_only_what_came_since_is_taken_in() -> None:
+    growth, begun = TallyCache(), []
+
+    def begin() -> Numbers:
+        begun.append(Numbers())
+        return begun[-1]
+
+    things = tuple(Thing(number) for number in range(9))
+    for count in (3, 3, 7, 9):
+        growth.read(things[:count], "numbers", begin, lambda tally: len(tally.fed))
+    assert [tally.fed for tally in begun] == [list(range(9))]
+    growth.read(things, "other", begin, lambda tally: len(tally.fed))
+    assert len(begun) == 2, "who asks for something else has a tally of its own"
+
+
+def test_a_tally_that_broke_is_begun_anew() -> None:
+    growth, things = TallyCache(), (Thing(1), Thing(2))
+
+    def spoil(tally: Numbers) -> None:
+        tally.fed.append(99)
+        raise LookupError
+
+    assert numbers(growth, things[:1]) == [1]
+    with pytest.raises(LookupError):
+        growth.read(things, "numbers", Numbers, spoil)
+    assert numbers(growth, things) == [1, 2]
+
+
+def test_a_copy_begins_anew() -> None:
+    growth, things = TallyCache(), (Thing(1),)
+    numbers(growth, things)
+    for copy in (deepcopy(growth), pickle.loads(pickle.dumps(growth))):
+        assert numbers(copy, (Thing(2), Thing(3))) == [2, 3]

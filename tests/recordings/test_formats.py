@@ -1,0 +1,294 @@
+"""Reading of any format: the format is detected by content, and truncated, damaged or hostile files never crash the reader."""
+
+import copy
+import gzip
+import json
+import math
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.conversation.view import find_violation, fold_all
+from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageError
+from harness.recordings.document import Document, parse_document
+from harness.recordings.formats import FORMATS, detect_format, read_document, read_recording, read_recordings
+from harness.recordings.session_log import build_entries
+from tests.recordings.outline import FIXTURES, told
+
+FORMAT_OF = {
+    "atif.json": "atif",
+    "claude-code.jsonl": "claude-code",
+    "claude-sdk.jsonl": "claude-sdk",
+    "cline.json": "cline",
+    "codex-old.jsonl": "codex",
+    "codex.jsonl": "codex",
+    "debug-gym.jsonl": "debug-gym",
+    "gemini-contents.json": "gemini",
+    "gemini-session.json": "gemini",
+    "harness.jsonl": "harness",
+    "mini-swe-agent-1.traj.json": "mini-swe-agent",
+    "mini-swe-agent-2.traj.json": "mini-swe-agent",
+    "moatless.json": "moatless",
+    "openhands-output.jsonl": "openhands",
+    "openhands.json": "openhands",
+    "pi.jsonl": "pi",
+    "specstory.md": "specstory",
+    "swe-agent-calls.traj": "swe-agent",
+    "swe-agent-text.traj": "swe-agent",
+}
+ROWS = sorted(name for name in FORMAT_OF if name.endswith(".jsonl") and name != "debug-gym.jsonl")
+OBJECTS = sorted(set(FORMAT_OF) - set(ROWS) - {"specstory.md"})
+
+names = st.sampled_from(sorted(FORMAT_OF))
+HOSTILE: tuple[Any, ...] = (
+    10**400,
+    -1,
+    10**13,
+    math.inf,
+    math.nan,
+    0.5,
+    True,
+    None,
+    "",
+    "\ud800",
+    "t1",
+    {},
+    [],
+    [[]],
+    [1],
+    {"a": 1},
+    "deep",
+)
+
+
+def read_safely(data, name="recording"):
+    """Return the sessions in some bytes, after checking that each folds into a legal view; empty after an expected error."""
+    try:
+        document = parse_document(data, name)
+        recordings = read_document(document, detect_format(document))
+    except HarnessError:
+        return ()
+    for recording in recordings:
+        view = fold_all(build_entries(recording))
+        assert find_violation(view.messages) is None
+        assert all(message.text.encode() is not None for message in view.messages)
+    return recordings
+
+
+def test_every_fixture_and_every_format_is_in_the_table():
+    assert sorted(FORMAT_OF) == sorted(path.name for path in FIXTURES.iterdir())
+    assert set(FORMAT_OF.values()) == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_a_fixture_is_claimed_by_its_format_alone_whatever_its_name(name, tmp_path):
+    document = parse_document((FIXTURES / name).read_bytes(), name)
+    assert [found for found, known in FORMATS.items() if known.can_read(document)] == [FORMAT_OF[name]]
+    (tmp_path / "anonymous").write_bytes((FIXTURES / name).read_bytes())
+    assert read_recordings(tmp_path / "anonymous") == read_recordings(FIXTURES / name, FORMAT_OF[name])
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_file_cut_between_rows_is_never_taken_for_another_format(name):
+    lines = (FIXTURES / name).read_bytes().splitlines(keepends=True)
+    for end in range(1, len(lines) + 1):
+        document = parse_document(b"".join(lines[:end]), name)
+        assert {found for found, known in FORMATS.items() if known.can_read(document)} <= {FORMAT_OF[name]}
+        read_safely(b"".join(lines[:end]), name)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_before_a_cut_row_are_read_with_a_caveat(name):
+    whole = (FIXTURES / name).read_bytes().rstrip(b"\n")
+    last = whole.count(b"\n") + 1
+    cut = read_safely(whole[:-5], name)
+    assert cut
+    assert f"line {last}: the file is truncated here" in told(cut[0])
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_cut_object_is_an_error_that_names_the_line(name):
+    whole = (FIXTURES / name).read_bytes().rstrip()
+    with pytest.raises(MalformedRecording, match=rf"{name}, line \d+: expected a JSON value"):
+        parse_document(whole[: len(whole) * 2 // 3], name)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(names, st.data())
+def test_a_file_cut_anywhere_is_read_or_refused(name, data):
+    whole = (FIXTURES / name).read_bytes()
+    read_safely(whole[: data.draw(st.integers(0, len(whole)))])
+
+
+@settings(max_examples=100, deadline=None)
+@given(names, st.data())
+def test_a_file_with_damaged_bytes_is_read_or_refused(name, data):
+    whole = bytearray((FIXTURES / name).read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    read_safely(bytes(whole))
+
+
+def places(value, path=()):
+    """Yield the path of every value inside a JSON value."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from places(item, (*path, key))
+
+
+def put(value, path, new):
+    """Return a copy of a JSON value with another value at a path."""
+    if not path:
+        return new
+    value = copy.copy(value)
+    value[path[0]] = put(value[path[0]], path[1:], new)
+    return value
+
+
+def nested(levels):
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from([*OBJECTS, *(name for name in ROWS if name != "pi.jsonl")]), st.sampled_from(HOSTILE), st.data())
+def test_a_hostile_value_anywhere_is_read_or_refused(name, hostile, data):
+    text = (FIXTURES / name).read_text()
+    values = [json.loads(line) for line in text.splitlines()] if name in ROWS else json.loads(text)
+    path = data.draw(st.sampled_from([path for path in places(values) if path]))
+    spoiled = put(values, path, nested(150) if hostile == "deep" else hostile)
+    told_again = "\n".join(map(json.dumps, spoiled)) if name in ROWS else json.dumps(spoiled)
+    read_safely(told_again.encode())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        ({"usage": {"output_tokens": 10**400}}, r"line 3, message.usage.output_tokens: expected a whole number .*, got int"),
+        ({"usage": {"output_tokens": "many"}}, r"line 3, message.usage.output_tokens: expected a whole number .*, got str"),
+        ({"content": 7}, r"line 3, message.content: expected a list of objects, got int"),
+        ({"content": ["text"]}, r"line 3, message.content\[0\]: expected an object, got str"),
+        ({"id": {}}, r"line 3, message.id: expected a string, got dict"),
+    ],
+)
+def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, said, tmp_path):
+    rows = [json.loads(line) for line in (FIXTURES / "claude-code.jsonl").read_text().splitlines()]
+    rows[2]["message"] |= spoil
+    (tmp_path / "spoiled.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(MalformedRecording, match=said) as caught:
+        read_recording(tmp_path / "spoiled.jsonl")
+    assert caught.value.file == str(tmp_path / "spoiled.jsonl")
+
+
+def test_a_number_that_is_too_long_for_the_parser_is_told_by_line():
+    with pytest.raises(MalformedRecording, match="line 1: expected a JSON value"):
+        parse_document(b'{"schema_version": "ATIF-v1", "steps": [' + b"9" * 5_000 + b"]}", "long")
+
+
+def test_nesting_that_would_exhaust_the_parser_is_told_by_line():
+    with pytest.raises(MalformedRecording, match="line 2: expected at most 100 levels of nesting"):
+        parse_document(b"\n" + b"[" * 100_000, "deep")
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("rest", ["garbage\n", '{"x": 1}\n', "}\n"])
+def test_what_follows_a_single_value_is_told_by_its_line(name, rest):
+    text = (FIXTURES / name).read_text().rstrip() + "\n\n" + rest
+    line = text.count("\n")
+    found: Document | MalformedRecording
+    try:
+        found = parse_document(text.encode(), name)
+        detect_format(found)
+    except MalformedRecording as error:
+        found = error
+    if isinstance(found, MalformedRecording):
+        assert (found.place, "nothing after" in found.expected) == (f"line {line}", True)
+    else:
+        assert [caveat.place for caveat in found.caveats] == [f"line {line}"], "a value on one line is a row, and read"
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        (gzip.compress(b"{}"), "gzip; unpack it first"),
+        (b"PK\x03\x04...", "a zip archive; unpack it first"),
+        (b"\x28\xb5\x2f\xfd...", "zstd; unpack it first"),
+        ('{"a": 1}'.encode("utf-16"), "UTF-16; convert it first"),
+        ('{"a": 1}'.encode("utf-16-le"), "UTF-16; convert it first"),
+        ('{"a": 1}'.encode("utf-16-be"), "UTF-16; convert it first"),
+    ],
+    ids=["gzip", "zip", "zstd", "utf-16", "utf-16-le", "utf-16-be"],
+)
+def test_what_is_no_text_in_utf_8_is_refused_with_what_to_do(data, hint):
+    with pytest.raises(MalformedRecording, match=hint):
+        parse_document(data, "x")
+
+
+def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
+    lines = (FIXTURES / "claude-code.jsonl").read_bytes().splitlines()
+    (recording,) = read_safely(b"\n".join([*lines[:4], b"Segmentation fault", *lines[4:]]))
+    assert "line 5: dropped: not JSON" in told(recording)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"# A diary\n", b"{}", b"[]", b'{"messages": []}', b"[1, 2]", b"\xc3\x28\xa0"])
+def test_what_is_no_recording_is_refused_with_the_known_formats(content, tmp_path):
+    (tmp_path / "other").write_bytes(content)
+    with pytest.raises(MalformedRecording, match="one of the formats claude-code, claude-sdk, pi"):
+        read_recording(tmp_path / "other")
+
+
+COMPACTED = [
+    {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "hi"}},
+    {"type": "system", "subtype": "compact_boundary", "sessionId": "s", "compactMetadata": {"preTokens": 1}},
+]
+REWOUND = [{"id": "again", "type": "user", "content": "hi"}, {"$rewindTo": "again"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "repeated"),
+    [
+        ("claude-code", lambda number: [{**row, "uuid": f"{number} {index}"} for index, row in enumerate(COMPACTED)]),
+        ("gemini", lambda number: [{"id": f"{number}", "type": "user", "content": "hi"}, *REWOUND]),
+    ],
+)
+def test_many_compactions_and_rewinds_are_read_in_linear_time(name, repeated):
+    rows = [{"sessionId": "s", "projectHash": "h"}] * (name == "gemini")
+    rows += [row for number in range(12_000) for row in repeated(number)]
+    document = parse_document("\n".join(map(json.dumps, rows)).encode(), "recording")
+    start = time.process_time()
+    [recording] = read_document(document, name)
+    assert len(recording.messages) == 12_000
+    assert [compaction.position for compaction in recording.compactions[:3]] == ([1, 2, 3] if name == "claude-code" else [])
+    assert time.process_time() - start < 3
+
+
+def test_a_file_without_messages_is_refused(tmp_path):
+    (tmp_path / "empty.jsonl").write_text('{"type": "summary", "summary": "x", "leafUuid": "u"}\n')
+    with pytest.raises(MalformedRecording, match="at least one message"):
+        read_recording(tmp_path / "empty.jsonl")
+
+
+def test_a_file_that_is_not_there_is_told_by_name(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot read the recording .*missing\.jsonl"):
+        read_recording(tmp_path / "missing.jsonl")
+    with pytest.raises(UsageError, match="cannot read the recording"):
+        read_recording(tmp_path)
+
+
+def test_an_unknown_format_is_told_with_the_nearest_names():
+    with pytest.raises(UnknownName, match="did you mean 'claude-code'"):
+        read_recording(FIXTURES / "pi.jsonl", "claude-codex")
+
+
+def test_a_format_that_the_file_has_not_is_refused():
+    with pytest.raises(MalformedRecording, match=r"pi.jsonl: expected a recording in the format codex"):
+        read_recording(FIXTURES / "pi.jsonl", "codex")

@@ -1,0 +1,81 @@
+"""Importer of Gemini CLI: every value of the made-up fixture, and each pitfall of the format."""
+
+import json
+
+from harness.recordings.formats import read_recording
+from tests.recordings.outline import fixture, outline, squeezes
+
+
+def test_contents_are_read_with_made_up_ids_an_orphan_is_dropped():
+    recording = fixture("gemini-contents.json")
+    assert outline(recording) == [
+        "0 user: Context: a kitchen.",
+        "0 user: <state_snapshot>\nThe oven is hot.\n</state_snapshot>",
+        "1 assistant: Understood.",
+        "2 user: Bake.",
+        "2 assistant:",
+        "  ~Bread first.",
+        '  g1 bake {"what": "bread"}',
+        '  g2 bake {"what": "cake"}',
+        "2 tool: g1 bake -> <tool_output_masked>\nbread",
+        "2 tool: g2 bake error -> burnt",
+        "3 assistant:",
+        "  call-8-0 taste {}",
+        "  call-8-1 taste {}",
+        "3 tool: call-8-0 taste -> salty",
+        '3 tool: call-8-1 taste -> {"crumbs": 3}',
+        "4 assistant: Good bread.",
+    ]
+    assert (recording.session_id, recording.models) == ("", ())
+    assert recording.cost_usd is None
+    assert squeezes(recording) == [
+        ("compaction", 1, "unknown", None, "<state_snapshot>\nThe oven is hot.\n</state_snapshot>"),
+    ]
+    assert [caveat.text for caveat in recording.caveats] == [
+        "1 × part with inlineData, left out",
+        "1 × result that the agent had masked before the file was written",
+        "result of 'g9' dropped: its call is not in the file",
+        "The system prompt, tool schemas and hidden reminders are not in this file.",
+    ]
+
+
+def test_a_session_holds_results_within_its_calls():
+    recording = fixture("gemini-session.json")
+    assert outline(recording) == [
+        "0 user: Light the oven.",
+        "1 assistant 40+60+0>14:",
+        "  ~Gas: turn it on",
+        "  I light it.",
+        '  v1 light {"knob": 1}',
+        "  v2 fan {}",
+        "1 tool: v1 light -> warm",
+        "1 tool made up: v2 fan interrupted -> (no result was recorded)",
+        "2 assistant: Lit.",
+    ]
+    assert (recording.session_id, recording.models) == ("session-oven", ("oven-1",))
+    assert recording.cost_usd is None
+    assert squeezes(recording) == []
+    assert [caveat.text for caveat in recording.caveats] == [
+        "1 × message of type 'info'",
+        "call 'v2' has no result; one was made up",
+        "The system prompt, tool schemas and hidden reminders are not in this file.",
+    ]
+
+
+def test_a_snapshot_stands_for_what_is_not_in_the_file():
+    (event,) = fixture("gemini-contents.json").compactions
+    assert event.in_place
+
+
+def test_a_session_of_one_message_a_row_is_read(tmp_path):
+    rows = [
+        {"sessionId": "s", "projectHash": "h"},
+        {"id": "1", "type": "user", "content": [{"text": "Light it."}]},
+        {"id": "2", "type": "gemini", "content": "draft"},
+        {"id": "2", "type": "gemini", "content": "Lit."},
+        {"id": "3", "type": "user", "content": "Put it out."},
+        {"$rewindTo": "3"},
+        {"id": "4", "type": "user", "content": "Leave it on."},
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert outline(read_recording(tmp_path / "rows.jsonl")) == ["0 user: Light it.", "1 assistant: Lit.", "1 user: Leave it on."]

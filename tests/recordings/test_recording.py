@@ -1,0 +1,90 @@
+"""Recordings of real sessions, if a folder with them is given: their counts agree with the table in that folder.
+
+Their text is never printed, because it contains names of people and folders.
+"""
+
+import csv
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.conversation.view import find_violation, fold_all
+from harness.recordings.formats import read_recordings
+from harness.recordings.session_log import build_entries
+
+PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
+TABLE = PLACE / "PROVENANCE.tsv"
+
+pytestmark = pytest.mark.skipif(not TABLE.is_file(), reason="no recorded sessions: set HARNESS_TRAJECTORIES to their folder")
+
+STEPS_MORE = {"pi_pi-mono/root-session.jsonl": 5}
+"""Answers that the table leaves out: four with reasoning only, and one on a line with two rows."""
+MESSAGES_LESS = {"gemini-cli/trajectory.json": 1}
+"""Result without a call, which the reader drops."""
+JOINED_ROWS = {"pi_pi-mono/root-compact.jsonl"}
+"""File with an answer and a compaction on one line, which the table counts in another way."""
+
+
+def table():
+    if not TABLE.is_file():
+        return []
+    with TABLE.open(newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def rows(wanted):
+    return pytest.mark.parametrize("row", [row for row in table() if wanted(row)], ids=lambda row: row["file"])
+
+
+every = rows(lambda row: True)
+without_summaries = rows(lambda row: row["format"] != "claude-code-jsonl" or row["native_compactions"] == "0")
+with_both_costs = rows(lambda row: row["format"] == "mini-swe-agent")
+
+
+@rows(lambda row: row["file"] not in JOINED_ROWS)
+def test_counts_agree_with_the_table(row):
+    recordings = read_recordings(PLACE / row["file"])
+    events = [event for recording in recordings for event in recording.compactions]
+    summaries = [event for event in events if event.kind == "compaction"]
+    own = [recorded for recording in recordings for recorded in recording.messages if not recorded.synthetic]
+    # The table counts a Claude summary as a message, and knows only what a format says about compactions.
+    told_apart = len(summaries) if row["format"] == "claude-code-jsonl" else 0
+    more = STEPS_MORE.get(row["file"], 0)
+    assert len(recordings) == int(row["trajectories"])
+    assert sum(recording.steps for recording in recordings) == int(row["n_steps"]) + more
+    assert len(own) + told_apart == int(row["messages"]) + more - MESSAGES_LESS.get(row["file"], 0)
+    assert len(summaries) == int(row["native_compactions"] or 0)
+    assert sum(event.kind == "microcompaction" for event in events) == int(row["native_microcompactions"] or 0)
+
+
+@every
+def test_the_largest_recorded_prompt_agrees_with_the_table(row):
+    used = [
+        recorded.usage.prompt_tokens
+        for recording in read_recordings(PLACE / row["file"])
+        for recorded in recording.messages
+        if recorded.usage is not None
+    ]
+    assert max(used, default=0) == int(row["max_recorded_ctx"] or 0)
+
+
+@every
+def test_usage_stands_once_on_each_answer_and_every_log_folds_legally(row):
+    for recording in read_recordings(PLACE / row["file"]):
+        steps = [recorded.step for recorded in recording.messages if recorded.message.role == "assistant"]
+        assert [step for step in steps if step is not None] == list(range(1, recording.steps + 1))
+        assert all(recorded.usage is None or recorded.message.role == "assistant" for recorded in recording.messages)
+        assert find_violation(fold_all(build_entries(recording)).messages) is None
+
+
+@without_summaries
+def test_characters_agree_with_the_table(row):
+    tokens = sum(fold_all(build_entries(recording)).tokens for recording in read_recordings(PLACE / row["file"]))
+    assert tokens == pytest.approx(int(row["est_tokens"]), rel=0.03)
+
+
+@with_both_costs
+def test_a_cost_of_the_file_is_the_sum_of_its_calls_where_both_are_recorded(row):
+    (recording,) = read_recordings(PLACE / row["file"])
+    assert recording.cost_usd == pytest.approx(sum(recorded.cost_usd or 0 for recorded in recording.messages))
