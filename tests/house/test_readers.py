@@ -15,6 +15,7 @@ ELSEWHERE = {
     "harness/files/bounded_input.py": "the reader with a limit itself",
     "harness/sandboxes/toolserver/": "runs inside the sandbox, whose memory is limited, and reads with limits of its own",
     "harness/testing/": "runs in tests: programs for sandboxes, and files of this package",
+    "harness/task_checks/": "runs in checks of tasks: programs for sandboxes, and files of this package",
 }
 """Files and folders that are not searched, with the reason."""
 
