@@ -101,6 +101,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         for outcome in outcomes
     ]
     note = "Long sessions have more rounds and are harder, so read effects only from paired comparisons."
+    if table["rounds"].max() > MAX_LINEAR_ROUNDS:
+        note += " Nearly equal large numbers share a bubble at their mean."
     style.add_legend(figure, handles, 1.2, note)
     return figure
 
@@ -138,8 +140,7 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
         ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.set_xlim(-0.2, 1.12 * largest)
-    scale = "count" if is_linear else "count, logarithmic; nearly equal large numbers at their mean"
-    ax.set(xlabel=f"compaction rounds per trial ({scale})")
+    ax.set(xlabel=f"compaction rounds per trial (count{'' if is_linear else ', logarithmic'})")
     ax.grid(axis="x", zorder=0)
 
 
