@@ -318,11 +318,11 @@ class CompactionError(HarnessError):
 
 
 class SummaryFailed(CompactionError):
-    """The summarizer (the model that writes summaries for a compaction) returned no usable summary."""
+    """The summarizer returned no usable summary."""
 
 
 class SummaryEmpty(SummaryFailed):
-    """The summarizer (the model that writes summaries for a compaction) replied without text."""
+    """The summarizer replied without text."""
 
 
 class IllegalPlan(CompactionError):
@@ -337,7 +337,7 @@ class IllegalPlan(CompactionError):
 
 
 class StoreError(HarnessError):
-    """The journal (the file with the log of a session) or the stored results cannot be read or written."""
+    """The journal or the stored results cannot be read or written."""
 
 
 class NewerVersion(StoreError):

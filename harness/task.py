@@ -11,7 +11,7 @@ A fact is a value that the agent must remember, e.g. a port that the request giv
 
 The fields `script` and `facts` of a task contain no value, and the patterns of a fact are the same under every seed. A scripted
 model is built from these two fields alone, so it learns a value only from text that it has read. The field `values` is the answer
-key for graders, tests and probes (records of whether a compaction kept a fact).
+key for graders, tests and probes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -61,7 +61,7 @@ class Fact:
         said_in: Place where the agent first meets the value: the user's `prompt`, a `file`, the `output` of a command, or the
             agent's `own` message. Required.
         patterns: Regular expressions that find the value in a text, line by line. Each has one group, which matches the value.
-            The most recent match in the view (the messages that the model sees next) counts. Required.
+            The most recent match in the view counts. Required.
         prior: Wrong value (a default guess) that a scripted model uses when it has forgotten the fact and cannot recover the
             value. It differs from the true value under every seed. Required.
         recover: Tool call that shows a forgotten value again; None means that the value cannot be recovered. Default: `None`.
@@ -158,7 +158,7 @@ class Repair:
     calls: tuple[CallTemplate, ...]
     """Tool calls with which the scripted agent repairs the error."""
     required_facts: tuple[str, ...] = ()
-    """Names of the facts (values to remember) that the agent needs to repair the error."""
+    """Names of the facts that the agent needs to repair the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +223,7 @@ class Check:
     Attributes:
         name: Name of the check, as yielded by the judge (the function that finds out which checks pass). Required.
         title: One-line description of the condition that is checked, shown in results. Required.
-        required_facts: Names of the facts (values to remember) without which an agent passes the check only by luck. Default:
-            `()`.
+        required_facts: Names of the facts without which an agent passes the check only by luck. Default: `()`.
 
     Example:
         >>> from harness.task import Check
@@ -449,8 +448,8 @@ class Task:
         later_messages: User messages that are queued while the agent works. Default: `()`.
         cacheable: Whether the action cache may reuse the result of an equal command in an equal workspace. Set False if commands
             depend on the clock or on modification times of files, as `make` does. Default: `True`.
-        values: Answer key, which holds the value of each fact under the seed; used by graders, tests and probes (records of
-            whether a compaction kept a fact), and never sent to a model. Default: `{}`.
+        values: Answer key, which holds the value of each fact under the seed; used by graders, tests and probes, and never sent
+            to a model. Default: `{}`.
 
     Example:
         >>> from harness import load_task
@@ -495,7 +494,7 @@ class World(StrictFields):
 
     A setting that is None keeps the task's own behaviour. Which compaction policy does best depends on these settings, so results
     are best compared over a range of settings. The task `long-march` supports every number. All other tasks support the last four
-    numbers, which then change how the user states the facts (values to remember) of the request; see `harness.tasks.variants`.
+    numbers, which then change how the user states the facts of the request; see `harness.tasks.variants`.
 
     Attributes:
         steps: Number of steps that the task takes, at least 1. Default: `None`.

@@ -24,7 +24,7 @@ from harness.task import LaterMessage
 
 
 class Conversation:
-    """The log of a session and its current view (the messages that the model sees next). Not thread-safe."""
+    """The log of a session and its current view. Not thread-safe."""
 
     view: View
     """Messages that the model sees next, as they result from all logged events."""

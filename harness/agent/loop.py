@@ -114,8 +114,7 @@ class Outcome(Stop):
         reason: Stop reason, for example `replied` or `max_steps`. Required.
         detail: Explanation of the stop reason for people, for example the message of an error. Default: `''`.
         steps: Number of model calls in the session. Default: `0`.
-        view_messages: Number of messages in the view (the messages that the model sees next) at the end of the session. Default:
-            `0`.
+        view_messages: Number of messages in the view at the end of the session. Default: `0`.
         view_tokens: Estimated number of tokens of these messages, by the policy's token counter. Default: `0`.
 
     Example:

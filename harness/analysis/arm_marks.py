@@ -1,9 +1,8 @@
-"""Colour and shape of each arm (configuration), the same in every chart, page and widget of an experiment.
+"""Colour and shape of each arm, the same in every chart, page and widget of an experiment.
 
 A reader who has found an arm in one chart recognizes it in the next. The mark of an arm therefore depends on all arms of the
 experiment in the order of the report, never on the arms that one chart shows. Up to twelve arms have a colour and a shape of
-their own. Of more arms, those that combine settings (the grid) show one setting by colour, one by shape and one by which half is
-filled.
+their own. Of more arms, those of the grid show one setting by colour, one by shape and one by which half is filled.
 """
 
 import json
@@ -93,7 +92,7 @@ def _mark_by_settings(
 def list_settings(trials: pd.DataFrame) -> dict[str, dict[str, object]]:
     """Return the values of the settings that differ between arms of the grid, by arm and dotted path.
 
-    Arms that a plan adds to the combinations of settings (the grid) are left out. A policy is given by its name.
+    Arms that a plan adds to the grid are left out. A policy is given by its name.
 
     Args:
         trials: Rows with the columns `arm` and `axes_json`, at least one for each arm.

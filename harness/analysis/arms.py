@@ -1,4 +1,4 @@
-"""Trials grouped by arm (configuration under study): selection of valid trials, order of the arms, and summaries.
+"""Trials grouped by arm: selection of valid trials, order of the arms, and summaries.
 
 A trial is invalid only if it ended because of an infrastructure failure, which says nothing about its arm. Its recorded stop
 reason alone decides this. Invalid trials are excluded before any comparison, and the report shows how many were excluded.
@@ -30,14 +30,14 @@ MAX_NAMES_SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Mean, median, range and sum of a numeric column over the trials of one arm (configuration under study)."""
+    """Mean, median, range and sum of a numeric column over the trials of one arm."""
 
     mean: float
     median: float
     low: float
-    """Smallest known value of the table column among the trials of one arm (configuration)."""
+    """Smallest known value of the table column among the trials of one arm."""
     high: float
-    """Largest known value of the table column among the trials of one arm (configuration)."""
+    """Largest known value of the table column among the trials of one arm."""
     total: float
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ COST_COLUMNS = ("cost_usd", "summarizer_cost_usd", "sub_agent_cost_usd")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmSummary:
-    """Summary of one arm (configuration under study): its valid trials, and its number of trials with each kind of problem."""
+    """Summary of one arm: its valid trials, and its number of trials with each kind of problem."""
 
     arm: str
     trials: pd.DataFrame
@@ -205,7 +205,7 @@ def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
 
 
 def order_arms(trials: pd.DataFrame) -> list[str]:
-    """Return the names of all arms (configurations under study) in the order of reports and charts.
+    """Return the names of all arms in the order of reports and charts.
 
     1. Arms without compaction.
     2. Arms with compaction, by the values of the settings that the plan varies.
@@ -238,10 +238,10 @@ def build_sort_key(value: object) -> tuple[int, float, str]:
 
 
 def summarize_arms(results: Tables) -> list[ArmSummary]:
-    """Summarize the trials of each arm (configuration), in the order in which reports show the arms.
+    """Summarize the trials of each arm, in the order in which reports show the arms.
 
     Raises:
-        UsageError: There are no trials, or they have several fidelity levels (how much of a run is real).
+        UsageError: There are no trials, or they have several fidelity levels.
     """
     require_single_level(results.trials)
     return [_summarize_arm(arm, results.trials[results.trials["arm"] == arm]) for arm in order_arms(results.trials)]
@@ -254,7 +254,7 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
 
 
 def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> Rate:
-    """Return the success rate of an arm (configuration), averaged over its tasks, with its 95 % interval.
+    """Return the success rate of an arm, averaged over its tasks, with its 95 % interval.
 
     A trial succeeds if every check of its task passed. Repeated trials of a seed are averaged and count as one observation.
 
@@ -304,7 +304,7 @@ def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
 
 
 def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str:
-    """Return the name of the only arm (configuration under study) with the given name or settings.
+    """Return the name of the only arm with the given name or settings.
 
     Args:
         trials: Rows with the columns `arm`, `axes_json` and `config_json`.
@@ -327,7 +327,7 @@ def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str
 
 
 def find_arms(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> list[str]:
-    """Return the names of all arms (configurations under study) with the given name or settings, at least one.
+    """Return the names of all arms with the given name or settings, at least one.
 
     Args:
         trials: Rows with the columns `arm`, `axes_json` and `config_json`.

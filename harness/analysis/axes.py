@@ -1,8 +1,7 @@
 """Effects of the settings that a plan varies (the axes).
 
-Arms (configurations) that combine values of these settings form a grid. Two arms of the grid that differ in only one setting are
-compared on each task and seed. The differences are averaged over all such pairs of arms. Extra arms, which a plan adds to the
-grid, never count.
+Arms that combine values of these settings form a grid. Two arms of the grid that differ in only one setting are compared on each
+task and seed. The differences are averaged over all such pairs of arms. Extra arms, which a plan adds to the grid, never count.
 """
 
 import json
@@ -30,7 +29,7 @@ UNIT_COLUMNS = ("success", "score", "retention")
 class AxisContrast:
     """Comparison of two values of a setting that the plan varies (axis).
 
-    It is averaged over all pairs of arms (configurations) that differ in this setting only.
+    It is averaged over all pairs of arms that differ in this setting only.
     """
 
     axis: str
@@ -151,7 +150,7 @@ def _contrast_axis(
 def average_arm_pairs(
     trials: pd.DataFrame, arm_pairs: list[tuple[str, str]], metrics: Sequence[str] = AXIS_METRICS
 ) -> pd.DataFrame:
-    """Average each metric over the first and over the second arms (configurations) of several pairs.
+    """Average each metric over the first and over the second arms of several pairs.
 
     The result has one row per task and seed, also if both arms ran it several times (replicates). Amounts, such as tokens, are
     averaged as logarithms, so that the ratio of the two means is the typical ratio within a pair. The column `course` is equal

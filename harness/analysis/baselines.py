@@ -1,4 +1,4 @@
-"""Baseline of an experiment, the arm (configuration) with which others are compared, and the effects of all arms against it."""
+"""Baseline of an experiment, the arm with which others are compared, and the effects of all arms against it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ ORACLE_SUMMARIZER = "scripted/oracle"
 
 
 def choose_baseline(results: Tables) -> str:
-    """Return the arm (configuration) with which others are compared if the user chooses none.
+    """Return the arm with which others are compared if the user chooses none.
 
-    1. The arm that most comparisons declared in the plan (contrasts) name second.
+    1. The arm that most declared contrasts name second.
     2. Without such comparisons, the first arm without compaction.
     3. Otherwise, the first arm.
 
@@ -74,7 +74,7 @@ def resolve_metrics(trials: pd.DataFrame, names: Sequence[str] | None) -> list[M
 def compare_with_baseline(
     trials: pd.DataFrame, baseline: str, metrics: Sequence[Metric], *, is_tested: bool = True
 ) -> dict[str, dict[str, Effect]]:
-    """Return how much each arm (configuration) differs from the baseline arm.
+    """Return how much each arm differs from the baseline arm.
 
     Args:
         trials: Trials as returned by `prepare_arms`.

@@ -1,4 +1,4 @@
-"""Comparison of success, score, tokens, steps and cost between two arms (configurations) on the same tasks and seeds."""
+"""Comparison of success, score, tokens, steps and cost between two arms on the same tasks and seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,12 +57,12 @@ class Comparison:
     Attributes:
         a: Name of the first arm. Required.
         b: Name of the second arm. Required.
-        level: Fidelity level (how much of a run is real) of all trials. Required.
+        level: Fidelity level of all trials. Required.
         counts: Number of pairs of trials in which both arms, one arm or neither arm succeeded. Required.
         success_a: Success rate of arm a over the pairs, with its 95 % interval. Required.
         success_b: Success rate of arm b over the pairs, with its 95 % interval. Required.
         effects: Effects of arm a against arm b on success, score, prompt tokens, steps and total cost, each with interval and
-            p-value, or the reason why there is none, and with the tasks that it speaks about (estimand). Required.
+            p-value, or the reason why there is none, and with the tasks that it speaks about. Required.
         ratios: Ratios of totals and medians of prompt tokens, steps and total cost, arm a divided by arm b. Required.
         cached_cost_ratio: Ratio of the total costs, arm a divided by arm b, as with a prompt cache that never evicts; None if a
             provider reported cached tokens, so that the costs are with a cache, or if the savings are unknown. Required.
@@ -304,7 +304,7 @@ def describe_ratio(ratio: PairedRatio) -> str:
 
 
 def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
-    """Return the fidelity level (how much of a run is real) of two arms (configurations).
+    """Return the fidelity level of two arms.
 
     The result is `L0 and L1` if only one of them has a real summarizer.
 
@@ -355,7 +355,7 @@ class _Side(NamedTuple):
 
 
 class ArmComparer:
-    """Object that compares the arms (configurations) of one experiment, for which it prepares the tables only once."""
+    """Object that compares the arms of one experiment, for which it prepares the tables only once."""
 
     def __init__(self, results: Tables) -> None:
         trials = add_total_cost(results.trials)[[*NEEDED_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS, *_CACHE_COLUMNS]]
@@ -374,7 +374,7 @@ class ArmComparer:
         return self._sides[arm]
 
     def pair(self, a: str, b: str) -> pd.DataFrame:
-        """Return the valid trials of two arms (configurations) side by side, with their trajectories.
+        """Return the valid trials of two arms side by side, with their trajectories.
 
         The table has one row per task, seed and replicate that both arms have.
         """
@@ -475,10 +475,10 @@ class ArmComparer:
 def compare(
     results: Tables, a: str | Mapping[str, object], b: str | Mapping[str, object], *, estimand: Estimand | None = None
 ) -> Comparison:
-    """Compare two arms (configurations under study) on the tasks and seeds that both ran.
+    """Compare two arms on the tasks and seeds that both ran.
 
-    If the plan declares comparisons before the run (contrasts), the call is recorded as a look at the outcomes. If such a plan
-    declares a single look, nothing is compared until all its trials have finished.
+    If the plan declares contrasts, the call is recorded as a look at the outcomes. If such a plan declares a single look, nothing
+    is compared until all its trials have finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.

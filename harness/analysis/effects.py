@@ -1,4 +1,4 @@
-"""Effect of one arm (configuration) against another on one metric, with its interval and p-value.
+"""Effect of one arm against another on one metric, with its interval and p-value.
 
 If there is no interval, the effect says why. A pair consists of a trial of each arm on the same task, seed and replicate. Pairs
 of one seed are averaged and count as one unit. If a task has only one seed, each replicate is a unit. Replicates with equal

@@ -1,4 +1,4 @@
-"""Choice and computation of the interval and the test for a comparison of two arms (configurations) on the same tasks.
+"""Choice and computation of the interval and the test for a comparison of two arms on the same tasks.
 
 There are two quantities to estimate (estimands). *Tasks like these* is the mean effect over the population from which the tasks
 are drawn; it needs at least six tasks, and the unit is the task. *These tasks* is the mean effect over exactly the tasks that
@@ -82,7 +82,7 @@ def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
 
 
 def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
-    """Return the mean difference of two arms (configurations) over tasks, with the bounds of its interval.
+    """Return the mean difference of two arms over tasks, with the bounds of its interval.
 
     The difference is arm a minus arm b. Bounds are NaN where there is no interval, e.g. with a single seed or if amounts differ
     equally in all units.
@@ -166,7 +166,7 @@ def _compute_newcombe(a: Array, b: Array, alpha: float) -> Bounds:
 
 
 def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
-    """Return the p-value for the difference of two arms (configurations); NaN if there is no interval.
+    """Return the p-value for the difference of two arms; NaN if there is no interval.
 
     A claim needs both the interval and the test, so the larger of their p-values is returned.
 
@@ -243,7 +243,7 @@ def _contains(bounds: Bounds, value: float) -> bool:
 
 
 def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
-    """Return the success rate of an arm (configuration) over tasks, with the bounds of its interval.
+    """Return the success rate of an arm over tasks, with the bounds of its interval.
 
     - Estimand `tasks like these`: Student's t over the rates of the tasks, or Wilson's interval if every task ran once.
     - Estimand `these tasks` and equally many seeds of each task: Wilson's interval of all outcomes together. If the rates of the
@@ -296,7 +296,7 @@ def _compute_rate_bounds_of_these(rates: Array, trials: Array, alpha: float) -> 
 def compute_mean_bounds(
     kind: Literal["bounded", "amount"], values: Sequence[Array], estimand: Estimand, alpha: float = ALPHA
 ) -> Bounds:
-    """Return the mean of a metric of an arm (configuration) over tasks, with the bounds of its interval.
+    """Return the mean of a metric of an arm over tasks, with the bounds of its interval.
 
     - Estimand `tasks like these`: Student's t over the means of the tasks.
     - Estimand `these tasks`: an interval over the seeds of each task, combined over the tasks.

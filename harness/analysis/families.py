@@ -1,4 +1,4 @@
-"""Comparisons (contrasts) that an experiment declared before its trials ran, and whether its outcomes may be shown already.
+"""Contrasts that an experiment declared before its trials ran, and whether its outcomes may be shown already.
 
 Every inspection of outcomes (a look) is a further chance to find a difference by luck. Unless a plan with declared contrasts
 declares several looks, its outcomes are shown only when all planned trials have finished. Everything that shows outcomes calls
@@ -43,7 +43,7 @@ class Unfinished(NamedTuple):
 
 
 def read_families(results: Tables) -> list[Family]:
-    """Return the sets of comparisons (contrasts) that the plan declared, as stored with the trials.
+    """Return the sets of contrasts that the plan declared, as stored with the trials.
 
     There are several sets only if the plan was changed.
     """
@@ -59,7 +59,7 @@ def _read_families(trials: pd.DataFrame) -> list[Family]:
 
 
 def find_newest(families: Iterable[Family]) -> Family | None:
-    """Return the newest of several sets of declared comparisons (contrasts); None if there is none.
+    """Return the newest of several sets of declared contrasts; None if there is none.
 
     The newest set is that of the plan with most trials.
     """
@@ -69,8 +69,8 @@ def find_newest(families: Iterable[Family]) -> Family | None:
 def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -> Unfinished | None:
     """Return the plan of an experiment of which only the progress may be shown, because trials are missing.
 
-    The result is None if the outcomes may be shown. This is so if the plan is complete or declares no comparisons (contrasts), or
-    if its declaration was changed after trials had run, so that nothing can be claimed any more.
+    The result is None if the outcomes may be shown. This is so if the plan is complete or declares no contrasts, or if its
+    declaration was changed after trials had run, so that nothing can be claimed any more.
 
     Args:
         trials: All trials of the experiment, without those of earlier plans.
@@ -191,9 +191,9 @@ def read_plan_table(results: Tables) -> Mapping[str, Any] | None:
 def open_outcomes(results: Tables) -> None:
     """Record that the outcomes of an experiment were seen (a look), or refuse to show them.
 
-    Nothing happens unless the plan declares comparisons before the run (contrasts). To see some of the trials counts as a look at
-    all trials from which they were selected, and to see joined results counts as a look at each of the joined experiments. Looks
-    are recorded in the output folder of the experiment. Results without a folder have no record.
+    Nothing happens unless the plan declares contrasts. To see some of the trials counts as a look at all trials from which they
+    were selected, and to see joined results counts as a look at each of the joined experiments. Looks are recorded in the output
+    folder of the experiment. Results without a folder have no record.
 
     Args:
         results: Tables of results, or a selection from them.

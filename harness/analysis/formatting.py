@@ -103,7 +103,7 @@ def format_label(text: object, max_characters: int = 60) -> str:
 
 
 def label_arms(arms: Iterable[str], line_characters: int = 44) -> dict[str, str]:
-    """Return a label for each arm (configuration) that shows what differs, without cutting a value.
+    """Return a label for each arm that shows what differs, without cutting a value.
 
     The name of an arm that combines settings becomes their values, e.g. `keep_last 4, oracle` for `keep_last=4 reader=oracle`:
     numbers keep the name of their setting. Long labels continue on further lines; only labels of more than 300 characters lose
@@ -148,7 +148,7 @@ def _is_number(text: str) -> bool:
 def make_arm_section(
     heading: str, columns: Iterable[str], rows: Mapping[str, Iterable[str]], notes: Iterable[str] = ()
 ) -> Section:
-    """Return a report section with one table row per arm (configuration), which begins with a short name."""
+    """Return a report section with one table row per arm, which begins with a short name."""
     arm_column, names = shorten_arm_names(list(rows))
     return Section(
         heading=heading,
@@ -159,7 +159,7 @@ def make_arm_section(
 
 
 def shorten_arm_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a heading for a report's column of arms (configurations), and a short name for each arm.
+    """Return a heading for a report's column of arms, and a short name for each arm.
 
     For example, arm `a=1 b=x` becomes `1, x` under the heading `a, b`. Arms whose names do not have this form keep their names.
     """

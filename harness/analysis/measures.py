@@ -1,8 +1,8 @@
 """Metrics that can be chosen for a figure, a page or a report: score, success, cost, tokens, steps and retention.
 
 Each metric is declared once, with the column of trials that has its values, its unit, the better direction and the format of its
-values. A cell is a group of trials, such as an arm (configuration) or the trials with the same threshold. Its value is the mean
-over tasks, with an interval over tasks like these or over the seeds of these tasks, as in the report.
+values. A cell is a group of trials, such as an arm or the trials with the same threshold. Its value is the mean over tasks, with
+an interval over tasks like these or over the seeds of these tasks, as in the report.
 """
 
 from collections.abc import Mapping, Sequence

@@ -55,7 +55,7 @@ def load_outcomes(
         turns: Name of the column with the number of model calls. Default: `None`.
         tokens: Name of the column with the number of prompt tokens. Default: `None`.
         summaries: Name of the column with the number of compactions; None means that these numbers are unknown. Default: `None`.
-        level: Fidelity level of the runs (how much of a run is real). Default: `'L3'`.
+        level: Fidelity level of the runs. Default: `'L3'`.
 
     Example::
 

@@ -23,7 +23,7 @@ _UNKNOWN_INTERVAL = Interval(nan, nan)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedRatio:
-    """Ratio of a metric such as cost between two arms (configurations) that ran on the same tasks and seeds."""
+    """Ratio of a metric such as cost between two arms that ran on the same tasks and seeds."""
 
     metric: str
     pairs: int = 0
@@ -41,7 +41,7 @@ class PairedRatio:
 
 
 def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000) -> PairedRatio:
-    """Return the ratio of a column between paired trials of two arms (configurations), a divided by b.
+    """Return the ratio of a column between paired trials of two arms, a divided by b.
 
     Equal tables always give equal intervals.
 

@@ -74,13 +74,13 @@ def compute_least_detectable_difference(
     - Estimand `tasks like these`: Student's t over tasks is used; differences vary between tasks and, within a task, by chance.
     - Estimand `these tasks`: the normal approximation for pairs is used; differences vary only by chance.
 
-    The result is None if no difference is detected. A difference cannot be larger than the share of pairs with different outcomes
-    (discordance).
+    The result is None if no difference is detected. A difference cannot be larger than the share of pairs with different
+    outcomes.
 
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Share of pairs that differ (discordance), variation over tasks, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ, variation over tasks, and numbers of contrasts and looks.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
     """
     if task_count < 1 or seed_count < 1:
@@ -146,7 +146,7 @@ def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, ...]:
     """Return how much two arms of a finished experiment (the pilot) differ, as six numbers.
 
     Returns:
-        1. Share of pairs with different outcomes (discordance).
+        1. Share of pairs with different outcomes.
         2. Variance over tasks of the difference in success, without the part that is due to seeds.
         3. The same variance for the score.
         4. The same variance for the logarithm of the cost.
@@ -180,7 +180,7 @@ def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, a
         contrast: Declared comparison of two arms with a margin by which the first may be worse.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Share of pairs that differ (discordance), variation of scores and ratios, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ, variation of scores and ratios, and numbers of contrasts and looks.
     """
     margin = contrast.margin or 0.0
     estimand = choose_estimand(task_count, contrast.estimand)
@@ -215,7 +215,7 @@ def describe_margins(
         contrasts: Comparisons that the plan declares; those without a margin are skipped.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Share of pairs that differ (discordance), variation of scores and ratios, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ, variation of scores and ratios, and numbers of contrasts and looks.
     """
     for contrast in contrasts:
         if contrast.margin is None:
@@ -243,7 +243,7 @@ def describe_power(
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Share of pairs that differ (discordance), variation over tasks, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ, variation over tasks, and numbers of contrasts and looks.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
         metrics: Metrics of the declared comparisons; empty for success. Scores allow fewer comparisons than success does.
     """
@@ -279,7 +279,7 @@ def _describe_possible(task_count: int, seed_count: int, estimand: Estimand, loo
 
 
 def describe_comparability(experiment: "Experiment") -> str:
-    """Describe what the planned trials can show about the difference of two arms (configurations).
+    """Describe what the planned trials can show about the difference of two arms.
 
     Args:
         experiment: Planned experiment, with its numbers of tasks, seeds, declared contrasts and looks.

@@ -1,4 +1,4 @@
-"""Oracle regret: excess failures and cost of an arm (configuration) compared with the oracle, a policy that knows the future.
+"""Oracle regret: excess failures and cost of an arm compared with the oracle, a policy that knows the future.
 
 Regret shows how much could be saved if a policy chose better which messages to retain. The arm and the oracle are compared on
 trials with the same task, seed, context window and threshold. Only simulated sessions, whose future is known, can have an oracle.

@@ -1,8 +1,8 @@
 """Retention of facts: how many values that the model saw before a compaction are still visible after it, by kind of fact.
 
 A fact is a value that the agent must remember. It counts as kept if the task's regular expressions find its newest value in the
-messages that the model sees (the view). A value that they do not find may still be there in other words, and a visible fact is
-not necessarily used correctly later. Kinds of facts are never pooled.
+view. A value that they do not find may still be there in other words, and a visible fact is not necessarily used correctly later.
+Kinds of facts are never pooled.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ FACT_KINDS = (
     *("constraint", "goal", "decision", "artifact", "value"),
     *("error", "progress", "next-step", "preference", "superseded"),
 )
-"""Kinds of facts (values that the agent must remember), in the order in which reports and charts show them."""
+"""Kinds of facts, in the order in which reports and charts show them."""
 
 
 _UNIT_COLUMNS = ("task", "seed", "replicate")

@@ -93,7 +93,7 @@ class PairedCounts:
 
     @property
     def discordant_pairs(self) -> int:
-        """Number of pairs of trials in which exactly one of the two compared arms (configurations) succeeded."""
+        """Number of pairs of trials in which exactly one of the two compared arms succeeded."""
         return self.only_a + self.only_b
 
     @property
@@ -118,8 +118,8 @@ def compute_mcnemar_p(counts: PairedCounts) -> float:
 def estimate_pass_at_k(successes: int, replicates: int, k: int) -> float:
     """Return the unbiased estimate of pass@k: the probability that at least one of `k` repeated trials succeeds.
 
-    Repeated trials (replicates) run the same instance: the same configuration, task and seed. They differ only in the seed of the
-    model. Do not count trials of several instances together: estimate the probability for each instance, then average.
+    Replicates run the same instance: the same configuration, task and seed. They differ only in the seed of the model. Do not
+    count trials of several instances together: estimate the probability for each instance, then average.
 
     Args:
         successes: Number of successful replicates of the instance.
@@ -134,7 +134,7 @@ def estimate_pass_at_k(successes: int, replicates: int, k: int) -> float:
 
 
 def estimate_pass_hat_k(successes: int, replicates: int, k: int) -> float:
-    """Return the unbiased estimate of pass^k: the probability that all of `k` repeated trials (replicates) succeed.
+    """Return the unbiased estimate of pass^k: the probability that all of `k` replicates succeed.
 
     Args:
         successes: Number of successful replicates of the instance; see `estimate_pass_at_k`.

@@ -76,14 +76,14 @@ def select(tables: Tables, trials: pd.DataFrame) -> Selection:
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:
-    """Split tables of results by fidelity level (how much of a run is real), in the order of the levels."""
+    """Split tables of results by fidelity level, in the order of the levels."""
     trials = tables.trials
     levels = sorted(trials["level"].unique())
     return [tables] if len(levels) == 1 else [select(tables, trials[trials["level"] == level]) for level in levels]
 
 
 def require_single_level(rows: pd.DataFrame) -> str:
-    """Return the fidelity level (how much of a run is real) that all rows of a table have in common.
+    """Return the fidelity level that all rows of a table have in common.
 
     If the rows are trials, each part of them, such as a policy, must also have the same revision in all of them.
 

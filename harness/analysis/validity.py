@@ -84,10 +84,10 @@ class PlaceboCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestDigests:
-    """Digests (hashes) of each trial's requests to the model, and the step of its first compaction."""
+    """Digests of each trial's requests to the model, and the step of its first compaction."""
 
     digests: Mapping[str, Sequence[str]]
-    """Digests (hashes) of each trial's requests to the model in order, by trial id; a trial without steps has no entry."""
+    """Digests of each trial's requests to the model in order, by trial id; a trial without steps has no entry."""
     first_compaction_steps: Mapping[str, int]
     """Number of the step at which a trial's first compaction was applied, by trial id; a trial without compaction has no
     entry."""
@@ -108,7 +108,7 @@ class RequestDigests:
         )
 
     def list_digests(self, trial_id: str) -> Sequence[str]:
-        """Return the digests (hashes) of one trial's requests in order; empty if the trial has no steps."""
+        """Return the digests of one trial's requests in order; empty if the trial has no steps."""
         return self.digests.get(trial_id, ())
 
     def check_placebo(self, pairs: pd.DataFrame) -> PlaceboCheck:
@@ -174,7 +174,7 @@ class RepeatComparison:
 
 
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the trials of two arms (configurations) side by side.
+    """Return the trials of two arms side by side.
 
     The table has one row per task, seed and replicate that both arms have. If they have no number of a replicate in common,
     because one arm repeats the other (A/A), the numbers of each arm count from its first. The columns `task`, `seed` and

@@ -1,4 +1,4 @@
-"""Command `harness cache`, which shows or empties the action cache (stored results of sandbox commands)."""
+"""Command `harness cache`, which shows or empties the action cache."""
 
 import datetime as dt
 from pathlib import Path
@@ -66,7 +66,7 @@ def clear_cache(context: click.Context, folder: Path | None) -> None:
 
 
 def _open_cache(folder: Path | None) -> ActionCache | None:
-    """Open the action cache (stored results of commands); if the default folder has none, print that and return None.
+    """Open the action cache; if the default folder has none, print that and return None.
 
     Raises:
         StoreError: The folder given by `--cache` contains no cache.

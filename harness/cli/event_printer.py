@@ -50,7 +50,7 @@ class EventPrinter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, item: events.Entry | events.Signal) -> None:
-        """Print a log entry, or a signal (event that is not logged), and add it to the totals."""
+        """Print a log entry, or a signal, and add it to the totals."""
         with self._lock:
             self.totals(item)
             self._print_event(item.event if isinstance(item, events.Entry) else item)

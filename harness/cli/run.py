@@ -202,8 +202,8 @@ def print_losses(results: "Results", experiment: Experiment) -> bool:
 def describe_next_look(experiment: Experiment, folder: Path) -> str:
     """Return a line of text that says whether the report after a run can claim anything, or an empty text if nothing is special.
 
-    The report claims nothing if trials finished before the comparisons (contrasts) were declared, or if it would be one look too
-    many, e.g. because the plan was extended by seeds after its outcomes were shown.
+    The report claims nothing if trials finished before the contrasts were declared, or if it would be one look too many, e.g.
+    because the plan was extended by seeds after its outcomes were shown.
 
     Args:
         experiment: Planned experiment.

@@ -21,9 +21,9 @@ def command(experiment: Path, against: str | None, port: int, no_browser: bool) 
     """Serve the report of an experiment as a page on this machine, with the transcripts of all its trials.
 
     EXPERIMENT is the folder of an experiment or of its results. The experiment may be running: the page shows its progress and
-    the remaining time, and it is updated whenever a trial ends. If the plan declares comparisons (contrasts), the page shows only
-    the progress until all trials have finished. The server is reachable from this machine only, at an address with a secret part
-    that changes at every start. Ctrl-C stops the server.
+    the remaining time, and it is updated whenever a trial ends. If the plan declares contrasts, the page shows only the progress
+    until all trials have finished. The server is reachable from this machine only, at an address with a secret part that changes
+    at every start. Ctrl-C stops the server.
 
     Example: `harness view experiments/quickstart`
     """

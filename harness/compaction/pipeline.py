@@ -1,7 +1,7 @@
 """Classes for compaction policies that consist of a token counter, a threshold in the context window, and a list of rules.
 
 Such a policy is a preset, and its rules are a pipeline. A rule combines a trigger, which decides when to act, with a reducer,
-which proposes how to shorten the view (the messages that the model sees next).
+which proposes how to shorten the view.
 
 The rules for one hook (a point in the session, such as before a step) run one after the other. Each rule sees the view as the
 rule before would leave it. All proposals together become one plan: the view is edited only once, and the provider's cached prefix
@@ -39,7 +39,7 @@ class Rule:
     trigger: Trigger
     """Condition under which the rule acts, such as a threshold in tokens."""
     reducer: Reducer
-    """Way to shorten the view (the messages that the model sees next), for example by a summary."""
+    """Way to shorten the view, for example by a summary."""
     hook: Hook = "step"
     """Point in the session at which the condition is checked, such as before each model call or after an overflow."""
     quiet: bool = False

@@ -1,8 +1,7 @@
 """Parts from which policies are built, mainly reducers, which evict, mask or summarize messages.
 
-A reducer proposes a plan to shorten the view (the messages that the model sees next). It neither calls a model nor changes the
-view. Each reducer keeps the system message, and keeps tool calls together with their results. The compactor checks both rules
-again for the plans of every policy.
+A reducer proposes a plan to shorten the view. It neither calls a model nor changes the view. Each reducer keeps the system
+message, and keeps tool calls together with their results. The compactor checks both rules again for the plans of every policy.
 """
 
 import re
@@ -34,7 +33,7 @@ _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED_CHARAC
 
 
 class Reducer(Protocol):
-    """Part of a policy that proposes how to shorten the view (the messages that the model sees next), without side effects."""
+    """Part of a policy that proposes how to shorten the view, without side effects."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that shortens the conversation; an empty plan says why there is nothing to do."""

@@ -1,8 +1,8 @@
 """Triggers (conditions under which a policy acts) and divisions (rules that compute its threshold from the context window).
 
 A division computes the budget (reserved tokens and threshold) of a session once. A trigger is checked before every step. It reads
-the view (the messages that the model sees next), the budget and the last usage report, at a cost that does not grow with the
-view. Both are immutable values, so a policy can be read, compared and hashed.
+the view, the budget and the last usage report, at a cost that does not grow with the view. Both are immutable values, so a policy
+can be read, compared and hashed.
 """
 
 import math
@@ -15,7 +15,7 @@ from harness.conversation.view import NO_REPORTS, View, compute_context_usage
 from harness.errors import UsageError
 
 Measure: TypeAlias = Literal["calibrated", "estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
-"""Ways to measure the number of tokens in the view (the messages that the model sees next).
+"""Ways to measure the number of tokens in the view.
 
 * `calibrated`: `reported`, plus an estimate of the messages that followed, scaled by the number of reported tokens for each
   estimated token in this session. After a compaction, the last report less the estimate of what went, scaled alike.
@@ -52,7 +52,7 @@ ALL_KEPT = Amount(math.inf, "all")
 
 
 class DueAmounts(NamedTuple):
-    """Sizes of the view (the messages that the model sees next) at which a trigger makes the policy act."""
+    """Sizes of the view at which a trigger makes the policy act."""
 
     amounts: tuple[Amount, ...] = ()
     """Sizes of the conversation in tokens or messages; when any of these sizes is reached, the policy acts.

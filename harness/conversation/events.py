@@ -1,13 +1,11 @@
 """Events of a session: one frozen class for each kind of event. The log of a session is a sequence of these events.
 
 The log of a trial with a scripted model has five kinds of events: the session started, a message was added, a step finished, the
-view (the messages that the model sees next) was compacted, the session ended. Other sessions also log the start of each tool
-call, so that the log shows which calls are running. The state of each tool call, and whether a message is still in view, are
-computed from these events.
-A failed model call is logged if it cost money.
-A session of several turns has more kinds: a turn ended, a message was queued or left the queue, a sub-agent ended, the workspace
-was saved, and the session was rolled back, forked or resumed. Progress within a step (its start, pieces of the answer, a tool
-that starts or ends) is a `Signal`, which is displayed but never logged.
+view was compacted, the session ended. Other sessions also log the start of each tool call, so that the log shows which calls are
+running. The state of each tool call, and whether a message is still in view, are computed from these events. A failed model call
+is logged if it cost money. A session of several turns has more kinds: a turn ended, a message was queued or left the queue, a
+sub-agent ended, the workspace was saved, and the session was rolled back, forked or resumed. Progress within a step (its start,
+pieces of the answer, a tool that starts or ends) is a `Signal`, which is displayed but never logged.
 """
 
 from collections.abc import Callable
@@ -69,7 +67,7 @@ SANDBOX_LOST_REASONS: Final = frozenset({"sandbox_error", "sandbox_killed"})
 
 
 class ItemId(NamedTuple):
-    """Id of one message of a view (the messages that the model sees next).
+    """Id of one message of a view.
 
     Ids sort in order of creation. Within a session an id never changes and is never used for another message.
     """
@@ -90,7 +88,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """Insertion of a new message, such as a summary, into a view (the messages that the model sees next)."""
+    """Insertion of a new message, such as a summary, into a view."""
 
     message: Message
     after: ItemId
@@ -206,7 +204,7 @@ class ModelCallFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """End of a step (one model call and its tool calls).
+    """End of a step.
 
     The model's answer and all tool results precede it in the log.
     """
@@ -379,7 +377,7 @@ class SubAgentEnded:
     session_id: str
     """Id of the sub-agent's session."""
     steps: int
-    """Number of steps (model calls) that the sub-agent took."""
+    """Number of steps that the sub-agent took."""
     prompt_tokens: int
     """Total prompt tokens of the sub-agent's model calls and summaries, cached tokens included."""
     output_tokens: int

@@ -1,7 +1,7 @@
 """Immutable sequence that grows in constant time: a longer sequence shares the memory of the shorter one that it extends.
 
-A session of ten thousand steps has ten thousand views (the messages that the model sees next), each a few messages longer than
-the one before. If views were tuples, all messages would be copied at every step.
+A session of ten thousand steps has ten thousand views, each a few messages longer than the one before. If views were tuples, all
+messages would be copied at every step.
 """
 
 import threading

@@ -1,8 +1,8 @@
 """Messages that models read and write, and the parts of messages, as immutable values.
 
 A tool call and its result are parts of two messages, in the order that every provider requires. The start and end of a step (one
-model call) are no parts of a message; the event `StepFinished` records them. The SQL view `parts` of a journal (the file with the
-log of a session) lists both. `harness.conversation.view.compute_tool_states` computes the state of a tool call from the log.
+model call) are no parts of a message; the event `StepFinished` records them. The SQL view `parts` of a journal lists both.
+`harness.conversation.view.compute_tool_states` computes the state of a tool call from the log.
 """
 
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Plan of a compaction: the changes that a policy proposes for the messages that the model sees next (the view).
+"""Plan of a compaction: the changes that a policy proposes for the view.
 
 A plan may contain *slots*, which are places for summaries that are not written yet. Making a plan has no side effects.
 `harness.session.compactor` fills the slots, checks the result and logs it.

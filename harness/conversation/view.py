@@ -1,4 +1,4 @@
-"""The view of a session (the messages that the model sees next), computed from the log event by event.
+"""The view of a session, computed from the log event by event.
 
 Only the function `fold` applies an event to a view, so a live session, a replay of its log and a preview agree; `fold_entries`
 gives the same result for several events. A view is immutable: `fold` returns a new view, which shares messages with the previous
@@ -70,9 +70,9 @@ class View:
     edits: int = 0
     """Number of changes of the view other than appending messages; each of them makes the provider's prompt cache invalid."""
     steps: int = 0
-    """Number of steps (model calls) finished in the session so far."""
+    """Number of steps finished in the session so far."""
     steps_since_compaction: int = 0
-    """Number of steps (model calls) since the last applied compaction, or since the start of the session."""
+    """Number of steps since the last applied compaction, or since the start of the session."""
     fruitless_attempts: int = 0
     """Number of compaction attempts without effect since the last successful one.
 
@@ -119,7 +119,7 @@ def count_events(message: Message) -> int:
 
 
 def fold(view: View, entry: Entry, counter: Counter) -> View:
-    """Return the messages that the model sees next (the view) after one more event of the log.
+    """Return the view after one more event of the log.
 
     Raises:
         UsageError: The event is a rollback, which cannot be applied to a view; apply what `drop_rolled_back` returns instead.
@@ -155,7 +155,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
 
 
 def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View:
-    """Return the messages that the model sees next (the view) after several more events of the log.
+    """Return the view after several more events of the log.
 
     The result equals that of `fold` for one event after the other, and takes less time: messages and steps between two events of
     other kinds are added together.
@@ -263,7 +263,7 @@ def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
 
 
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
-    """Return the messages that the model sees next (the view), given all entries of a session's log.
+    """Return the view, given all entries of a session's log.
 
     Entries that a rollback undid are left out.
     """

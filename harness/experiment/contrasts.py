@@ -106,7 +106,7 @@ def parse_margin(margin: object, where: str = MARGIN_KEY) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """All comparisons (contrasts) that a plan declares. Their p-values are corrected together, as one family."""
+    """All contrasts that a plan declares. Their p-values are corrected together, as one family."""
 
     contrasts: tuple[Contrast, ...] = ()
     planned_trials: int = 0
@@ -124,7 +124,7 @@ class Family:
 def refuse_invalid_contrasts(
     contrasts: Sequence[Contrast], arms: Collection[str], task_count: int, seed_count: int, looks: int = 1
 ) -> None:
-    """Raise an error if a comparison (contrast) in a plan is impossible or declared twice, or if there are too many.
+    """Raise an error if a contrast in a plan is impossible or declared twice, or if there are too many.
 
     There are too many comparisons if, even in the best case, not all of them can be significant. The significance is corrected
     for the number of comparisons and of looks (inspections of the results).
@@ -173,7 +173,7 @@ def refuse_invalid_contrasts(
 def count_possible_contrasts(
     task_count: int, seed_count: int, estimand: Estimand | None = None, looks: int = 1, metric: Metric = "success"
 ) -> int:
-    """Return how many comparisons (contrasts) a plan may declare if each shall be able to reach p <= 0.05.
+    """Return how many contrasts a plan may declare if each shall be able to reach p <= 0.05.
 
     The p-values are those after all corrections, in the best case: all seeds of all tasks differ in favour of one arm.
 

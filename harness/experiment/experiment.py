@@ -201,7 +201,7 @@ class Experiment:
         return replace(self, backend=backend)
 
     def with_cache(self, use: Literal["auto", "on", "off"], folder: str | os.PathLike[str] | None = None) -> "Experiment":
-        """Return the experiment with other settings of the action cache (stored results of sandbox commands).
+        """Return the experiment with other settings of the action cache.
 
         The trials keep their ids.
 

@@ -234,7 +234,7 @@ def list_finished_ids(output: Path) -> set[str]:
 
 
 def count_undeclared_trials(grid: Grid, family: Family, output: Path) -> int:
-    """Count the planned trials that finished before the plan declared its present comparisons (contrasts).
+    """Count the planned trials that finished before the plan declared its present contrasts.
 
     Nothing can be claimed from such trials, since their outcomes may have been the reason for the declaration.
 
@@ -256,7 +256,7 @@ def find_next_look(grid: Grid, family: Family, output: Path) -> int | None:
     """Return the number, from 1, of the look that a report on all planned trials will be.
 
     A look is a distinct set of trials whose outcomes were shown. The result is None if the outcomes of just these trials were
-    shown before, or if the plan declares no comparisons (contrasts), so that looks do not count.
+    shown before, or if the plan declares no contrasts, so that looks do not count.
 
     Args:
         grid: Trials of the experiment.

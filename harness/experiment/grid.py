@@ -4,9 +4,9 @@ A setting under study, such as `policy.threshold`, is an axis. Each trial is mad
 its values. Extra arms (configurations such as controls) are added. Trials are ordered by task, seed and world (settings of the
 task), so that trials that are compared with each other run close together. Of trials with equal configurations, one is kept.
 
-A grid does not hold its trials in memory. Each problem (task, seed and world) is combined with each configuration while the
-trials are iterated over, so a grid of a million trials needs little memory. Only if the configurations depend on the problem
-does the grid hold all its trials: with quantiles, or with an extra arm that sets the task, the seed or the world.
+A grid does not hold its trials in memory. Each problem is combined with each configuration while the trials are iterated over, so
+a grid of a million trials needs little memory. Only if the configurations depend on the problem does the grid hold all its
+trials: with quantiles, or with an extra arm that sets the task, the seed or the world.
 
 All trials of one configuration, on whatever task and seed, have the same arm name. A number of tokens that is given as a quantile
 (see `harness.experiment.quantiles`) differs between tasks but counts as the same configuration, so tables show the quantile.
@@ -136,7 +136,7 @@ class Grid(Sequence[Cell]):
         slots = list(self._list_slots(arms))
         templates = self._build_first_block(slots)
         self._cells: tuple[Cell, ...] = ()
-        """All trials, if their configurations depend on the problem (task, seed and world); else empty."""
+        """All trials, if their configurations depend on the problem; else empty."""
         self._templates: tuple[Cell, ...] = ()
         """Trials of the first problem (task, seed, world), from which the trials of the other problems are made on demand."""
         if self._are_configurations_fixed(slots, templates):
@@ -237,7 +237,7 @@ class Grid(Sequence[Cell]):
         return [self._build_cell({**problem, **slot.values}, slot.location, slot.name) for slot in slots]
 
     def _are_configurations_fixed(self, slots: "Sequence[_Slot]", templates: Sequence[Cell]) -> bool:
-        """Return whether the same configurations are run on every problem (task, seed and world)."""
+        """Return whether the same configurations are run on every problem."""
         if any(cell.quantiles for cell in templates) or any(is_block(path) for slot in slots for path in slot.values):
             return False
         world_axes = {path: values for path, values in self._problem_axes.items() if path.partition(".")[0] == "world"}
@@ -247,7 +247,7 @@ class Grid(Sequence[Cell]):
         return len(set(worlds)) == len(worlds)
 
     def _check_problems(self) -> None:
-        """Refuse an invalid task, seed or world (task settings).
+        """Refuse an invalid task, seed or world.
 
         Each value is checked once, together with the first values of the other settings.
 
@@ -274,7 +274,7 @@ class Grid(Sequence[Cell]):
         return _Problem(**parsed, axes={path: look_up_value(table, path) for path in values})
 
     def _move_to_problem(self, template: Cell, problem: "_Problem") -> Cell:
-        """Return a trial that runs the configuration of the template on another problem (task, seed and world)."""
+        """Return a trial that runs the configuration of the template on another problem."""
         trial = problem.set_in(template.trial)
         trial_id = self._shared.compute_trial_id(trial)
         return Cell(trial=trial, arm=template.arm, axes={**template.axes, **problem.axes}, trial_id=trial_id)
@@ -304,7 +304,7 @@ _get_arm_settings = attrgetter(*filter(is_arm_setting, _CONFIGURATION_FIELDS))
 
 
 class _Slot(NamedTuple):
-    """Configuration that is run on every problem (task, seed and world), as changes of the base trial."""
+    """Configuration that is run on every problem, as changes of the base trial."""
 
     values: Mapping[str, object]
     """New values of settings, by dotted path such as `policy.threshold`."""
@@ -315,7 +315,7 @@ class _Slot(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """Task, seed and world (task settings) on which configurations are compared.
+    """Task, seed and world on which configurations are compared.
 
     `axes` has the values that the plan gives for these settings.
     """
@@ -425,8 +425,7 @@ def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 def _format_arm(axes: Mapping[str, object]) -> str:
     """Return the name of a compared configuration, such as `threshold=0.5`, from the values under study.
 
-    Settings of the problem (task, seed and world) and replicates are left out. The name is empty if no other setting is under
-    study.
+    Settings of the problem and replicates are left out. The name is empty if no other setting is under study.
     """
     arm_axes = {path: value for path, value in axes.items() if is_arm_setting(path)}
     short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}

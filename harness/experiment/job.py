@@ -39,7 +39,7 @@ RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zs
 
 
 NO_FAMILY = Family()
-"""Value of `Provenance.family` for a plan that declares no comparisons (contrasts) in advance."""
+"""Value of `Provenance.family` for a plan that declares no contrasts in advance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Provenance:
     configuration_version: str = VERSION_TAG
     """Version number that increases when the same trial configuration gets another meaning; part of every trial id."""
     family: Family = NO_FAMILY
-    """Comparisons (contrasts) that the plan declared before the trial ran, whose p-values are corrected together."""
+    """Contrasts that the plan declared before the trial ran, whose p-values are corrected together."""
     family_sha256: str = ""
     """SHA-256 of the declared comparisons and of the number of inspections; empty if the plan declares no comparison."""
     not_worse_margin: float | None = None
@@ -230,7 +230,7 @@ class TrialRun:
     """Maximum number of model calls in a trial that sets none: the limit of its task, once the task was made."""
     totals: TrialTotals = field(default_factory=TrialTotals)
     replayed_costs_usd: list[float] = field(default_factory=list)
-    """Cost in US dollars of each answer that was replayed from a recording (cassette), less the money paid for it in this run."""
+    """Cost in US dollars of each answer that was replayed from a cassette, less the money paid for it in this run."""
     fitted_policy: FittedPolicy | None = None
     """Policy of the trial, with its constants scaled to the window; None if the trial ended before its session was assembled."""
     sandbox: SandboxInfo | None = None

@@ -8,13 +8,13 @@ from typing import Any
 from harness.errors import UnknownName, UsageError
 
 BLOCK_AXES = ("task", "seed", "world")
-"""Settings of a trial that describe its problem (task, seed and world) rather than the configuration under study.
+"""Settings of a trial that describe its problem rather than the configuration under study.
 
 Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
 """
 
 EARLIER_ARM_PATTERN = r" \(earlier (?:plan|revision) [0-9a-f]{6}\)$"
-"""Regular expression for the end of the name of an arm (configuration) whose trials the plan of today does not contain."""
+"""Regular expression for the end of the name of an arm whose trials the plan of today does not contain."""
 
 
 def is_earlier_arm(arm: str) -> bool:

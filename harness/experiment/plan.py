@@ -6,7 +6,7 @@ The file has five tables::
     [trial]        the base trial: task, policy, model, window_tokens, …
     [axes]         dotted path = list of values
     [[arms]]       name, and under `trial` the differences from the base trial
-    [[contrasts]]  comparisons of two arms (configurations), declared before the run
+    [[contrasts]]  comparisons of two arms, declared before the run
 """
 
 import os

@@ -38,7 +38,7 @@ An experiment with many seeds has more prompts than should be kept in memory.
 
 
 FirstTokens = dict[tuple[str, int, World], int]
-"""Number of tokens in the first request of each problem, by the name of the task, the seed and the world (task settings)."""
+"""Number of tokens in the first request of each problem, by the name of the task, the seed and the world."""
 
 
 def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, first_tokens: FirstTokens | None = None) -> None:

@@ -3,10 +3,9 @@
 `"q0.9"` in a plan stands for the number of tokens that nine of ten requests in a run without compaction did not exceed. The
 number is computed from the journal of that run when the trials are created; a trial contains the plain number.
 
-The requests of all sessions without compaction that have the task, the world (task settings) and the model of the trial are
-pooled, whatever their seeds and other settings. A long session therefore counts for more than a short one. The length of a
-request is measured as the trigger of the trial's own policy measures it: by the provider's reports, or by the estimate of the
-policy's token counter.
+The requests of all sessions without compaction that have the task, the world and the model of the trial are pooled, whatever
+their seeds and other settings. A long session therefore counts for more than a short one. The length of a request is measured as
+the trigger of the trial's own policy measures it: by the provider's reports, or by the estimate of the policy's token counter.
 
 Source: Beyond Token Savings, arXiv 2609.32961, which sets thresholds as quantiles of uncompressed context lengths.
 """

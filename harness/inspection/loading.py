@@ -89,8 +89,7 @@ def load(place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Re
     Args:
         place: Folder of an experiment (`experiments/<name>`), its output folder, the URL of the store of its runs, such as
             `s3://bucket/name`, a journal file, or a folder of journal files such as `sessions`. The results of a list of these
-            are joined: if several experiments have an arm (configuration) of the same name, the name of the experiment is put in
-            front.
+            are joined: if several experiments have an arm of the same name, the name of the experiment is put in front.
 
     Raises:
         StoreError: A place does not exist, holds no results, or cannot be read.

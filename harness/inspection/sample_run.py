@@ -193,7 +193,7 @@ class SampleRun:
 
     @property
     def applied_attempts(self) -> tuple[CompactionAttempt, ...]:
-        """Compactions that were applied, i.e. that changed the view (the messages that the model sees next)."""
+        """Compactions that were applied, i.e. that changed the view."""
         return tuple(change for change in self.attempts if change.event.status == "applied")
 
 

@@ -1,4 +1,4 @@
-"""Messages that the model sees next (the view) at any point of a long session's log, without reading the whole log again.
+"""View at any point of a long session's log, without reading the whole log again.
 
 A view is computed from all log entries before it. Storing the view of every step would take too much memory in a long session,
 and computing a view from the beginning of the log would take too much time. A `ViewHistory` therefore stores the view after every
@@ -15,7 +15,7 @@ ENTRIES_PER_CHECKPOINT = 256
 
 
 class ViewHistory:
-    """Log of a session that quickly returns the messages that the model sees (the view) after any entry.
+    """Log of a session that quickly returns the view after any entry.
 
     The log must not contain rollbacks; `harness.conversation.view.drop_rolled_back` removes them.
     """
@@ -46,7 +46,7 @@ class ViewHistory:
             self._checkpoints.append(self.view)
 
     def view_after(self, entries: int) -> View:
-        """Return the view (the messages that the model sees next) after the first `entries` entries of the log."""
+        """Return the view after the first `entries` entries of the log."""
         checkpoint = entries // ENTRIES_PER_CHECKPOINT
         view = self._checkpoints[checkpoint]
         for entry in self._entries[checkpoint * ENTRIES_PER_CHECKPOINT : entries]:

@@ -1,4 +1,4 @@
-"""Measurement of a session from its log: how the agent behaved, and which facts (values to remember) it could still see.
+"""Measurement of a session from its log: how the agent behaved, and which facts it could still see.
 
 For each fact and each applied compaction, a record (probe) says whether the model could see the value of the fact before the
 compaction and after it. If it could not in either case, there is no probe. If the compaction called a summarizer, the probe also
@@ -38,7 +38,7 @@ MIN_DISTINCTIVE_CHARACTERS = 4
 
 @dataclass(slots=True)
 class _FactState:
-    """Values of one fact of the task (a value to remember) so far, and the records that wait for its next use."""
+    """Values of one fact of the task so far, and the records that wait for its next use."""
 
     fact: Fact
     key_value: str | None
@@ -103,7 +103,7 @@ class FactProber:
         self._used: list[tuple[Fact, FactUse]] = []
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Add the next log entry of the session, with the messages that the model sees (the view) before and after it."""
+        """Add the next log entry of the session, with the view before and after it."""
         event = entry.event
         if isinstance(event, MessageAdded):
             self._add_uses(event.message, event.step)

@@ -1,4 +1,4 @@
-"""Recognition of the facts of a task (values to remember) that the agent used in a tool call, by comparison with templates.
+"""Recognition of the facts of a task that the agent used in a tool call, by comparison with templates.
 
 The task's script has a template for each call, with placeholders such as `${port}` for facts. A call matches a template if it
 calls the same tool and contains all fixed text of the template. The text at a placeholder, up to the end of the line, is the

@@ -88,7 +88,7 @@ def split_scripted_name(name: str) -> tuple[str, str]:
     """Split the name of a scripted model, e.g. `scripted/flashcards:typical` into `flashcards` and `typical`.
 
     Returns:
-        The name of a task or summarizer, and the name of a profile (reading ability). Each may be empty.
+        The name of a task or summarizer, and the name of a profile. Each may be empty.
     """
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name

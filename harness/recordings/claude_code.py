@@ -44,7 +44,7 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Claude Code as a `Draft` (an unfinished recording).
+    """Yield the session in a file of Claude Code as a `Draft`.
 
     Rows of sub-agents are left out, unless the file has no others.
     """

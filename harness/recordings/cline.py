@@ -26,7 +26,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a message file of Cline as a `Draft` (an unfinished recording)."""
+    """Yield the session in a message file of Cline as a `Draft`."""
     whole = document.read_root("messages")
     draft = Draft(session_id=whole.read_text("sessionId"))
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")

@@ -42,7 +42,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a rollout (session file) of Codex CLI as a `Draft` (an unfinished recording)."""
+    """Yield the session in a rollout (session file) of Codex CLI as a `Draft`."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)

@@ -21,7 +21,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a log of debug-gym as a `Draft` (an unfinished recording)."""
+    """Yield the session in a log of debug-gym as a `Draft`."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")

@@ -33,7 +33,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Gemini CLI as a `Draft` (an unfinished recording)."""
+    """Yield the session in a file of Gemini CLI as a `Draft`."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)

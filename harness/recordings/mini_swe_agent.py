@@ -41,7 +41,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a trajectory file of mini-swe-agent as a `Draft` (an unfinished recording)."""
+    """Yield the session in a trajectory file of mini-swe-agent as a `Draft`."""
     whole = document.read_root("messages")
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))

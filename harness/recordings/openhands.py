@@ -48,7 +48,7 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of each list of OpenHands events in a file as a `Draft` (an unfinished recording).
+    """Yield the session of each list of OpenHands events in a file as a `Draft`.
 
     A file is one list or has one list per row.
     """

@@ -35,7 +35,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a session file of the agent pi as a `Draft` (an unfinished recording)."""
+    """Yield the session in a session file of the agent pi as a `Draft`."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []

@@ -283,7 +283,7 @@ class _Reader:
         return patch
 
     def _fold_view(self, place: str) -> View:
-        """Return the messages that the model sees next (the view), after all log entries so far."""
+        """Return the view, after all log entries so far."""
         new_entries, self.folded_entries = self.entries[self.folded_entries :], len(self.entries)
         if any(isinstance(entry.event, RolledBack) for entry in new_entries):
             self.refolded_entries += len(self.entries)
@@ -323,7 +323,7 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file that this package exported, as a `Draft` (an unfinished recording).
+    """Yield the session in a file that this package exported, as a `Draft`.
 
     Events that a rollback undid are left out.
     """

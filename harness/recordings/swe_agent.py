@@ -33,7 +33,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a trajectory file of SWE-agent as a `Draft` (an unfinished recording)."""
+    """Yield the session in a trajectory file of SWE-agent as a `Draft`."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""

@@ -38,7 +38,7 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     Returns:
         One row per trial and alert with these columns:
 
-        - `trial_id`, `arm` and `alert`: Names of the trial, of its arm (configuration) and of the alert.
+        - `trial_id`, `arm` and `alert`: Names of the trial, of its arm and of the alert.
         - `value`: Worst value of all periods; NaN if unknown.
         - `threshold`: Value beyond which the alert fires.
         - `fired`: Whether the worst value is beyond the threshold.

@@ -1,4 +1,4 @@
-"""Best arm (configuration) of an experiment, chosen on one half of the tasks or seeds and estimated on the other.
+"""Best arm of an experiment, chosen on one half of the tasks or seeds and estimated on the other.
 
 The arm with the highest observed value owes its place partly to chance, so this value is too high on average. Its value in trials
 that had no part in the choice is not.

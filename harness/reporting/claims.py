@@ -1,4 +1,4 @@
-"""Tests of the comparisons (contrasts) that the author of a plan declared before its trials ran.
+"""Tests of the contrasts that the author of a plan declared before its trials ran.
 
 The p-values are corrected for the number of declared contrasts and for the declared looks (how often the results are inspected).
 The declaration is read from the provenance stored with each trial. Nothing is claimed unless every trial ran under the same
@@ -38,7 +38,7 @@ PROGRESS_HEADING = "Progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Result of a comparison that the plan declared (contrast): effect, corrected p-value, and whether it can be claimed."""
+    """Result of a declared contrast: effect, corrected p-value, and whether it can be claimed."""
 
     contrast: Contrast
     effect: Effect
@@ -67,7 +67,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimReport:
-    """Results of the comparisons that a plan declared (contrasts), or the reason why they are not tested."""
+    """Results of the declared contrasts, or the reason why they are not tested."""
 
     family: Family
     claims: tuple[Claim, ...] = ()
@@ -80,7 +80,7 @@ class ClaimReport:
 
 
 def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | None:
-    """Test the comparisons that the plan declared before it ran (contrasts); return None if there are none.
+    """Test the declared contrasts; return None if there are none.
 
     Args:
         results: Tables of results of one experiment with all its fidelity levels, without trials of earlier plans.
@@ -112,7 +112,7 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
 
 
 def look_at(results: Tables) -> ClaimReport | None:
-    """Test the comparisons that the plan declared (contrasts), and record that their outcomes were seen.
+    """Test the declared contrasts, and record that their outcomes were seen.
 
     The record is in the output folder. Nothing is recorded for results that do not come from such a folder, or if only the
     progress may be shown. Joined results of several experiments count as a look at each of them, and nothing is claimed. Neither
@@ -144,7 +144,7 @@ def look_at(results: Tables) -> ClaimReport | None:
 
 
 def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimReport | None:
-    """Keep only the results of those declared comparisons (contrasts) that name at least one of the given arms."""
+    """Keep only the results of those declared contrasts that name at least one of the given arms."""
     if judged is None:
         return None
     return replace(judged, claims=tuple(claim for claim in judged.claims if {claim.contrast.a, claim.contrast.b} & set(arms)))
@@ -198,7 +198,7 @@ def is_within_margin(contrast: Contrast, effect: Effect) -> bool:
 
 
 def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
-    """Yield the report's section on the declared comparisons (contrasts); yield nothing if the plan declared none."""
+    """Yield the report's section on the declared contrasts; yield nothing if the plan declared none."""
     if judged is None:
         return
     if judged.refusal:
@@ -259,7 +259,7 @@ def build_progress_section(trials: pd.DataFrame, family: Family) -> Section:
 
     Args:
         trials: Trials that have finished.
-        family: Comparisons (contrasts) that the plan declares, with its number of trials.
+        family: Contrasts that the plan declares, with its number of trials.
     """
     rows = [(str(arm), str(len(part)), str(len(select_excluded(part)))) for arm, part in trials.groupby("arm", sort=False)]
     total_usd = add_total_cost(trials)["total_cost_usd"].sum(min_count=1)

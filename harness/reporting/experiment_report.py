@@ -47,7 +47,7 @@ EARLIER_TRIALS_HEADING = "Earlier plans and versions"
 """Heading of the section on trials that ran under earlier plans, or with other revisions of their parts than today's."""
 _EARLIER_USE = "part of the tables, but not of this report"
 ARM_TABLE_HEADING = "How the trials ended"
-"""First words of the heading above the table with one row per arm (configuration)."""
+"""First words of the heading above the table with one row per arm."""
 _LATEX_SIGNS = str.maketrans(
     {
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -180,8 +180,7 @@ class Report:
         """Return the table of one section as CSV.
 
         Args:
-            heading: Heading of the section, or its beginning; empty for the table with one row per arm (configuration). Default:
-                `''`.
+            heading: Heading of the section, or its beginning; empty for the table with one row per arm. Default: `''`.
 
         Raises:
             UnknownName: No section with a table has such a heading; the message suggests similar ones.
@@ -197,8 +196,7 @@ class Report:
         """Return the table of one section as LaTeX for the package booktabs.
 
         Args:
-            heading: Heading of the section, or its beginning; empty for the table with one row per arm (configuration). Default:
-                `''`.
+            heading: Heading of the section, or its beginning; empty for the table with one row per arm. Default: `''`.
 
         Raises:
             UnknownName: No section with a table has such a heading; the message suggests similar ones.
@@ -276,11 +274,11 @@ class Report:
 
 
 def report(results: Tables, against: str | None = None) -> Report:
-    """Build the report on an experiment: tables by arm (configuration under study), comparisons and validity checks.
+    """Build the report on an experiment: tables by arm, comparisons and validity checks.
 
-    If the plan declares comparisons before the run (contrasts), a report on trials that were not reported before counts as a look
-    at the results, and is recorded in their folder. Unless the plan declares several looks, only the progress is shown until all
-    its trials have finished.
+    If the plan declares contrasts, a report on trials that were not reported before counts as a look at the results, and is
+    recorded in their folder. Unless the plan declares several looks, only the progress is shown until all its trials have
+    finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
@@ -363,8 +361,8 @@ def _build_session_section(results: Tables) -> Section:
 def report_progress(results: Tables, family: Family) -> Report:
     """Build a report that shows how many trials have finished, but no outcome.
 
-    It replaces the full report until all trials of a plan that declares comparisons (contrasts) have finished. To read it does
-    not count as a look at the results.
+    It replaces the full report until all trials of a plan that declares contrasts have finished. To read it does not count as a
+    look at the results.
 
     Args:
         results: Results of one experiment.

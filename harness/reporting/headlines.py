@@ -39,7 +39,7 @@ MAX_TITLE_CHARACTERS = 200
 MAX_LISTED_ARMS = 5
 """Maximum number of arms that a line of a report's first lines lists by name."""
 MAX_CLAIMS = 3
-"""Maximum number of declared comparisons (contrasts) in the first lines; the others are in a section of their own."""
+"""Maximum number of declared contrasts in the first lines; the others are in a section of their own."""
 TARGET_HALF_WIDTH = 0.05
 """Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
 EQUAL_VALUES = 1e-9
@@ -60,10 +60,10 @@ def build_headline_section(
     """Build the first section of a report: at most ten lines on what is shown, what is not, and what to run next.
 
     Args:
-        results: Tables of results of one fidelity level (how much of a run is real).
-        arms: Summaries of the arms (configurations), in the order of the report.
+        results: Tables of results of one fidelity level.
+        arms: Summaries of the arms, in the order of the report.
         comparer: Object that compares two arms on the same tasks and seeds.
-        judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
+        judged: Results of the declared contrasts; None if none was declared.
         threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
     """
     trials, known = results.trials, [arm for arm in arms if len(arm.trials)]
@@ -196,7 +196,7 @@ def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
 
 
 LEVEL_TEXTS = {"L0": "agent and summarizer are simulated (level L0)"}
-"""Longer labels of fidelity levels (how much of a run is real) for the first line of a report."""
+"""Longer labels of fidelity levels for the first line of a report."""
 METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (share of checks passed)"}
 """Meaning of success and score, as the first lines of a report state it."""
 LOSSY_PREFIX = "scripted/lossy-"
@@ -254,7 +254,7 @@ def _describe_claims(judged: ClaimReport | None, comparer: ArmComparer, arms: Co
     """Yield a line for each declared comparison, and explain their numbers in the last one.
 
     Args:
-        judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
+        judged: Results of the declared contrasts; None if none was declared.
         comparer: Object that compares two arms on the same tasks and seeds.
         arms: Names of the arms of this level with valid trials; a comparison with another level states no costs.
     """

@@ -1,4 +1,4 @@
-"""Sentences for the first lines of a report on the facts (values that the agent must remember) that summaries lost.
+"""Sentences for the first lines of a report on the facts that summaries lost.
 
 A summary is only blamed for facts that no kept message shows. Results written before this was recorded, and policies without a
 summarizer, have a sentence on what compactions lost of all facts in view.
@@ -44,8 +44,8 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     because their many compactions of the same messages would hide all others.
 
     Args:
-        results: Tables of results of one fidelity level (how much of a run is real).
-        arms: Summaries of the arms (configurations), in the order of the report.
+        results: Tables of results of one fidelity level.
+        arms: Summaries of the arms, in the order of the report.
     """
     repeated, looping = find_repeats(results.trials), find_looping_arms(arms)
     chosen = [arm for arm in arms if arm.arm not in repeated and arm.arm not in looping]

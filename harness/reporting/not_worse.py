@@ -1,4 +1,4 @@
-"""Arms (configurations) that may be called not worse than the highest observed arm, and the reasons why others may not.
+"""Arms that may be called not worse than the highest observed arm, and the reasons why others may not.
 
 An interval that contains 0 shows no equality, so an arm is called not worse only if its whole interval lies above a margin that
 the plan declared before its first trial ran. This module alone decides; the report and the page show its result.
@@ -152,10 +152,10 @@ def rank_arms(results: Tables, arms: Sequence[ArmSummary], comparer: ArmComparer
     Arms that know what the task needs later, and repeated arms, take no part, unless there are no others.
 
     Args:
-        results: Tables of results of one fidelity level (how much of a run is real).
-        arms: Summaries of the arms (configurations), in the order of the report.
+        results: Tables of results of one fidelity level.
+        arms: Summaries of the arms, in the order of the report.
         comparer: Object that compares two arms on the same tasks and seeds.
-        judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
+        judged: Results of the declared contrasts; None if none was declared.
     """
     known = [arm for arm in arms if len(arm.trials)]
     if not known:

@@ -15,7 +15,7 @@ import pandas as pd
 from harness.errors import format_count
 
 REAL_SUMMARIZER_LEVELS = frozenset({"L1", "L2-fork", "L3"})
-"""Fidelity levels (how much of a run is real) at which real models may write the summaries."""
+"""Fidelity levels at which real models may write the summaries."""
 
 
 @cache
@@ -35,7 +35,7 @@ def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
     in a simulation.
 
     Args:
-        trials: Rows with the columns `level` and `config_json`, all of one fidelity level (how much of a run is real).
+        trials: Rows with the columns `level` and `config_json`, all of one fidelity level.
     """
     if trials["level"].iloc[0] not in REAL_SUMMARIZER_LEVELS:
         return

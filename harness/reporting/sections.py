@@ -52,7 +52,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
         results: Tables of results; all trials must have the same fidelity level.
         against: Arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
             or else with the first arm.
-        judged: Results of the comparisons that the plan of the whole experiment declared (contrasts); None if it declared none.
+        judged: Results of the declared contrasts; None if none was declared.
 
     Raises:
         UnknownName: The arm `against` does not exist.
@@ -573,7 +573,7 @@ _LEVEL_LIMITS = {
     "L2-open": "Open-loop replay: the recorded actions assume the whole history. Only sizes and costs are meaningful, not "
     "success.",
 }
-"""Sentences of the report on the conclusions that cannot be drawn at a fidelity level (how much of a run is real), by level."""
+"""Sentences of the report on the conclusions that cannot be drawn at a fidelity level, by level."""
 
 
 def _format_score(trials: pd.DataFrame) -> str:

@@ -98,7 +98,7 @@ def describe_cut_outputs(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the bytes cut from the tool outputs of each arm; nothing if no output was cut.
 
     Args:
-        trials: Valid trials of one fidelity level (how much of a run is real).
+        trials: Valid trials of one fidelity level.
     """
     cut_outputs = measure_cut_outputs(trials)
     if not any(cut.outputs for cut in cut_outputs.values()):

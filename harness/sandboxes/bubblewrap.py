@@ -60,7 +60,7 @@ class BubblewrapLauncher(ProcessLauncher):
     _group: ControlGroup | None = None
 
     def launch(self) -> LaunchedServer:
-        """Start the sandbox's tool server (first process) as process 1 of a new process namespace."""
+        """Start the sandbox's tool server as process 1 of a new process namespace."""
         program, (python, is_isolated) = find_program(), _find_server_python()
         user = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
         reap_groups()
@@ -97,7 +97,7 @@ class BubblewrapLauncher(ProcessLauncher):
         )
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the sandbox's tool server (first process) ended.
+        """Return how the sandbox's tool server ended.
 
         Without a control group, it is unknown whether memory ran out.
         """

@@ -1,4 +1,4 @@
-"""The client of a tool server (the first process of a sandbox), which implements the interface of a sandbox for all backends.
+"""The client of a tool server, which implements the interface of a sandbox for all backends.
 
 A launcher starts the tool server and removes it; this module communicates with the tool server. After an invalid reply, a missed
 deadline or a lost connection, every further call raises SandboxDied: a sandbox is never restarted or replaced.
@@ -84,7 +84,7 @@ The list contains the path, the mode, the size, whether to append, and whether t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedServer:
-    """A tool server (the first process of a sandbox) that is running but has not been contacted yet."""
+    """A tool server that is running but has not been contacted yet."""
 
     stream: ByteStream
     info: SandboxInfo
@@ -109,29 +109,29 @@ class TracedResult(NamedTuple):
 
 
 class Launcher(Protocol):
-    """Interface of an object that starts the tool server (first process) of one sandbox, and removes it later.
+    """Interface of an object that starts the tool server of one sandbox, and removes it later.
 
     Each launcher is used only once.
     """
 
     def launch(self) -> LaunchedServer:
-        """Start the sandbox's tool server (first process).
+        """Start the sandbox's tool server.
 
         Raises:
             SandboxUnavailable: The start failed; everything that was created has been removed.
         """
 
     def remove(self) -> None:
-        """Remove the tool server (first process of the sandbox) and everything that was created for it.
+        """Remove the tool server and everything that was created for it.
 
         May be called in any state, and more than once.
         """
 
     def read_stderr(self) -> str:
-        """Return what the sandbox's tool server (first process) wrote to stderr; may be empty."""
+        """Return what the sandbox's tool server wrote to stderr; may be empty."""
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the tool server (first process of the sandbox) ended.
+        """Return how the tool server ended.
 
         Called after the connection was lost, and before `remove`.
 

@@ -1,4 +1,4 @@
-"""Data from which the cause of a sandbox's death is found: how its tool server (first process) ended, and the last commands.
+"""Data from which the cause of a sandbox's death is found: how its tool server ended, and the last commands.
 
 If the commands of an agent end the sandbox, the agent has failed, and its trial counts. If the machine loses the sandbox, the
 trial is set aside. The commands are the cause if the processes of the sandbox ran out of memory, or if the same commands end a
@@ -19,7 +19,7 @@ _CHANGING_OPERATIONS: Final = frozenset({"run", "write", "apply", "reset"})
 
 
 class ServerEnd(NamedTuple):
-    """Record of how the tool server (first process) of a lost sandbox ended, as far as this is known."""
+    """Record of how the tool server of a lost sandbox ended, as far as this is known."""
 
     signal_number: int | None = None
     """Number of the signal that killed the tool server; None if it ended by itself, still runs, or this is unknown."""

@@ -1,4 +1,4 @@
-"""The connection of the harness to a sandbox's tool server (first process), over which requests and replies are sent as frames.
+"""The connection of the harness to a sandbox's tool server, over which requests and replies are sent as frames.
 
 Several threads may send requests at the same time. Replies arrive in the order in which the operations end, so each request has a
 number, which the reply repeats. No request is ever sent twice.

@@ -1,8 +1,8 @@
 """The seccomp program (filter of system calls) that isolated sandboxes install in the kernel.
 
-The filter applies to commands and to the tool server (first process). It refuses system calls that share data with the rest of
-the machine (keyrings), that reach into other processes, or that ordinary programs do not need and in which many security defects
-were found. It also refuses other binary interfaces than the native one, because they number the same calls differently.
+The filter applies to commands and to the tool server. It refuses system calls that share data with the rest of the machine
+(keyrings), that reach into other processes, or that ordinary programs do not need and in which many security defects were found.
+It also refuses other binary interfaces than the native one, because they number the same calls differently.
 
 The program is classic BPF for the kernels of x86-64 and aarch64. It is assembled here as bytes, without a library, and sent to
 the tool server, which installs it before the first command. It uses only instructions that let Linux 5.11 or later see in advance

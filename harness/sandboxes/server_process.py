@@ -1,4 +1,4 @@
-"""The tool server (first process) of a sandbox as a child process of the harness, for the backends bubblewrap and local."""
+"""The tool server of a sandbox as a child process of the harness, for the backends bubblewrap and local."""
 
 import contextlib
 import os
@@ -58,7 +58,7 @@ class ServerProcess:
         self.stream = SocketStream(ours)
 
     def read_stderr(self) -> str:
-        """Return the beginning of what the tool server (first process of the sandbox) wrote to stderr."""
+        """Return the beginning of what the tool server wrote to stderr."""
         if self._stderr < 0:
             return ""
         return os.pread(self._stderr, 4096, 0).decode("utf-8", "replace")
@@ -100,11 +100,11 @@ class ProcessLauncher:
             self._server.remove()
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the tool server (first process of the sandbox) ended, after the connection to it was lost."""
+        """Return how the tool server ended, after the connection to it was lost."""
         return ServerEnd(self._server.wait_for_signal() if self._server is not None else None)
 
     def read_stderr(self) -> str:
-        """Return the beginning of what the tool server (first process of the sandbox) wrote to stderr."""
+        """Return the beginning of what the tool server wrote to stderr."""
         return self._server.read_stderr() if self._server is not None else ""
 
 

@@ -59,7 +59,7 @@ class SessionResources:
     outputs: OutputStore | None = None
     """Store for the full texts of tool outputs that are shortened in the conversation; None discards the removed text."""
     on_event: EventListener = ignore
-    """Listener that receives log entries and signals (events that are not logged), called in the session's thread."""
+    """Listener that receives log entries and signals, called in the session's thread."""
     cancellation: Cancellation | None = None
     """Request that other code can make to stop the session; None for a session that cannot be stopped."""
     tool_time_limit: ToolTimeLimit | None = None
@@ -69,7 +69,7 @@ class SessionResources:
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Servers of the local models that the session calls, by model name."""
     on_replay: Callable[[float], None] = ignore
-    """Listener that is called for each answer from a recording (cassette), with its cost in US dollars less the money paid."""
+    """Listener that is called for each answer from a cassette, with its cost in US dollars less the money paid."""
     model: Model | None = None
     """Model of the agent; None opens the model that the configuration names."""
     summarizer: Model | None = None

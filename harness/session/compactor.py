@@ -6,8 +6,8 @@ The checks in this module apply to all policies:
 - A message of the user stays until a finished request has contained it.
 - A change that saves no tokens is not applied, but recorded as an attempt without effect. If a summary also covers messages that
   were evicted earlier, the tokens of these messages count as replaced too.
-- After two attempts without effect in a row, compaction pauses. It resumes when the view (the messages that the model sees next)
-  has grown by a tenth, the provider refuses the prompt as too long, or the user asks for a compaction.
+- After two attempts without effect in a row, compaction pauses. It resumes when the view has grown by a tenth, the provider
+  refuses the prompt as too long, or the user asks for a compaction.
 - A compaction misses its target if it saves less than a share of the tokens, or if the policy is due again right after it. It is
   applied, and the log says why it missed the target. For policies of this project, it also counts as an attempt without effect.
 - A failed summary is recorded, and the plan's fallback is applied. Without a fallback, the view stays unchanged. If the plan has
@@ -68,10 +68,10 @@ FRUITLESS_IN_A_ROW = 2
 HOOKS_WITHOUT_PAUSE: frozenset[Hook] = frozenset({"overflow", "manual"})
 """Points in a session at which compaction is tried even during a pause: after an overflow, and when the user asks for it.
 
-After an overflow (a prompt that the provider refuses as too long), only a compaction lets the session continue.
+After an overflow, only a compaction lets the session continue.
 """
 GROWTH_BEFORE_NEXT = 1.1
-"""Factor by which the view (the messages that the model sees next) must grow before compaction resumes after a pause."""
+"""Factor by which the view must grow before compaction resumes after a pause."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class SummaryPrompt(NamedTuple):
 
 
 class SessionCompactor:
-    """Compactor that applies one compaction policy to the view (the messages that the model sees next) of one session.
+    """Compactor that applies one compaction policy to the view of one session.
 
     The compactor keeps no state of its own: earlier attempts are recorded in the view.
 

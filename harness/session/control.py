@@ -100,7 +100,7 @@ class SessionControl:
 
         Args:
             session_id: Id of the session, for error messages.
-            on_event: Listener for log entries and signals (events that are not logged), called in order in the session's thread.
+            on_event: Listener for log entries and signals, called in order in the session's thread.
             entries: Log of a reopened session, which stays idle until a message is sent or the turn is resumed.
         """
         self.session_id = session_id
@@ -150,7 +150,7 @@ class SessionControl:
 
     @property
     def _current_step(self) -> int:
-        """Number of the step (one model call and its tool calls) that the session is running, from 1."""
+        """Number of the step that the session is running, from 1."""
         return self.inner.conversation.view.steps + 1 if self.inner else 1
 
     def update_state(self, state: SessionState | None = None) -> None:
@@ -167,7 +167,7 @@ class SessionControl:
             self.condition.notify_all()
 
     def is_turn_due(self) -> bool:
-        """Return whether the session has to begin a turn (work on a user message) or continue an unfinished turn."""
+        """Return whether the session has to begin a turn or continue an unfinished turn."""
         resumes = self.should_resume and self.has_unfinished_turn and self.log.has_begun
         return self.should_continue and (resumes or bool(self.log.queued_messages))
 

@@ -40,16 +40,16 @@ from harness.task import Check, Grader, Interview, Task
 MAX_DETAIL_CHARACTERS = 300
 """Maximum number of characters in the explanation of why a check of a task failed."""
 MAX_FILE_BYTES = 2**22
-"""Maximum size in bytes of a file that a judge (the code that grades) reads; a larger file counts as unreadable."""
+"""Maximum size in bytes of a file that a judge reads; a larger file counts as unreadable."""
 GRACE_SECONDS = 30.0
-"""Seconds that the interviewer (the program that questions the agent's code) may take beyond its interviews' time limits."""
+"""Seconds that the interviewer may take beyond its interviews' time limits."""
 MAX_OUTPUT_BYTES = 2**22
-"""Maximum number of bytes that the interviewer (the program that questions the agent's code) prints.
+"""Maximum number of bytes that the interviewer prints.
 
 The number does not depend on the limits of the trial, which apply to commands of the agent.
 """
 NO_VERDICT = "no verdict"
-"""Explanation of a check that counts as failed because the judge (the code that grades) ended without a verdict on it."""
+"""Explanation of a check that counts as failed because the judge ended without a verdict on it."""
 FOLDER = ".grade"
 """Folder in the workspace for the interviewer's files. The interviewer deletes them before any code of the agent runs."""
 PROGRAM = "interviewer"
@@ -164,8 +164,7 @@ class Grading(NamedTuple):
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
     """Grade the workspace that the agent left, and return one verdict for each check of the task, in order.
 
-    The agent's code is always run, even in a sandbox with an action cache (stored results of commands). `judge_work` describes
-    the arguments and the errors.
+    The agent's code is always run, even in a sandbox with an action cache. `judge_work` describes the arguments and the errors.
     """
     return judge_work(task, sandbox, rng).checks
 

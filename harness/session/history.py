@@ -53,7 +53,7 @@ def find_queued_messages(entries: Iterable[Entry]) -> dict[int, MessageQueued]:
 
 
 def find_turn_number(entries: Iterable[Entry]) -> int:
-    """Return the number of the session's newest turn (a user message and the agent's work on it), from 1."""
+    """Return the number of the session's newest turn, from 1."""
     return 1 + sum(_is_turn_start(event) for _, event in drop_rolled_back(entries))
 
 
@@ -99,7 +99,7 @@ def is_active(entries: Iterable[Entry]) -> bool:
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:
-    """Return why the session's last turn (work on a user message) ended or was stopped; None if it has not ended."""
+    """Return why the session's last turn ended or was stopped; None if it has not ended."""
     kinds = MessageAdded | StepFinished | TurnEnded | SessionEnded
     newest = next((event for _, event in reversed(drop_rolled_back(entries)) if isinstance(event, kinds)), None)
     return Stop(newest.reason, newest.detail) if isinstance(newest, TurnEnded | SessionEnded) else None
@@ -173,7 +173,7 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
 
     Args:
         entries: Entries of the session's log.
-        number: Number of the turn (a user message and the agent's work on it), from 1; None is the newest turn.
+        number: Number of the turn, from 1; None is the newest turn.
 
     Raises:
         UsageError: There is no such turn.
@@ -315,7 +315,7 @@ REMINDER_HEADING = "Do not forget:"
 
 
 class DroppedFacts(NamedTuple):
-    """Facts of a task (values to remember) that a compaction removed from the messages that the model sees."""
+    """Facts of a task that a compaction removed from the messages that the model sees."""
 
     fact_names: tuple[str, ...]
     """Names of the facts that the compaction removed, in the order of the task."""
@@ -369,7 +369,7 @@ def find_compaction_end(entries: Sequence[Entry], compaction_seq: int) -> int:
 def find_dropped_facts(
     entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter, reader: Reader = EXACT
 ) -> DroppedFacts:
-    """Return the facts of a task (values to remember) that a compaction removed from the model's sight.
+    """Return the facts of a task that a compaction removed from the model's sight.
 
     These are the facts whose newest value the model could see before the compaction but not after it. The result contains the
     original lines that stated the facts, so that a fork of the session can be reminded of exactly these lines.

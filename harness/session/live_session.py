@@ -87,8 +87,8 @@ class LiveSession:
     Args:
         spec: Configuration of the session. With an empty request, the first message that is sent is the request.
         session_id: Name of the session in its journal and of its sandbox. None takes a new id from `ids`. Default: `None`.
-        on_event: Listener for every log entry and every signal (event that is not logged), called in order in the session's
-            thread; must return quickly. Default: no listener.
+        on_event: Listener for every log entry and every signal, called in order in the session's thread; must return quickly.
+            Default: no listener.
         clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
         ids: Source of the ids of the session, its sub-agents and its forks. Default: ids of 26 characters that sort by time, the
             newest session first.
@@ -148,8 +148,7 @@ class LiveSession:
             task: Task that replaces the task of the configuration. The checks of a task that is neither built in nor made in this
                 process get no verdict unless the task is passed again, because a name in a log is never a reason to run a file.
                 Default: `None`.
-            cassette: Recording of model answers (cassette) for the continued session, if `spec` is None; required if the session
-                used one. Default: `None`.
+            cassette: Cassette for the continued session, if `spec` is None; required if the session used one. Default: `None`.
             on_event: Listener that receives new log entries and signals.
             clock: Source of the time of each event, in seconds since the epoch.
             ids: Source of the ids of the session's further sub-agents and forks.
@@ -378,7 +377,7 @@ class LiveSession:
         The result is empty if the session keeps no snapshots.
 
         Args:
-            turn: Number of the turn (a user message and the agent's work on it), from 1. None is the newest turn.
+            turn: Number of the turn, from 1. None is the newest turn.
 
         Raises:
             UsageError: There is no such turn.
@@ -392,7 +391,7 @@ class LiveSession:
         The result is empty if the session keeps no snapshots.
 
         Args:
-            turn: Number of the turn (a user message and the agent's work on it), from 1. None is the newest turn.
+            turn: Number of the turn, from 1. None is the newest turn.
             whole_session: Whether to return the changes of the whole session instead of one turn.
 
         Raises:

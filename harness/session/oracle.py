@@ -59,7 +59,7 @@ class ScriptedOracle:
         """Create an oracle for a task.
 
         Args:
-            facts: Facts of the task (values that the agent must know).
+            facts: Facts of the task.
             script: Script of the task, which says what each step of the scripted agent needs.
             reader: Rule by which the scripted agent finds values in the texts that it sees.
         """

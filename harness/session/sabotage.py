@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, NamedTuple
 from harness.task import FunctionChange, Interview
 
 EDITED_RUNS = 6
-"""Number of runs with edits of an interview (questions to the agent's code) that changes functions. One more run has no edit."""
+"""Number of runs with edits of an interview that changes functions. One more run has no edit."""
 WRONG_RUNS = (3, 4)
 """Possible numbers of runs in which a function is wrong; the others take longer, since tests can stop at the first failure."""
 PATTERNS = tuple(pattern for pattern in itertools.product((False, True), repeat=EDITED_RUNS) if pattern.count(True) in WRONG_RUNS)
@@ -71,12 +71,12 @@ NO_SURVEY: Final = Survey({}, (), 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One run of an interview (questions to the agent's code), with the names of its answers."""
+    """One run of an interview, with the names of its answers."""
 
     interview: Interview
     """Interview as it is held, in which each answer has a name that no other run uses."""
     names: Mapping[str, str]
-    """Name that the judge (the code that grades) uses for each answer, by the name of the answer in this run."""
+    """Name that the judge uses for each answer, by the name of the answer in this run."""
     is_repeated: bool
     """Whether the interview has several runs, so that the judge gets a list with one answer for each run."""
     replaced: tuple[tuple[str, str], ...] = ()

@@ -279,8 +279,8 @@ def restore_spec(
         entries: Log of the session that is reopened.
         journal: Journal file that stores the session.
         spec: Configuration for the continued session; None restores the configuration from the log.
-        cassette: Recording of model answers (cassette) that replaces the one in the log, if `spec` is None. A log may come from a
-            stranger, so a cassette file that it names is never opened.
+        cassette: Cassette that replaces the one in the log, if `spec` is None. A log may come from a stranger, so a cassette file
+            that it names is never opened.
 
     Raises:
         UsageError: The session has not begun, `spec` asks for another sandbox backend, the log contains a name that is unknown

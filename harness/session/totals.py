@@ -187,7 +187,7 @@ class SessionTotals:
     _cache_savings: _CacheSavings = field(default_factory=_CacheSavings, repr=False, compare=False)
 
     def __call__(self, item: Entry | Signal) -> None:
-        """Update the totals with the next log entry or signal (event that is not logged) of the session."""
+        """Update the totals with the next log entry or signal of the session."""
         if not isinstance(item, Entry):
             if isinstance(item, Waiting) and item.seconds is not None:  # None: waiting for a summary
                 self.retries += 1
@@ -374,7 +374,7 @@ class TrialTotals(SessionTotals):
     """Totals of a trial: the totals of its session, and use of the action cache."""
 
     cache_counts: CacheCounts | None = None
-    """Counts of hits and misses so far in the sandbox's action cache (stored results of commands); None without a cache."""
+    """Counts of hits and misses so far in the sandbox's action cache; None without a cache."""
     step_actions: list[StepActions] = field(default_factory=list)
     """Hits and misses in each step of the sandbox's cache of command results (action cache); empty without such a cache."""
     _previous_counts: CacheCounts = field(default_factory=CacheCounts)

@@ -3,9 +3,9 @@
 `harness.store.tables` reads the columns by that SQL and derives the Arrow and pandas types from the dtype. Parquet files have the
 same columns.
 
-Each table has one kind of row: trials, steps (model calls), attempts at a compaction, checks of trials, versions of messages, or
-facts (values to remember) at compactions. The column `trial_id` joins the tables; it is missing for sessions outside of trials.
-Amounts are per row, never running sums, unless the description says so.
+Each table has one kind of row: trials, steps, attempts at a compaction, checks of trials, versions of messages, or facts at
+compactions. The column `trial_id` joins the tables; it is missing for sessions outside of trials. Amounts are per row, never
+running sums, unless the description says so.
 
 Results that are loaded from a journal rather than from an experiment also have one row of `trials` for each session outside of
 trials, such as that of a person. Its `trial_id` is the id of the session, its `arm` names policy, model and window, and the
@@ -49,7 +49,7 @@ class Column(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Rows of the journal (the SQLite file with all sessions) that become the rows of a table of results."""
+    """Rows of the journal that become the rows of a table of results."""
 
     table: str
     """Name of the journal's table from which the rows are read; each of its rows becomes one row of the table of results."""
@@ -745,7 +745,7 @@ def build_select(name: str) -> str:
 
 
 def list_added_columns(form: int) -> list[str]:
-    """Return the SQL statements that add the columns of a form (schema version) to a journal's tables."""
+    """Return the SQL statements that add the columns of a schema version to a journal's tables."""
     return [
         f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
         for name, columns in TABLES.items()

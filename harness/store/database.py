@@ -1,4 +1,4 @@
-"""Access to one journal (a SQLite file with sessions), with suitable settings and with error messages that give advice."""
+"""Access to one journal, with suitable settings and with error messages that give advice."""
 
 import os
 import secrets
@@ -37,7 +37,7 @@ _SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 800
 
 
 class Database:
-    """Connection to a journal (a SQLite file with sessions), to be closed by the code that opened it.
+    """Connection to a journal, to be closed by the code that opened it.
 
     Several threads may use a connection, but only one at a time. If an interrupted call still writes in a thread of its own, the
     other thread waits.

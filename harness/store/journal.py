@@ -225,7 +225,7 @@ class Journal(AbstractContextManager["Journal"]):
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
         """Store the metrics of a session and its probes, replacing those that were stored before.
 
-        A probe records whether a compaction kept a fact (a value to remember) among the messages that the model sees.
+        A probe records whether a compaction kept a fact among the messages that the model sees.
 
         Raises:
             StoreError: The journal has no such session or cannot be written.
@@ -313,7 +313,7 @@ class Journal(AbstractContextManager["Journal"]):
         }
 
     def list_probes(self, trial_ids: Iterable[str]) -> list[tuple[str, str, bool, bool]]:
-        """Return whether compactions kept the facts (values to remember) among the messages that the model sees.
+        """Return whether compactions kept the facts among the messages that the model sees.
 
         Args:
             trial_ids: Ids of the trials; a trial without such records (probes) has no rows.

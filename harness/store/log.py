@@ -257,7 +257,7 @@ def _encode_inline(message: Message) -> str | None:
 
 
 def _encode_body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
-    """Return a value as JSON in which addresses (hashes) replace long strings; these are added to `texts`."""
+    """Return a value as JSON in which addresses replace long strings; these are added to `texts`."""
     return _to_json(detach_texts(build_adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
@@ -297,7 +297,7 @@ def read_entries(
 
 
 def load_texts(database: Database, bodies: Iterable[str]) -> dict[str, str]:
-    """Load the long texts of stored events, whose JSON holds only their addresses (hashes); return them by address."""
+    """Load the long texts of stored events, whose JSON holds only their addresses; return them by address."""
     addresses_json = json.dumps(sorted({address for body in bodies for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"

@@ -1,7 +1,7 @@
 """Records that an experiment stores beside the log of a trial, such as the trial's outcome, its checks and its metrics.
 
-Two kinds of records are computed from the log at the end of a session: metrics, and records of which facts (values to remember) a
-compaction kept in view (probes). A session whose process was killed has none.
+Two kinds of records are computed from the log at the end of a session: metrics, and records of which facts a compaction kept in
+view (probes). A session whose process was killed has none.
 """
 
 from dataclasses import dataclass
@@ -303,7 +303,7 @@ class FactRecord:
     """Fact of a session's task: a piece of information that the agent needs, such as a port number."""
 
     number: int
-    """Number that identifies the fact (a value to remember) within its session."""
+    """Number that identifies the fact within its session."""
     name: str
     kind: str
     said_in: str
@@ -347,7 +347,7 @@ class ProbeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """Records of which facts (values to remember) each compaction of a session kept in view."""
+    """Records of which facts each compaction of a session kept in view."""
 
     facts: tuple[FactRecord, ...] = ()
     rows: tuple[ProbeRecord, ...] = ()

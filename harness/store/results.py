@@ -352,8 +352,8 @@ class PublishedResults(Results):
 class JoinedResults(Results):
     """Results of several experiments or journals in one set of tables, returned by `load` for a list of these.
 
-    If several experiments have an arm (configuration) of the same name, the name of the experiment is put in front, e.g.
-    `first: control`. If several experiments share a trial, its steps and other rows occur once.
+    If several experiments have an arm of the same name, the name of the experiment is put in front, e.g. `first: control`. If
+    several experiments share a trial, its steps and other rows occur once.
     """
 
     def __init__(self, parts: Sequence[Results]) -> None:

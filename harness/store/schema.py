@@ -1,4 +1,4 @@
-"""Tables and views of a journal (the SQLite file with all sessions), and the migrations that create them.
+"""Tables and views of a journal, and the migrations that create them.
 
 The table `event` is the log and the source of truth; its rows never change. For the analysis, the tables `step`, `compaction`,
 `version` and `retired` repeat data of events in typed columns; they are written in the same transaction. Each long string of an
@@ -20,7 +20,7 @@ from harness.store.columns import TABLES, list_added_columns
 from harness.store.sessions.views import build_views
 
 Migration: TypeAlias = tuple[str, ...]
-"""SQL statements that change the tables of a journal from one form (schema version) to the next."""
+"""SQL statements that change the tables of a journal from one schema version to the next."""
 
 _SESSION = "session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE"
 """SQL definition of the column that says to which session a row belongs; the first column of each table with such rows."""
@@ -202,7 +202,7 @@ _STATEMENTS: dict[int, Migration] = {
         *_VIEW_STATEMENTS,
     ),
 }
-"""SQL statements of each migration, by the form (schema version) to which it brings a journal.
+"""SQL statements of each migration, by the schema version to which it brings a journal.
 
 Released statements never change. A column of results that is stored under the same name needs no statement here, because
 `harness.store.columns` declares it.
@@ -212,11 +212,11 @@ _NEWEST_FORM = max(*_STATEMENTS, *(column.form for columns in TABLES.values() fo
 MIGRATIONS: tuple[Migration, ...] = tuple(
     (*_STATEMENTS.get(form, ()), *list_added_columns(form)) for form in range(1, _NEWEST_FORM + 1)
 )
-"""All migrations, in the order that turns an empty file into a journal of the newest form (schema version)."""
+"""All migrations, in the order that turns an empty file into a journal of the newest schema version."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:
-    """Migrate a journal file to the newest form (schema version), with one transaction for each migration.
+    """Migrate a journal file to the newest schema version, with one transaction for each migration.
 
     Args:
         connection: Connection to the journal file.
@@ -246,7 +246,7 @@ def refuse_newer(connection: sqlite3.Connection, newest: int = len(MIGRATIONS)) 
 
     Args:
         connection: Connection to the journal file.
-        newest: Newest form (schema version) that is known.
+        newest: Newest schema version that is known.
 
     Raises:
         NewerVersion: The file was written by a newer version of this package.

@@ -86,12 +86,12 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
 
 
 def list_addresses(body: str) -> list[str]:
-    """Return the addresses (hashes) that `detach_texts` has put into stored JSON in place of long texts."""
+    """Return the addresses that `detach_texts` has put into stored JSON in place of long texts."""
     return _REFERENCE.findall(body)
 
 
 def parse_stored(body: str, texts: Mapping[str, str]) -> Any:
-    """Parse stored JSON, and put long texts back in place of their addresses (hashes), which reverses `detach_texts`.
+    """Parse stored JSON, and put long texts back in place of their addresses, which reverses `detach_texts`.
 
     Tuples that `detach_texts` received are lists in the result.
 

@@ -50,7 +50,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no text pattern of a fact (a value to remember) finds a wrong value in the session's texts.
+    """Check that no text pattern of a fact finds a wrong value in the session's texts.
 
     The texts are the messages and the tool outputs.
     """

@@ -63,7 +63,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     """Check that perfect summaries cost nothing: the agent makes the same calls and passes all checks.
 
     The calls are compared with a session without compaction. The scripted summarizer `oracle` writes the summaries, which keep
-    every line with a fact (a value to remember).
+    every line with a fact.
     """
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
@@ -132,7 +132,7 @@ def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Ru
 
 
 def find_prompt_only_facts(task: Task) -> set[str]:
-    """Return the names of the facts (values to remember) that only the prompt states.
+    """Return the names of the facts that only the prompt states.
 
     Neither later messages nor tool calls show these facts again.
     """
@@ -202,7 +202,7 @@ MAX_OTHER_SEEDS = 50
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent's work depends on each fact (value to remember): another value makes a check fail.
+    """Check that the agent's work depends on each fact: another value makes a check fail.
 
     The values are changed in the prompt and in files. To save time, one session changes several facts, as long as each has a
     check that requires no other changed fact. If none of a fact's checks fails, the fact is changed once more, alone.
@@ -231,7 +231,7 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent without the facts (values to remember) uses its default guesses and fails the checks.
+    """Check that an agent without the facts uses its default guesses and fails the checks.
 
     The values of all stated facts are deleted from messages and files. None of these values may appear in the files that the
     agent writes. The default guess for a fact is called its prior.

@@ -1,4 +1,4 @@
-"""Tasks with one deliberate defect each, which show that the laws (validity checks of tasks) find such defects.
+"""Tasks with one deliberate defect each, which show that the laws find such defects.
 
 A task with such a defect is called a cheat. Examples are a task that an agent can finish without remembering anything, and a task
 whose results depend on something other than the seed. Each cheat is the example task that `harness task new` writes, with a few

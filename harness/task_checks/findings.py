@@ -55,7 +55,7 @@ class LawSkippedError(Exception):
 
 
 def read_values(text: str, fact: Fact) -> list[str]:
-    """Return the values of a fact (a value to remember) that its text patterns find in a text."""
+    """Return the values of a fact that its text patterns find in a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
@@ -74,7 +74,7 @@ def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Findi
 
 
 def collect_needs(step: Step) -> set[str]:
-    """Return the facts (values to remember) that the agent needs to carry out or repair a step of the script."""
+    """Return the facts that the agent needs to carry out or repair a step of the script."""
     return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
@@ -91,7 +91,7 @@ class Move(NamedTuple):
     step: str
     """Name of the step of the script that was taken or repaired; empty when the agent recovered a fact or ended the session."""
     guessed_facts: tuple[str, ...]
-    """Names of the facts that the step needed but the agent could not see, so that it used default guesses (priors)."""
+    """Names of the facts that the step needed but the agent could not see, so that it used priors."""
     done_steps: frozenset[str]
     """Names of the steps of the script that were already done, as the messages of the request show."""
 

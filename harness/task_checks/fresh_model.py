@@ -21,7 +21,7 @@ class FreshModelSpec(NamedTuple):
     """Name of the task template that the model works on, as for `load_task`."""
     task_seed: int
     model: str
-    """Name of the scripted model with its profile (reading ability), e.g. `scripted:typical`."""
+    """Name of the scripted model with its profile, e.g. `scripted:typical`."""
     model_seed: int
     window_tokens: int
 

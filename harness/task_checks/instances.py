@@ -83,7 +83,7 @@ def measure_instances(
 ) -> Iterator[InstanceResult]:
     """Run a session with the task of each seed under the policy `BASE_POLICY`, and yield the results.
 
-    The action cache (stored results of commands) only saves time; validity check 9 ensures that it changes no session.
+    The action cache only saves time; validity check 9 ensures that it changes no session.
     """
     for seed in seeds:
         task = make_task(seed)

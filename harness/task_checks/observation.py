@@ -28,7 +28,7 @@ from harness.task_checks.kept_state import FOREIGN_PREFIXES, is_task_file, list_
 OBSERVED_SEEDS = range(6)
 """Seeds whose tasks are made under observation."""
 MAX_SEEDS = 1000
-"""Maximum number of seeds whose values are compared with the default guesses (priors)."""
+"""Maximum number of seeds whose values are compared with the priors."""
 MAX_MADE_CHARACTERS = 10_000_000
 """Total length in characters of the tasks made, after which no further seeds are tried, because large tasks take long to make."""
 CLOCK_NAMES = frozenset(
@@ -212,7 +212,7 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
 def observe_calls(act: Callable[[], object]) -> Observation:
     """Call a function, and return the calls in a task's code that read the clock or the machine, or that write.
 
-    The code is, for example, that of a judge (grading function).
+    The code is, for example, that of a judge.
     """
     observer = _Observer()
     with _observing(observer):

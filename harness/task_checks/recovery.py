@@ -1,4 +1,4 @@
-"""Validity checks on looking up lost facts (values that the agent must know).
+"""Validity checks on looking up lost facts.
 
 A recoverable fact can be looked up in the workspace whenever a step needs the fact. Any other fact can never be looked up.
 """
@@ -34,7 +34,7 @@ MAX_PLACES = 200
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a lost fact (value to remember) can be looked up whenever a step of the session needs it.
+    """Check that a lost fact can be looked up whenever a step of the session needs it.
 
     The tool call that looks up the fact must show its value. A step that itself writes the file from which the fact can be looked
     up, such as a note, may need the fact before the file exists. For a fact that is revised later, the tool call may also show an
@@ -71,7 +71,7 @@ def _find_missing_look_up(
 
 
 def _list_needs(task: Task, moves: Sequence[Move]) -> dict[str, list[Move]]:
-    """Return the agent's actions that use each fact (value to remember), by name of the fact."""
+    """Return the agent's actions that use each fact, by name of the fact."""
     steps = {step.name: step for step in task.script.steps}
     needs: dict[str, list[Move]] = {}
     for move in moves:
@@ -109,7 +109,7 @@ def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
 
 
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no file reveals a fact (value to remember) that cannot be looked up, before the agent uses it.
+    """Check that no file reveals a fact that cannot be looked up, before the agent uses it.
 
     A fact cannot be looked up if it has no recovering call (a tool call that shows its value). A file reveals a value in two
     cases:
@@ -152,7 +152,7 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
 
 
 class _TracedSession(NamedTuple):
-    """Recorded session of a task, with the agent's actions that use each fact (value to remember), by name of the fact."""
+    """Recorded session of a task, with the agent's actions that use each fact, by name of the fact."""
 
     task: Task
     watched: WatchedRun
@@ -191,11 +191,11 @@ def _find_produced_files(own: _TracedSession, trace_other: Callable[[], _TracedS
 
 
 def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no tool output reveals a fact (value to remember) that only the user states and a later step needs.
+    """Check that no tool output reveals a fact that only the user states and a later step needs.
 
-    The stated facts are first deleted from messages and files. The agent then works with default guesses (priors), so a true
-    value in an output cannot come from the agent. An output reveals a value by the same rules as a file in the law `hidden`.
-    Lines of the files in the fact's list `also_in` are exempt.
+    The stated facts are first deleted from messages and files. The agent then works with priors, so a true value in an output
+    cannot come from the agent. An output reveals a value by the same rules as a file in the law `hidden`. Lines of the files in
+    the fact's list `also_in` are exempt.
     """
     task, steps = sessions.make_task(seed), sessions.make_task(seed).script.steps
     last_needs = {name: number for number, step in enumerate(steps) for name in collect_needs(step)}

@@ -159,7 +159,7 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an action cache (stored results of commands) does not change a session's result.
+    """Check that an action cache does not change a session's result.
 
     A compacted session is run with an empty cache, and again with the cache that this run has filled. The check is skipped for
     sandboxes without isolation and for tasks that are not cacheable.

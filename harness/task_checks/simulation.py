@@ -297,7 +297,7 @@ def open_cached_sandbox(task: Task, choice: SandboxChoice, action_cache: ActionC
 
 
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
-    """Return a copy of a task whose messages and files state other values of some facts (values to remember).
+    """Return a copy of a task whose messages and files state other values of some facts.
 
     The script stays the same. Only text that the patterns of a fact match is changed.
 
@@ -323,7 +323,7 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts (values to remember) that user messages or initial files state, so that they can be changed."""
+    """Return the facts that user messages or initial files state, so that they can be changed."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 

@@ -44,7 +44,7 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
 def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that no check passes because the agent claims to have done the work.
 
-    The judge (grading function) grades two workspaces:
+    The judge grades two workspaces:
 
     - The initial workspace, in which each file that the judge reads ends with claims, such as "done" or `{"passed": true}`.
     - The initial workspace with those finished files that no text of the task names, such as a reply.
@@ -116,7 +116,7 @@ class _ReadingSandbox:
 
 
 def _list_read_paths(task: Task, sandbox: Sandbox, tree: Snapshot) -> set[str]:
-    """Return the paths of the files that the judge (grading function) reads in a state of the workspace."""
+    """Return the paths of the files that the judge reads in a state of the workspace."""
     sandbox.restore(tree)
     reading = _ReadingSandbox(sandbox)
     grade_workspace(task, cast(Sandbox, reading))
@@ -136,8 +136,8 @@ def _grade_files(task: Task, sandbox: Sandbox, tree: Snapshot, added: Mapping[st
 def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that the grader gives the same verdicts each time it grades the same files.
 
-    The finished work and the initial workspace are graded several times. The judge (grading function) must not read the clock or
-    the machine, nor keep anything from one grading to the next.
+    The finished work and the initial workspace are graded several times. The judge must not read the clock or the machine, nor
+    keep anything from one grading to the next.
     """
     task, watched, times = sessions.make_task(seed), sessions.watch(seed), sessions.repeated_gradings
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
@@ -163,7 +163,7 @@ def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> C
 
 
 def _find_hidden_inputs(task: Task, sandbox: Sandbox, tree: Snapshot, seed: int) -> Iterator[Finding]:
-    """Report each thing besides files on which a judge (grading function) depends, e.g. the clock."""
+    """Report each thing besides files on which a judge depends, e.g. the clock."""
 
     def grade() -> None:
         _count_passes(task, sandbox, tree, 1)

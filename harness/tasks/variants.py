@@ -1,4 +1,4 @@
-"""Variants of any task in which the user states facts (values to remember) later, more often, or with corrections.
+"""Variants of any task in which the user states facts later, more often, or with corrections.
 
 Four settings of `harness.task.World` change the messages of the user and leave the work as it is, so every task supports them,
 including tasks of your own:
@@ -11,10 +11,10 @@ including tasks of your own:
 | `recoverable_share` | this share of the facts is also written to a file, as first stated | no such file |
 
 A share of 0.5 means half of the facts that the request states on lines of their own and that the task itself never revises. The
-same facts are selected in all tasks with the same structure. Steps are counted in the script (the steps of a competent agent), so
-an agent that repeats work reads a message at an earlier point of its work. Script, checks and right values stay the same. So do
-the number of steps and the sizes of outputs, which come from real commands on real files; only the task `long-march` supports the
-settings that change them: `steps`, `tokens_per_step` and `output_sigma`.
+same facts are selected in all tasks with the same structure. Steps are counted in the script, so an agent that repeats work reads
+a message at an earlier point of its work. Script, checks and right values stay the same. So do the number of steps and the sizes
+of outputs, which come from real commands on real files; only the task `long-march` supports the settings that change them:
+`steps`, `tokens_per_step` and `output_sigma`.
 """
 
 import random
@@ -26,19 +26,19 @@ from harness.errors import UsageError
 from harness.task import CallTemplate, Fact, LaterMessage, Task, World
 
 KNOBS = ("recoverable_share", "use_lag_steps", "redundancy", "update_rate")
-"""Names of the settings that every task supports; each changes when or how often the user states facts (values to remember)."""
+"""Names of the settings that every task supports; each changes when or how often the user states facts."""
 ORDER_FILE = "ORDER.md"
 """Path of the file in the workspace that repeats some facts of the request, so that the agent can read these facts again."""
 NEWS_HEADING = "Something else that holds for this work:"
 CORRECTION_HEADING = "A correction, in the place of what was said before:"
 REMINDER_HEADING = "To say it once more, this holds for the work:"
 MAX_OTHER_SEEDS = 50
-"""Maximum number of other seeds that are tried to find an outdated value for a fact (value to remember)."""
+"""Maximum number of other seeds that are tried to find an outdated value for a fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FactLine:
-    """Line of the user's request that states facts (values to remember), and the steps that need the facts.
+    """Line of the user's request that states facts, and the steps that need the facts.
 
     Steps are numbered from 1; 0 is the request itself.
     """
@@ -48,7 +48,7 @@ class _FactLine:
     text: str
     """Text of the line in the user's request."""
     facts: tuple[str, ...]
-    """Names of the facts (values to remember) that the line of the request states."""
+    """Names of the facts that the line of the request states."""
     first_need_step: int
     """Number of the first step that needs a value which this line of the user's request states."""
     last_need_step: int
@@ -68,7 +68,7 @@ class _MessagePlan:
     """Plan of the messages in which the user states, repeats and corrects the facts of the request."""
 
     lines: tuple[_FactLine, ...]
-    """Lines of the user's request that state facts (values to remember)."""
+    """Lines of the user's request that state facts."""
     old_texts: Mapping[int, str]
     """Text with an outdated value for each line of the request that the user corrects later, by index of the line."""
     written_indexes: frozenset[int]
@@ -86,7 +86,7 @@ class _MessagePlan:
 
 
 def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
-    """Make a task in which facts (values to remember) are stated later, more often or with corrections.
+    """Make a task in which facts are stated later, more often or with corrections.
 
     Args:
         template: Function that makes a task from a seed.
@@ -134,7 +134,7 @@ def _check_knobs(task: Task, world: World) -> None:
 
 
 def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
-    """Return the lines of the request that state facts (values to remember) which the task never changes.
+    """Return the lines of the request that state facts which the task never changes.
 
     Raises:
         UsageError: There is no such line, or `use_lag_steps` is too large to delay the statement of any fact.
@@ -219,7 +219,7 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
     """Return the lines that the user corrects later, with outdated values in them, by index of the line.
 
     Args:
-        task: Task whose facts (values to remember) have patterns that find their values in a line.
+        task: Task whose facts have patterns that find their values in a line.
         lines: Lines of the request that state facts.
         old: Outdated value of each fact that is corrected later, by name of the fact.
     """

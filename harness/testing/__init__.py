@@ -2,7 +2,7 @@
 
 A contract suite is a class of tests that every implementation of an interface must pass. Inherit the suite in a test module and
 name your implementation; pytest then runs every test of the suite. The package also has Hypothesis strategies, fakes, and the
-laws (validity checks of tasks). The names below are loaded when they are first used.
+laws. The names below are loaded when they are first used.
 """
 
 from typing import TYPE_CHECKING

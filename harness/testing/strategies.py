@@ -89,7 +89,7 @@ def logs(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = Tru
         begin_with_request: Whether a user message follows the system message, as in `conversations`. Default: `True`.
 
     Example:
-        Test that the view (the messages that the model sees next) of a log without compactions has every message:
+        Test that the view of a log without compactions has every message:
 
         >>> from hypothesis import given
         >>> from harness.conversation.events import MessageAdded

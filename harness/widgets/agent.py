@@ -1,9 +1,8 @@
 """`AgentWidget`: a live session in a notebook cell that can be watched, messaged, stopped and resumed while it works.
 
-The session runs in its own thread, and the cell returns at once. Log entries and signals (events that are not logged) go through
-a queue to a second thread, which updates the pages (the browser views that show the widget). Messages from pages arrive on
-threads of the kernel and call only thread-safe methods. The session itself is the attribute `AgentWidget.session`, whose methods
-can be called from other cells.
+The session runs in its own thread, and the cell returns at once. Log entries and signals go through a queue to a second thread,
+which updates the pages (the browser views that show the widget). Messages from pages arrive on threads of the kernel and call
+only thread-safe methods. The session itself is the attribute `AgentWidget.session`, whose methods can be called from other cells.
 """
 
 import os
@@ -173,8 +172,7 @@ class AgentWidget(SnapshotWidget):
             session_id: Id of the session in the journal. Required.
             task: Task that replaces the session's own task; None keeps that task. Needed for the checks of a task that is neither
                 built in nor made in this process. Default: `None`.
-            cassette: Recording of model answers (cassette) for the continued session, required again if the session used one.
-                Default: `None`.
+            cassette: Cassette for the continued session, required again if the session used one. Default: `None`.
             unsafe_local: Allow commands without isolation, required again for a session with the sandbox `local`. Default:
                 `False`.
             pace_seconds: Pause after each line of the model and before each compaction, in seconds. Default: `0.0`.

@@ -1,7 +1,7 @@
 """History of a session's compactions for display: dropped and kept messages, the summary, and lost facts.
 
-Everything is computed from the log entry of a compaction and from the messages that the model sees (the view) before and after
-it. Message texts are shortened to one line.
+Everything is computed from the log entry of a compaction and from the view before and after it. Message texts are shortened to
+one line.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ MAX_LISTED_MESSAGES = 400
 
 
 class FactRetention(NamedTuple):
-    """Facts (values to remember) that the model saw before a compaction, split into lost and retained ones."""
+    """Facts that the model saw before a compaction, split into lost and retained ones."""
 
     lost_facts: tuple[FactRecord, ...]
     """Facts whose newest value can no longer be read in the messages that the model sees after the compaction."""
@@ -81,7 +81,7 @@ class CompactionRound:
 
 @dataclass(slots=True)
 class CompactionHistory:
-    """History of a session's compactions, and the messages that the model currently sees (the view).
+    """History of a session's compactions, and the view.
 
     The history is updated by receiving every log entry in order. Not thread-safe.
     """

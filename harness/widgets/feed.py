@@ -1,8 +1,8 @@
 """Content of a session widget as plain values: transcript rows, context gauge, totals and the curve of tokens.
 
-A `Feed` receives log entries and signals (events that are not logged) of a session in order. It returns only the changes since
-the last update, so the cost of an update does not grow with the length of the session. A row shows a tool call in one line;
-arguments and output are sent when the row is unfolded. The module does not import widgets. Its texts are not escaped.
+A `Feed` receives log entries and signals of a session in order. It returns only the changes since the last update, so the cost of
+an update does not grow with the length of the session. A row shows a tool call in one line; arguments and output are sent when
+the row is unfolded. The module does not import widgets. Its texts are not escaped.
 """
 
 from collections.abc import Collection, Iterable, Sequence

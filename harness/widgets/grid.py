@@ -42,13 +42,13 @@ RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "
 
 
 class GridWidget(SnapshotWidget):
-    """Widget that runs an experiment and shows its progress, success by arm (configuration) and trials without success.
+    """Widget that runs an experiment and shows its progress, success by arm and trials without success.
 
     The heat map has one cell for each arm. A click on a cell lists the trials of the arm, and a click on a trial opens its
     transcript below, in a `SessionInspector`.
 
-    If the plan declares comparisons before the run (contrasts), outcomes stay hidden until all trials have finished or a planned
-    interim analysis (a look) is taken. Until then, cells show how many trials have finished.
+    If the plan declares contrasts, outcomes stay hidden until all trials have finished or a planned interim analysis (a look) is
+    taken. Until then, cells show how many trials have finished.
 
     Args:
         experiment: Experiment to run. Required.
@@ -332,7 +332,7 @@ class GridWidget(SnapshotWidget):
             return self._describe_status()
 
     def render_html(self) -> str:
-        """Return static HTML with progress, success of each arm (configuration) and trials without success."""
+        """Return static HTML with progress, success of each arm and trials without success."""
         with self._lock:
             grid, failures = self._success_grid, self._success_grid.failures
             hides = grid.hides_outcomes
@@ -421,7 +421,7 @@ class GridWidget(SnapshotWidget):
         self._publish_state()
 
     def _show_outcomes(self, *, is_look: bool) -> None:
-        """Show or hide the outcomes of an experiment whose plan declares comparisons (contrasts).
+        """Show or hide the outcomes of an experiment whose plan declares contrasts.
 
         Other outcomes are always visible. Those of such a plan are shown if all trials have finished, and showing them is
         recorded in the output folder as a look.

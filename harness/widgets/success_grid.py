@@ -29,7 +29,7 @@ MAX_LISTED_TRIALS = 500
 
 @dataclass(slots=True)
 class ArmProgress:
-    """Progress of one arm (configuration under study): number of planned trials, and records of finished ones."""
+    """Progress of one arm: number of planned trials, and records of finished ones."""
 
     planned_trials: int = 0
     records: dict[str, TrialRecord] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class ArmProgress:
 
     @property
     def success_rate(self) -> Rate:
-        """Success rate of this arm (configuration): mean over tasks of its valid trials, with its 95 % interval."""
+        """Success rate of this arm: mean over tasks of its valid trials, with its 95 % interval."""
         rows = [(record.task, record.seed, record.replicate, record.success) for record in self.valid_records]
         if not rows:
             return estimate_rate(0, 0)
@@ -92,17 +92,17 @@ class ArmProgress:
 
 @dataclass(slots=True)
 class SuccessGrid:
-    """Arms (configurations) of an experiment with their finished trials, for a heat map. Not thread-safe."""
+    """Arms of an experiment with their finished trials, for a heat map. Not thread-safe."""
 
     experiment: Experiment
     arms: dict[str, ArmProgress] = field(default_factory=dict)
-    """Planned and finished trials of each arm (configuration), by name of the arm, in the order of the experiment's plan."""
+    """Planned and finished trials of each arm, by name of the arm, in the order of the experiment's plan."""
     metric: Metric = METRICS["success"]
     """Metric that the cells of the heat map show, one cell for each arm."""
     hides_outcomes: bool = False
     """Whether outcomes are hidden and only numbers of finished trials are shown, because the plan allows outcomes only later."""
     retention: dict[str, float] = field(default_factory=dict)
-    """Share of facts (values to remember) that compactions kept, by trial id; NaN for a trial without a compaction of facts."""
+    """Share of facts that compactions kept, by trial id; NaN for a trial without a compaction of facts."""
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
     """Name of the arm to which each planned trial belongs, by trial id."""
 
@@ -118,7 +118,7 @@ class SuccessGrid:
 
     @property
     def level(self) -> str:
-        """Fidelity level (how much of a run is real) of the finished trials, e.g. `L0`.
+        """Fidelity level of the finished trials, e.g. `L0`.
 
         Several levels are joined by "and".
         """

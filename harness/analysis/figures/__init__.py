@@ -1,10 +1,10 @@
 """Charts of experiment results, one per module, with a function `table` for the data and a function `draw` for the chart.
 
-Every chart shows its fidelity level (how much of a run is real), the unit of each axis, the number of trials and the interval of
-every estimate. The colours are distinguishable for colour-blind readers. Equal tables give identical files.
+Every chart shows its fidelity level, the unit of each axis, the number of trials and the interval of every estimate. The colours
+are distinguishable for colour-blind readers. Equal tables give identical files.
 
-To compute the data of a chart is a look at the outcomes, as `harness.compare` is: it is recorded if the plan declares comparisons
-(contrasts), and refused with a `UsageError` while such a plan may only show its progress.
+To compute the data of a chart is a look at the outcomes, as `harness.compare` is: it is recorded if the plan declares contrasts,
+and refused with a `UsageError` while such a plan may only show its progress.
 
 The charts in `FIGURES_WITHOUT_OUTCOMES` can also be drawn for sessions outside of experiments, whose outcome nobody checked. The
 others refuse them with a `UsageError`.

@@ -1,4 +1,4 @@
-"""Rows of a chart for arms (configurations): names, or one column of text for each setting that the plan varies.
+"""Rows of a chart for arms: names, or one column of text for each setting that the plan varies.
 
 Fifty long names of arms cannot be read. Arms that combine the values of several settings (a grid) therefore have one column per
 setting, and a value is printed only where it changes from one row to the next.
@@ -35,9 +35,9 @@ _MAX_CHARACTERS = 40
 
 
 def describe_arms(trials: pd.DataFrame, results: Tables) -> pd.DataFrame:
-    """List the arms (configurations) in the order in which a chart shows them, one row per arm.
+    """List the arms in the order in which a chart shows them, one row per arm.
 
-    The order is that of the report, but arms that a plan adds to the combinations of settings (the grid) come first.
+    The order is that of the report, but arms that a plan adds to the grid come first.
 
     | column | dtype | unit |
     | --- | --- | --- |

@@ -1,8 +1,8 @@
 """Chart of the effect of each setting that the plan varies (axis), averaged over the other settings.
 
-Each value of a setting is compared with the first. The arms (configurations) that combine the values of the settings form a grid.
-Two arms of the grid that differ in only one setting are compared on each task and seed, and the differences are averaged over all
-such pairs of arms. Arms that a plan adds to the grid never count.
+Each value of a setting is compared with the first. The arms that combine the values of the settings form a grid. Two arms of the
+grid that differ in only one setting are compared on each task and seed, and the differences are averaged over all such pairs of
+arms. Arms that a plan adds to the grid never count.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Lines of a chart: one per arm (configuration) or, with many arms, one per value of a setting that the plan varies."""
+"""Lines of a chart: one per arm or, with many arms, one per value of a setting that the plan varies."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Drawing of arms (configurations) in the colour and shape that they have in the whole experiment, and their names in legends."""
+"""Drawing of arms in the colour and shape that they have in the whole experiment, and their names in legends."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

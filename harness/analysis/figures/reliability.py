@@ -1,8 +1,8 @@
 """Chart of pass@k and pass^k: the probability that at least one, and that all, of k repeated trials succeed.
 
-Repeated trials (replicates) have the same configuration, task and seed, and differ only in the seed of the model. A policy that
-makes an agent unreliable lowers pass^k, while pass@k may stay the same. The estimates are unbiased for each configuration, task
-and seed (an instance), and averaged over the instances.
+Replicates have the same configuration, task and seed, and differ only in the seed of the model. A policy that makes an agent
+unreliable lowers pass^k, while pass@k may stay the same. The estimates are unbiased for each configuration, task and seed (an
+instance), and averaged over the instances.
 """
 
 from typing import TYPE_CHECKING, Any

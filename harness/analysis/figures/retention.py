@@ -4,9 +4,9 @@ The table shows the share of values in view after one and after three compaction
 compactions, with one panel per kind of fact.
 
 A fact is a value that the agent must remember. Its value lives from its introduction to the first compaction after which it
-cannot be read in the messages that the model sees (the view). A value that is never lost, or that is replaced by a newer value,
-is censored. Each line is an arm (configuration). If there are many arms, each line stands for one value of a setting that the
-plan varies, and combines the facts of all arms with that value. Kinds of facts are never combined.
+cannot be read in the view. A value that is never lost, or that is replaced by a newer value, is censored. Each line is an arm. If
+there are many arms, each line stands for one value of a setting that the plan varies, and combines the facts of all arms with
+that value. Kinds of facts are never combined.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -135,7 +135,7 @@ def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
     """Return, for each trial, the panel of its curve and the label of the curve.
 
     Rows of panels differ in the threshold, columns in a named choice such as the summarizer, and lines in the other settings
-    that the plan varies. If the plan varies no setting, every arm (configuration) has its own panel.
+    that the plan varies. If the plan varies no setting, every arm has its own panel.
     """
     long = tabulate_axes(trials)
     varied_axes = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]

@@ -53,7 +53,7 @@ class SizeTarget:
     """Number of the model's answers; with so many or more in view, `long_share` applies instead of `trigger_share`."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
-        """Return how many tokens the view (the messages that the model sees next) may have after a compaction."""
+        """Return how many tokens the view may have after a compaction."""
         answers = sum(item.message.role == "assistant" for item in view.items)
         if answers >= self.long_answers:
             return int(self.long_share * self.input_share * budget.window_tokens)
@@ -401,9 +401,9 @@ class Cline(_ClineSdk, SummarizingPreset):
     The user's last message is always retained, unless it is the first message of all. The lists of files in a summary are
     compiled from the tool calls; the summarizer does not write them.
 
-    If the summary fails, and after an overflow (a prompt that the provider refuses as too long), the notice of `cline-basic`
-    replaces the messages. An empty summary leaves the conversation unchanged. Without newer messages to summarize, a former
-    summary is not summarized again, and the conversation stays unchanged too.
+    If the summary fails, and after an overflow, the notice of `cline-basic` replaces the messages. An empty summary leaves the
+    conversation unchanged. Without newer messages to summarize, a former summary is not summarized again, and the conversation
+    stays unchanged too.
 
     If the window of the model is unknown, the model's longest input is assumed to be 128,000 tokens.
 

@@ -57,9 +57,8 @@ class Goose(SummarizingPreset):
 
     Source: goose 006bd233, `crates/goose/src/context_mgmt/mod.rs`.
 
-    Within a turn the policy acts only after an overflow (a prompt that the provider refuses as too long), so it acts late in a
-    session with a single request. `adapted` lets it act before every step. With `adapted`, and after an overflow, the user's last
-    message follows the note.
+    Within a turn the policy acts only after an overflow, so it acts late in a session with a single request. `adapted` lets it
+    act before every step. With `adapted`, and after an overflow, the user's last message follows the note.
 
     The messages to summarize are part of the summarizer's system prompt. If this prompt is too long, tool results are left out
     from the middle outwards. If the summary fails or is empty, the conversation stays unchanged.

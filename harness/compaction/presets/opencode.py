@@ -131,10 +131,9 @@ class OpenCode(SummarizingPreset):
 
     If everything since the last summary fits into the tokens for the last turns, nothing is retained and all is summarized.
 
-    After an overflow (a prompt that the provider refuses as too long), the summary covers only messages before the user's last
-    message, which is repeated at the end instead of the request to continue. If none of the messages before it is retained, what
-    the agent did for that message is lost, as in the original. If no other message of the user is in view, the policy acts as
-    before a step.
+    After an overflow, the summary covers only messages before the user's last message, which is repeated at the end instead of
+    the request to continue. If none of the messages before it is retained, what the agent did for that message is lost, as in the
+    original. If no other message of the user is in view, the policy acts as before a step.
 
     If the summary fails or is empty, the conversation stays unchanged, while the original stops.
 

@@ -1,4 +1,4 @@
-"""Policy that compacts at most once per number of steps (model calls), alone or combined with a share of the window."""
+"""Policy that compacts at most once per number of steps, alone or combined with a share of the window."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -18,7 +18,7 @@ from harness.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Trigger that makes the policy act when enough steps (model calls with their tool results) followed the last compaction.
+    """Trigger that makes the policy act when enough steps followed the last compaction.
 
     Combine this trigger with another one by `AllOf` to limit how often the conversation is edited.
     """
@@ -89,7 +89,7 @@ def check_patterns(policy: object, name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paced(CalibratedPreset, SummarizingPreset):
-    """Policy that summarizes all but the last 10 messages after every 20 steps (model calls), or less often with `threshold`.
+    """Policy that summarizes all but the last 10 messages after every 20 steps, or less often with `threshold`.
 
     Choose it to vary one parameter alone: how often the conversation is edited, or which lines are pinned.
 
@@ -103,8 +103,7 @@ class Paced(CalibratedPreset, SummarizingPreset):
     After a refused prompt, messages go even without a summary, and pinned ones too if the others are not enough.
 
     Attributes:
-        every_steps: Number of steps (model calls with their tool results) from the last compaction, or from the start of the
-            session, to the next one. Default: `20`.
+        every_steps: Number of steps from the last compaction, or from the start of the session, to the next one. Default: `20`.
         threshold: Share of the window that the conversation must also have reached, above 0 and at most 1; None compacts by the
             number of steps alone. Default: `None`.
         summarize: Whether a summary replaces the evicted messages; otherwise they are evicted without one. Default: `True`.

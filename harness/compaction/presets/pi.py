@@ -123,8 +123,7 @@ class Pi(SummarizingPreset):
     - Thinking is not summarized, because a view does not contain it.
     - A message of the user that no request has contained yet stays; the original may summarize it.
 
-    One difference from the original: after an overflow (a prompt that the provider refuses as too long), the original compacts
-    only once.
+    One difference from the original: after an overflow, the original compacts only once.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

@@ -137,9 +137,9 @@ class RooCode(_RooCode, SummarizingPreset):
 
     Source: Roo Code cb836567, `src/core/condense` and `src/core/context-management`.
 
-    A former summary is passed to the summarizer as a message. If the summary fails above the hard limit, or after an overflow (a
-    prompt that the provider refuses as too long), half of the messages are evicted without a summary; below that limit, the
-    conversation stays unchanged. An empty summary counts as failed.
+    A former summary is passed to the summarizer as a message. If the summary fails above the hard limit, or after an overflow,
+    half of the messages are evicted without a summary; below that limit, the conversation stays unchanged. An empty summary
+    counts as failed.
 
     Differences from the original:
 

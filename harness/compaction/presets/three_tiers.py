@@ -119,7 +119,7 @@ class ThreeTiers(CalibratedPreset, SummarizingPreset):
         preserve_requested: Whether tool results that the user asked for are never cleared. A result counts as asked for if
             the user message before the call names its key argument: a command, a path or the last part of a path.
             Default: `False`.
-        preserve_steps: Number of newest steps (model calls) whose tool outputs are never cleared. Default: `0`.
+        preserve_steps: Number of newest steps whose tool outputs are never cleared. Default: `0`.
         preserve_explorations: Whether answers of sub-agents, which are the results of the tool `explore`, are never cleared.
             Default: `True`.
         auto: Whether everything is summarized when the conversation no longer fits the model's usable input (tier 3). Default:

@@ -1,12 +1,12 @@
 """The scripted agent: a model that knows the steps of a task but reads all values from the messages of each request.
 
-Its answer is a pure function of visible messages, tool schemas, profile (reading ability) and seed. At each call:
+Its answer is a pure function of visible messages, tool schemas, profile and seed. At each call:
 
 1. A step counts as done if the visible messages show that it was done, e.g. by a successful tool call.
 2. If a tool call of a step has visibly failed and the script contains a repair for this error, the repair comes first.
-3. Otherwise the agent takes the first step that is not done. For each fact (a value of the task) that the step requires, it uses
-   the value that the messages show. If they show none, it first makes a tool call that may show the fact. If there is no such
-   call left, it uses a default guess (the prior).
+3. Otherwise the agent takes the first step that is not done. For each fact that the step requires, it uses the value that the
+   messages show. If they show none, it first makes a tool call that may show the fact. If there is no such call left, it uses a
+   default guess (the prior).
 4. When all steps are done, the model says so and stops.
 
 The model may overlook a visible fact, and then looks it up again if possible. The profile decides how probable this is; the
@@ -60,7 +60,7 @@ class ScriptedModel:
 
         Args:
             name: Name of the model as in a plan, e.g. `scripted/flashcards:attentive`.
-            facts: Facts of the task (values that the agent must know), with patterns that find their values in a text.
+            facts: Facts of the task, with patterns that find their values in a text.
             script: Steps of the task that the model carries out.
             profile: Reading ability and speed of the model.
             seed: Seed of the model's own random draws, independent of the task's seed.
@@ -130,7 +130,7 @@ class ScriptedModel:
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:
-        """Return whether a fact (a value of the task) is not visible or is overlooked."""
+        """Return whether a fact is not visible or is overlooked."""
         place = context.visible.fact_offsets.get(name)
         if place is None:
             return True

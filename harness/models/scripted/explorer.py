@@ -4,8 +4,7 @@ A question asks for a fact if it contains the name of the fact, such as `deploy 
 that may show the facts, one at a time, until it sees all facts or no call is left. It then quotes, word for word, the lines in
 which it has read the facts, so that the agent recognizes the values in the answer.
 
-The model knows only values that it has read. Its answer is a pure function of visible messages, profile (reading ability) and
-seed.
+The model knows only values that it has read. Its answer is a pure function of visible messages, profile and seed.
 """
 
 import random
@@ -84,7 +83,7 @@ class ScriptedExplorer:
                 yield fact
 
     def _is_missed(self, fact: Fact, visible: VisibleState, prompt_tokens: int) -> bool:
-        """Return whether a fact (a value of the task) is not visible or is overlooked."""
+        """Return whether a fact is not visible or is overlooked."""
         place = visible.fact_offsets.get(fact.name)
         if place is None:
             return True

@@ -35,7 +35,7 @@ ReceiptSlot = tuple[int, int]
 
 
 class FactMatch(NamedTuple):
-    """Value of a fact (a value that the agent must know) that was found in a text.
+    """Value of a fact that was found in a text.
 
     The offset counts characters from the beginning of the text.
     """

@@ -1,8 +1,8 @@
 """Reading ability and speed of scripted models: all parameters in one table, each with its source.
 
 Models overlook more information the longer the context is, and most of it in the middle of the context. Two published curves give
-the shape of this loss, each scaled to 1 at its worst point. The probability that a profile overlooks a visible fact (a value of
-the task) is the product of both curves and one factor:
+the shape of this loss, each scaled to 1 at its worst point. The probability that a profile overlooks a visible fact is the
+product of both curves and one factor:
 
 - LENGTH: accuracy of GPT-4-1106-preview on the 13 tasks of RULER: 96.6 % at 4K tokens, and 96.3, 95.2, 93.2, 87.0, 81.2 % at 8K
   to 128K. The curve is the loss relative to 4K, since the loss of 3.4 % at 4K comes from the difficulty of the tasks and not from

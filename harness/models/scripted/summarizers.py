@@ -154,8 +154,8 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
     """Return a function that writes a perfect summary, which may exceed the limit on its length.
 
-    The summary keeps every line with a fact (a value of the task) or with evidence of a finished step. Of the lines that count
-    finished steps, only those with the highest count are kept; tool calls of the counted steps are left out.
+    The summary keeps every line with a fact or with evidence of a finished step. Of the lines that count finished steps, only
+    those with the highest count are kept; tool calls of the counted steps are left out.
     """
     known, receipts = patterns.compile_fact_patterns(facts), patterns.ReceiptPatterns(script.steps)
     counters = patterns.StepCounters(script.steps)

@@ -77,7 +77,7 @@ class VisibleState:
     """Information in all visible messages together, from which the scripted model decides its next action."""
 
     facts: dict[str, str] = field(default_factory=dict)
-    """Newest visible value of each fact (a value that the agent must know), by name of the fact."""
+    """Newest visible value of each fact, by name of the fact."""
     fact_offsets: dict[str, int] = field(default_factory=dict)
     """Position of each fact's newest visible value, in characters from the beginning of the conversation."""
     characters: int = 0

@@ -64,8 +64,8 @@ def write_page(
     Of a large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each
     arm, then others at random with a fixed seed.
 
-    If the plan declares comparisons before the run (contrasts) but no interim looks at the results, the page shows only the
-    progress until all trials have finished.
+    If the plan declares contrasts but no interim looks at the results, the page shows only the progress until all trials have
+    finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load`. Required.
@@ -108,12 +108,12 @@ def collect_page(
 ) -> PageData:
     """Return everything that a report page shows: the report, the values for its scripts, and the chosen sessions.
 
-    If the plan declares comparisons (contrasts) and trials are missing, the page shows only the progress. It shows outcomes
-    before the last trial only if the plan declares several looks at the results.
+    If the plan declares contrasts and trials are missing, the page shows only the progress. It shows outcomes before the last
+    trial only if the plan declares several looks at the results.
 
     Args:
         results: Results of one experiment.
-        against: Arm (configuration) with which the page compares the others at first; None chooses one.
+        against: Arm with which the page compares the others at first; None chooses one.
         max_sessions: Maximum number of sessions in the page; 0 if a server sends them on demand.
         document: Report that was built already; None builds it.
         takes_looks: Whether the page may take a declared interim look; if False, it shows interim outcomes only if they were

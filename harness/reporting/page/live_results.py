@@ -47,7 +47,7 @@ class LiveResults:
 
     Args:
         folder: Folder of the experiment or of its results.
-        against: Arm (configuration) with which the page compares the others at first; None chooses one.
+        against: Arm with which the page compares the others at first; None chooses one.
         clock: Source of the time in seconds since the epoch.
 
     Raises:

@@ -62,14 +62,14 @@ _VALUE_COLUMNS = list(dict.fromkeys([*NEEDED_COLUMNS, "trajectory", "reason", *(
 def build_parts(
     results: Tables, against: str | None, session_ids: Sequence[str], judged: ClaimReport | None = None
 ) -> list[Json]:
-    """Return the values of the page for each fidelity level (how much of a run is real); levels are never pooled.
+    """Return the values of the page for each fidelity level; levels are never pooled.
 
     Args:
         results: Tables of results, without trials of earlier plans.
         against: Arm that is the baseline at first; None for the one that most declared contrasts name as `b`, or else an arm
             without compaction or a repeated arm.
         session_ids: Ids of the sessions that the page contains, in their order in the page.
-        judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
+        judged: Results of the declared contrasts; None if none was declared.
     """
     return [_build_part(part, against, session_ids, judged) for part in split_by_level(results)]
 
@@ -232,7 +232,7 @@ def choose_baselines(results: Tables, names: Sequence[str], repeats: Mapping[str
     """Return the arms with which the page can compare the others (baselines), the first one shown first.
 
     Args:
-        results: Tables of results of one fidelity level (how much of a run is real).
+        results: Tables of results of one fidelity level.
         names: Names of the arms in the order of the report.
         repeats: Arm that was run again, by the name of the arm that repeats it.
         against: Arm to put first; None for the one that most declared contrasts name as `b`, or else an arm without compaction or
@@ -323,12 +323,11 @@ def _encode_task_effect(metric: Metric, effect: Effect) -> list[Any]:
 
 
 def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: Sequence[str]) -> None:
-    """Mark the effects of comparisons that the plan declared (contrasts); the effects are changed in place.
+    """Mark the effects of declared contrasts; the effects are changed in place.
 
-    They are estimated for the tasks about which the plan declared to speak (estimand).
-    A verdict such as `better` is replaced by the one after correction for all declared contrasts, and a text such as
-    `better (declared)` is appended. If the contrast has a margin, the verdict stays, and a text on whether the margin was kept is
-    appended.
+    They are estimated for the tasks about which the plan declared to speak. A verdict such as `better` is replaced by the one
+    after correction for all declared contrasts, and a text such as `better (declared)` is appended. If the contrast has a margin,
+    the verdict stays, and a text on whether the margin was kept is appended.
     """
     metrics = {metric.column: metric for metric in METRICS.values()}
     for claim in claims:

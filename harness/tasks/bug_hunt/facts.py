@@ -1,4 +1,4 @@
-"""Facts (values to remember) of the task `bug-hunt`: patterns that find each value, and the random draw of the values.
+"""Facts of the task `bug-hunt`: patterns that find each value, and the random draw of the values.
 
 The request states nine facts. Files, log lines and the agent's own notes state facts that can be read again. The bench (the tool
 `tools/ci.py`, which tests a patch) must not be asked twice; it prints the correct rate of a stage whose first patch it refuses,
@@ -38,7 +38,7 @@ _PROMPT_FACTS: tuple[Fact, ...] = (
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return all facts (values to remember) of a task with the given structure, wherever they are stated."""
+    """Return all facts of a task with the given structure, wherever they are stated."""
     return (
         *_PROMPT_FACTS,
         *_make_page_facts(structure),
@@ -59,7 +59,7 @@ def _make_page_facts(structure: Structure) -> Iterator[Fact]:
 
 
 def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
-    """Yield the facts (values to remember) about the stages that somebody blames without reason.
+    """Yield the facts about the stages that somebody blames without reason.
 
     They are the name of each blamed stage and, if the report needs it, the agent's own note that the stage is ruled out.
     """

@@ -88,7 +88,7 @@ def _list_suspects(structure: Structure) -> list[str]:
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the grader, with the right values and the programs that call the agent's code (interviews).
+    """Build the grader, with the right values and the programs that call the agent's code.
 
     Args:
         structure: Number of bugs, documents to write and all else that differs between seeds, except the values.

@@ -228,7 +228,7 @@ def _show(name: str, text: str, command: str) -> StepSpec:
 
 
 def list_section_facts(structure: Structure, section: str) -> tuple[str, ...]:
-    """Return the names of the facts (values to remember) that a section of the agent's report states."""
+    """Return the names of the facts that a section of the agent's report states."""
     numbers = structure.bug_numbers
     by_section = {
         "case": ("ticket", "severity", "complaint", "drift_since"),

@@ -10,7 +10,7 @@ from harness.tasks.kit.structure import Levels, StructureDraws
 PROMPT_FACTS = (
     *("ticket", "complaint", "entry_point", "owner_tag", "test_prefix", "channel", "severity", "frozen", "drift_goal"),
 )
-"""Names of the facts (values to remember) that the request states for every seed."""
+"""Names of the facts that the request states for every seed."""
 PARTS: Mapping[str, str] = {
     "symptom": "once the symptom is noted",
     "code": "once the map of the code is noted",

@@ -150,7 +150,7 @@ def _render_table(header: str, rows: list[str]) -> str:
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the user's request, which states facts (values to remember) and lists the documents to write."""
+    """Return the user's request, which states facts and lists the documents to write."""
     sections = "; ".join(f"{section}: {_name_facts(list_section_facts(structure, section))}" for section in structure.sections)
     announced = "the severity and a text with the ticket" if structure.announces_severity else "a text with the ticket"
     papers = [

@@ -1,4 +1,4 @@
-"""Facts (values to remember) of the task `changing-requirements`: patterns that find each value, and their random draw.
+"""Facts of the task `changing-requirements`: patterns that find each value, and their random draw.
 
 The user's later messages change three rules for the timetable, one of them twice; only the last value of a rule is right.
 """
@@ -31,7 +31,7 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("greeting", "preference", "Hello", r"letter to greet with `([A-Z][a-z]+)`"),
     make_output_fact("permit", "artifact", "", "P-0000", r"has permit number (P-\d{4})"),
 )
-"""Facts (values to remember) of the task for every seed."""
+"""Facts of the task for every seed."""
 BAY_FACTS: Mapping[str, Fact] = {
     stop: make_file_fact(f"bay_{stop}", "value", f"surveys/{stop}.md", "0", rf"The buses of {stop} leave from bay (\d+)\b")
     for stop in STOPS

@@ -1,9 +1,9 @@
-"""Building blocks of tasks: facts (values to remember), steps of the work, texts of prompts and pages, checks, and graders.
+"""Building blocks of tasks: facts, steps of the work, texts of prompts and pages, checks, and graders.
 
 Each task of the suite is a package, and most have the same modules. The package itself defines the task and its checks; `facts`
-defines the facts and draws their values; `steps` builds the script (the steps of a competent agent); `workspace` writes the files
-that the agent finds; `grader` grades the agent's work. The folder `files` contains texts in the syntax of `string.Template`.
-Their names end in `.tmpl`, so that linters do not mistake an unfilled template for Python.
+defines the facts and draws their values; `steps` builds the script; `workspace` writes the files that the agent finds; `grader`
+grades the agent's work. The folder `files` contains texts in the syntax of `string.Template`. Their names end in `.tmpl`, so that
+linters do not mistake an unfilled template for Python.
 
 The seed of a task decides its structure, e.g. the order of the work, and, independently, the values to remember. Four modules
 here build the structure: `structure` makes the random choices; `statements` chooses where and how each fact is stated; `sheets`

@@ -15,9 +15,9 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 from harness.tasks.kit.statements import FactText, Statement, load_fact_texts
 
 PAGE_PATH = "sheets/agreements.md"
-"""Path of the page in the workspace that states facts about the organisation (agreements), if a task has such a page."""
+"""Path of the page in the workspace that states facts about the organisation, if a task has such a page."""
 ANSWERS_PATH = "sheets/answers.sh"
-"""Path of the script in the workspace that prints facts about the organisation (agreements), if a task has such a script."""
+"""Path of the script in the workspace that prints facts about the organisation, if a task has such a script."""
 ANSWERS_COMMAND = f"sh {ANSWERS_PATH}"
 
 _FACTS: tuple[Fact, ...] = (
@@ -63,7 +63,7 @@ NAMES: tuple[str, ...] = tuple(CHOICES)
 
 
 def load_agreements() -> Mapping[str, FactText]:
-    """Return the sentences that state each fact about the organisation (agreement), by name of the fact."""
+    """Return the sentences that state each fact about the organisation, by name of the fact."""
     return load_fact_texts(__package__, "agreements.md")
 
 
@@ -77,7 +77,7 @@ def load_all_fact_texts(package: str) -> dict[str, FactText]:
 
 
 def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
-    """Return the facts about the organisation (agreements) that the texts of a task state.
+    """Return the facts about the organisation that the texts of a task state.
 
     Each fact names the place where the agent can look up a forgotten value.
 
@@ -103,5 +103,5 @@ def _place(fact: Fact, statement: Statement) -> Fact:
 
 
 def draw_agreements(task: str, task_seed: int) -> dict[str, str]:
-    """Draw a value for every fact about the organisation (agreement), even if the task does not state it."""
+    """Draw a value for every fact about the organisation, even if the task does not state it."""
     return draw_values(task, task_seed, _FACTS, CHOICES)

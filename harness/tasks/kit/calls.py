@@ -1,4 +1,4 @@
-"""Functions that make the tool calls in a task's script (the steps of a competent agent), e.g. to write a file.
+"""Functions that make the tool calls in a task's script, e.g. to write a file.
 
 The arguments may contain placeholders such as `${port}`, which are replaced by the values that the agent remembers.
 """

@@ -27,7 +27,7 @@ def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mappi
     Args:
         task: Name of the task.
         task_seed: Seed of the task.
-        facts: Facts (values to remember) of the task; the prior of each one is excluded from its possible values.
+        facts: Facts of the task; the prior of each one is excluded from its possible values.
         choices: Possible values by name, usually the name of a fact.
 
     Raises:
@@ -70,8 +70,8 @@ def draw_choices(
     Args:
         task: Name of the task.
         task_seed: Seed of the task.
-        facts: Facts (values to remember) of the task, whose priors are never drawn.
-        choices: Possible values of each fact (value to remember), by name of the fact.
+        facts: Facts of the task, whose priors are never drawn.
+        choices: Possible values of each fact, by name of the fact.
         teams: Possible prefixes of the ticket number, e.g. `HQ` in `HQ-0412`.
         salt_name: Key under which the returned dictionary holds the secret.
     """

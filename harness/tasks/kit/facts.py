@@ -1,4 +1,4 @@
-"""Functions that define the facts of a task (values to remember), one function for each place where a task can state a fact."""
+"""Functions that define the facts of a task, one function for each place where a task can state a fact."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ def make_prompt_fact(
     former_patterns: tuple[str, ...] = (),
     also_in: tuple[str, ...] = (),
 ) -> Fact:
-    """Make a fact (a value to remember) that only the prompt states.
+    """Make a fact that only the prompt states.
 
     The agent cannot look up a forgotten value.
 
@@ -40,7 +40,7 @@ def make_prompt_fact(
 def make_file_fact(
     name: str, kind: FactKind, path: str, prior: str, *patterns: str, command: str = "", former_patterns: tuple[str, ...] = ()
 ) -> Fact:
-    """Make a fact (a value to remember) that a file states.
+    """Make a fact that a file states.
 
     The agent can read the file again once a directory listing shows its path.
 
@@ -67,7 +67,7 @@ def make_output_fact(
     former_patterns: tuple[str, ...] = (),
     also_in: tuple[str, ...] = (),
 ) -> Fact:
-    """Make a fact (a value to remember) that a shell command prints.
+    """Make a fact that a shell command prints.
 
     Args:
         name: Name of the fact, and of its placeholder in the script.
@@ -84,7 +84,7 @@ def make_output_fact(
 
 
 def make_tool_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a Python tool of the workspace prints on every run.
+    """Make a fact that a Python tool of the workspace prints on every run.
 
     Args:
         name: Name of the fact, and of its placeholder in the script.

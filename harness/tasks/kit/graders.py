@@ -48,7 +48,7 @@ def make_check(name: str, title: str, *required_facts: str) -> Check:
     Args:
         name: Name of the check, unique in the task.
         title: Description of the condition for people.
-        required_facts: Names of the facts (values to remember) without which an agent passes the check only by luck.
+        required_facts: Names of the facts without which an agent passes the check only by luck.
     """
     return Check(name=name, title=title, required_facts=required_facts)
 
@@ -78,7 +78,7 @@ def hash_text(text: str) -> str:
 
 
 def make_interviews(source: str, questions: Sequence[str], changes: Sequence[FunctionChange]) -> tuple[Interview, ...]:
-    """Make the programs that call the agent's modules and run its tests (interviews).
+    """Make the programs that call the agent's modules and run its tests.
 
     The tests run several times, in some runs with a function that is wrong on purpose. The answers are two lists of test results:
     `tests` for the runs with right functions, and `broken_tests` for the others (see `check_tests`). The order of the runs is

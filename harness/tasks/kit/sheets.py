@@ -81,7 +81,7 @@ class SheetPlan:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Facts about the organisation (agreements) that the task states, such as the room for questions."""
+        """Facts about the organisation that the task states, such as the room for questions."""
         return make_agreements(self.statements)
 
     @property
@@ -204,7 +204,7 @@ def _deal_facts(
 ) -> list[tuple[str, ...]]:
     """Distribute facts to sheets at random; return the names of the facts of each sheet.
 
-    Each sheet gets at least one fact, and each fact about the organisation (agreement) is on at least one sheet.
+    Each sheet gets at least one fact, and each fact about the organisation is on at least one sheet.
     """
     rng = draws.make_rng("contents")
     hands: list[list[str]] = [[] for _ in range(sheet_count)]

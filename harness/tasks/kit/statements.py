@@ -1,4 +1,4 @@
-"""Statements of facts (values to remember) in the texts of a task, and misleading sentences that look like statements.
+"""Statements of facts in the texts of a task, and misleading sentences that look like statements.
 
 The sentence that states a fact (see `FactText`) is the same for every seed, so one pattern finds the value. The seed decides the
 form in which it appears: as a short line, at the end of a story or in a row of a table in the request, as a line of a page, or as
@@ -42,7 +42,7 @@ class FactText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Form in which a task states one fact (value to remember), or a sentence that seems to state it."""
+    """Form in which a task states one fact, or a sentence that seems to state it."""
 
     fact: str
     """Name of the fact that the sentence states or, if misleading, seems to state."""
@@ -56,7 +56,7 @@ class Statement:
 
 @cache
 def load_fact_texts(package: str, name: str) -> Mapping[str, FactText]:
-    """Return the sentences that state each fact (value to remember) of a task, by name of the fact.
+    """Return the sentences that state each fact of a task, by name of the fact.
 
     They are read from a file with one paragraph for each fact. Its lines are the sentence that states the fact, a story that may
     precede the sentence, and, in some paragraphs, a misleading sentence.

@@ -1,4 +1,4 @@
-"""Functions that build a task's script (the steps of a competent agent), and the signs by which a step is recognised as done.
+"""Functions that build a task's script, and the signs by which a step is recognised as done.
 
 A scripted model, whose messages a compaction policy may remove, takes a step as done if it still sees one of these signs: the
 finished tool calls of the step (receipts); a directory listing with the files that the step wrote, or, if it wrote none, with the
@@ -120,7 +120,7 @@ def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
     Args:
         error_pattern: Regular expression for the output that shows the error.
         text: Text of the agent's message.
-        calls: Tool calls that repair the error; each placeholder such as `${port}` names a fact (value to remember).
+        calls: Tool calls that repair the error; each placeholder such as `${port}` names a fact.
     """
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
 
@@ -204,7 +204,7 @@ class Program:
 
 
 def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:
-    """Make a task's script (the steps of a competent agent) from groups of step specifications.
+    """Make a task's script from groups of step specifications.
 
     Args:
         final_text: Text of the agent's last message, which ends the work.

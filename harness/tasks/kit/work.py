@@ -104,7 +104,7 @@ class WorkChoices:
     option: Option
     """Item of work that only some seeds ask for."""
     stated_facts: Sequence[str]
-    """Names of the task's own facts (values to remember) that the request states."""
+    """Names of the task's own facts that the request states."""
 
     def draw(self, draws: StructureDraws) -> Work:
         """Draw the work for one seed at random, e.g. its order, and the documents that the agent has to write."""
@@ -129,7 +129,7 @@ class WorkChoices:
         yield from (spec for spec in specs if spec.name not in omitted)
 
     def list_facts(self, work: Work, facts: Iterable[Fact]) -> tuple[Fact, ...]:
-        """Return the facts (values to remember) of a task with the drawn work.
+        """Return the facts of a task with the drawn work.
 
         The task's own facts come first, without the fact of the optional item if the item is not asked for. The facts about the
         organisation, which the agent needs for the information sheets, follow.

@@ -1,4 +1,4 @@
-"""Facts (values to remember) of the task `log-forensics`: patterns that find each value, and the random draw of the values.
+"""Facts of the task `log-forensics`: patterns that find each value, and the random draw of the values.
 
 The request states some facts, which the agent needs late. Most facts are findings, which a search in a log prints; a forgotten
 finding costs another search of 300 to 1,500 tokens. Documents in the workspace state up to three facts. The number of the case,
@@ -111,7 +111,7 @@ _SEAL_MARK = make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal th
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return all facts (values to remember) of a task with the given structure, wherever they are stated."""
+    """Return all facts of a task with the given structure, wherever they are stated."""
     papers = dict(structure.papers)
     settled = {fact.name: fact for fact in _SETTLED}
     return (

@@ -10,7 +10,7 @@ from harness.tasks.log_forensics.structure import FINDINGS_BY_PAGE, SETTLED_BY_P
 STATEMENT_PAGES = ("requests", "cause", "change", "intruder", "damage")
 """Pages of the agent's report that consist of findings (facts from logs), one on each line."""
 SECRET_IN_NOTES = ("first_request", "error_code", "address", "fingerprint", "ruled_out", "dump_name", "account")
-"""Names of the facts (values to remember) whose values the agent's notes must not contain, since a customer sees the notes."""
+"""Names of the facts whose values the agent's notes must not contain, since a customer sees the notes."""
 _TITLES: Mapping[str, str] = {
     "requests": "the first request and the gateway that gave up are named",
     "cause": "code and shard are named",

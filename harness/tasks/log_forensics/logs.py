@@ -91,7 +91,7 @@ MISLEADING = (
 )
 """Messages that look like those which the agent has to find, but are about something else: name of the log, and text."""
 TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
-"""Name of the fact (value to remember) that is the clock time of a log message, by the first words of the message."""
+"""Name of the fact that is the clock time of a log message, by the first words of the message."""
 DUMP_COUNT = 16
 
 _VERBS = "was accepted by, was passed on to, waited for, was read from, was kept by, was compared with, came back from"

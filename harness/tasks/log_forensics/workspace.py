@@ -81,7 +81,7 @@ def build_papers(structure: Structure, values: Mapping[str, str], task_seed: int
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the user's request, which states facts (values to remember) and the order of the work."""
+    """Return the user's request, which states facts and the order of the work."""
     first, logs = structure.first_portion, structure.logs
     opening = (
         f"As soon as {join_names(logs[: structure.open_after])} were searched," if structure.open_after else "At the very start"

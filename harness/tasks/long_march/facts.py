@@ -1,4 +1,4 @@
-"""Facts (numbers to remember) of the task `long-march`: the sentence that states each number, and the draw of the numbers."""
+"""Facts of the task `long-march`: the sentence that states each number, and the draw of the numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -93,7 +93,7 @@ def render_sentence(mark: Mark, value: str) -> str:
 
 
 def make_facts(marks: Sequence[Mark]) -> tuple[Fact, ...]:
-    """Make the facts (numbers to remember) of a task from their schedules.
+    """Make the facts of a task from their schedules.
 
     Numbers for which no note asks are left out.
     """

@@ -1,4 +1,4 @@
-"""Generator of filler text around the facts (numbers to remember) of the task `long-march`.
+"""Generator of filler text around the facts of the task `long-march`.
 
 The sizes of the texts are distributed like the sizes of tool outputs in recorded sessions of agents.
 """

@@ -1,4 +1,4 @@
-"""Schedule of the task `long-march`: the steps that state, repeat, correct and use a fact (a number to remember)."""
+"""Schedule of the task `long-march`: the steps that state, repeat, correct and use a fact."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +18,7 @@ MIN_TOKENS, MAX_TOKENS = 150, 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Schedule of one fact (a number to remember): the steps that state, repeat, correct and use the number."""
+    """Schedule of one fact: the steps that state, repeat, correct and use the number."""
 
     key: str
     """Key of the fact, by which the texts of the task mention it: `cairn` and a number, or the name of an order."""

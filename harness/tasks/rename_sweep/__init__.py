@@ -19,9 +19,8 @@ folders are recorded cannot: the ledger contains digests only, and a folder that
 helpers and the voucher are stated once and needed until the end; the last folder is stated once and needed late.
 
 The seed decides in which folders the function is renamed, and in which order; which of them have a helper with the new name; what
-the agent reads; when the name for helpers is reserved; the order of the work after the folders; and which facts (values to
-remember) the hand-over and other documents state. The workspace is a working package whose modules, functions and tests are
-generated from the seed.
+the agent reads; when the name for helpers is reserved; the order of the work after the folders; and which facts the hand-over and
+other documents state. The workspace is a working package whose modules, functions and tests are generated from the seed.
 """
 
 from harness.task import Difficulty, Task

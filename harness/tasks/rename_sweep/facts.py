@@ -1,4 +1,4 @@
-"""Facts (values to remember) of the task `rename-sweep`: patterns that find each value, and the random draw of the values."""
+"""Facts of the task `rename-sweep`: patterns that find each value, and the random draw of the values."""
 
 from dataclasses import replace
 from functools import partial
@@ -39,7 +39,7 @@ OPTIONAL_FACTS = ("receipt", "desk")
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return all facts (values to remember) of a task with the given structure, wherever they are stated."""
+    """Return all facts of a task with the given structure, wherever they are stated."""
     unused = {*OPTIONAL_FACTS} - {*structure.result_facts}
     helped = tuple(f"quay/{folder}/stays.py" for folder in structure.collision_folders)
     facts = (replace(fact, also_in=helped) if fact.name == "new_name" else fact for fact in _FACTS if fact.name not in unused)

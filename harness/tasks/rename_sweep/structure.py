@@ -17,7 +17,7 @@ PROMPT_FACTS = (
     *("new_name", "excluded_folder", "alias_module", "removal_release", "first_folder", "last_folder", "ticket", "goal_left"),
     "verb",
 )
-"""Names of the facts (values to remember) that the request states for every seed."""
+"""Names of the facts that the request states for every seed."""
 ORDERS: Mapping[str, str] = {
     "alphabetical": "in alphabetical order",
     "reversed": "in reversed alphabetical order",

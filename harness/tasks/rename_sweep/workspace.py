@@ -76,7 +76,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the user's request, which states facts (values to remember) and the order of the folders."""
+    """Return the user's request, which states facts and the order of the folders."""
     listed = f": {', '.join(structure.folders)}" if structure.order == "listed" else ""
     keys = ", ".join(KEY_BY_FACT[fact] for fact in (*structure.rule_facts, *structure.result_facts))
     words = {**values, "folder_order": f"{ORDERS[structure.order]}{listed}", "keys": keys}
