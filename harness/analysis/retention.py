@@ -226,6 +226,6 @@ def _compute_bounds(
 
 
 def find_cliff_round(curve: pd.DataFrame) -> int | None:
-    """Return the first round (compaction) after which fewer than half of the values are visible, or None."""
+    """Return the first compaction after which fewer than half of the values are visible, or None."""
     below = curve[curve["alive"] < 0.5]
     return None if below.empty else int(below["rounds"].iloc[0])

@@ -124,6 +124,7 @@ class WithClosingMessage:
         last = view.items[-1]
         if not plan.slots or (self.when == "interrupted" and last.message.role != "tool"):
             return plan
+        # not str.format, because the text may contain other braces
         message = user(self.text.replace("{said}", find_last_user_text(view)))
         if last.item_id not in plan.forget:
             return replace(plan, insert=(*plan.insert, Insert(message=message, after=last.item_id)))

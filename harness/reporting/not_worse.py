@@ -41,8 +41,8 @@ MAX_LISTED_ARMS = 5
 class DeclaredMargin:
     """Margin up to which an arm may be called not worse, as stored with the trials of the first run."""
 
-    first: float | None
-    """Margin of the first run; None if its plan declared none."""
+    value: float | None
+    """Margin of the first run, as a difference in the metric; None if its plan declared none."""
     changes: tuple[float | None, ...] = ()
     """Other margins that later runs or the plan file declare, in this order; None if they declare none."""
     differs: bool = False
@@ -52,7 +52,7 @@ class DeclaredMargin:
         """Return a sentence that says how the margin was changed after the first run; empty if it was not."""
         if not self.changes:
             return ""
-        before, *others = (("none" if margin is None else f"{margin:g}") for margin in (self.first, *self.changes))
+        before, *others = (("none" if margin is None else f"{margin:g}") for margin in (self.value, *self.changes))
         return f"The margin was changed after the first run, from {before} to {', then '.join(others)}; the first one counts."
 
 
@@ -129,14 +129,14 @@ def read_margin(results: Tables) -> DeclaredMargin:
     source = find_source(results)
     margins = [_read_stored_margins(part.trials) for part in list_experiments(source)]
     if len({part[0] for part in margins}) > 1:
-        return DeclaredMargin(first=None, differs=True)
+        return DeclaredMargin(value=None, differs=True)
     later = [*read_margins(output)] if isinstance(output := getattr(source, "output", None), Path) else []
     table = read_plan_table(source)
     if table is not None:
         with suppress(UsageError):  # an invalid plan file declares nothing
             later.append(parse_margin(table.get(MARGIN_KEY)))
     first, *changes = dict.fromkeys([*(margin for part in margins for margin in part), *later])
-    return DeclaredMargin(first=first, changes=tuple(changes))
+    return DeclaredMargin(value=first, changes=tuple(changes))
 
 
 def _read_stored_margins(trials: pd.DataFrame) -> list[float | None]:
@@ -176,12 +176,12 @@ def rank_arms(results: Tables, arms: Sequence[ArmSummary], comparer: ArmComparer
     standings = []
     for other in others:
         reason, detail = _find_reason(other, effects[other.arm], best, margin, better)
-        if not reason and margin.first is not None:
+        if not reason and margin.value is not None:
             worst = comparer.bound_attrition(other.arm, best, metric)
-            p_value = compute_null_p(pairs[other.arm], metric, -margin.first)
+            p_value = compute_null_p(pairs[other.arm], metric, -margin.value)
             if not p_value <= ALPHA:
-                reason, detail = f"no test excludes a loss of {margin.first:g}", f"p {format_p(p_value)}"
-            elif worst is not None and worst.low <= -margin.first:
+                reason, detail = f"no test excludes a loss of {margin.value:g}", f"p {format_p(p_value)}"
+            elif worst is not None and worst.low <= -margin.value:
                 reason = "lost other trials than the highest arm, which may have failed"
                 detail = f"then the difference would be {worst.low:+.2f}"
         standings.append(
@@ -213,7 +213,7 @@ def _find_reason(
         margin: Margin that the plan declared.
         better: Arms that are shown to be worse than another one, each with that arm.
     """
-    if margin.first is None:
+    if margin.value is None:
         return "no margin was declared", ""
     if troubles := list(_list_troubles(arm)):
         return " and ".join(trouble for trouble, _ in troubles), ", ".join(detail for _, detail in troubles if detail)
@@ -221,7 +221,7 @@ def _find_reason(
         return f"shown to be worse in {effect.metric} than {better[arm.arm]}", ""
     if not effect.pair_count:
         return f"no task and seed in common with {best}", ""
-    could_not = f"could not have shown a loss of {margin.first:g}"
+    could_not = f"could not have shown a loss of {margin.value:g}"
     if effect.refusal:
         return could_not, f"no interval: {effect.refusal}"
     smallest = compute_smallest_p(effect.task_count, effect.unit_count // effect.task_count, effect.estimand, effect.metric)
@@ -229,11 +229,11 @@ def _find_reason(
         return could_not, f"too few pairs: if all agreed, p would be {smallest:.2g}"
     if effect.interval.high < 0:
         return "the interval excludes 0", format_effect(effect)
-    if effect.interval.low > -margin.first:
+    if effect.interval.low > -margin.value:
         return "", ""
-    if effect.half_width >= margin.first:
+    if effect.half_width >= margin.value:
         return could_not, f"its interval is ±{effect.half_width:.2f}"
-    return f"the interval reaches a loss of {margin.first:g}", format_effect(effect)
+    return f"the interval reaches a loss of {margin.value:g}", format_effect(effect)
 
 
 def _list_troubles(arm: ArmSummary) -> Iterator[tuple[str, str]]:
@@ -309,14 +309,14 @@ def describe_not_worse(ranking: Ranking, comparer: ArmComparer, claimed_pairs: S
     beginning = f"Not worse in {ranking.metric} than {ranking.best}, the highest observed"
     change = ranking.margin.describe_change()
     end = f" {change}" if change else ""
-    if ranking.margin.first is None:
+    if ranking.margin.value is None:
         why = (
             "the joined experiments declared different margins"
             if ranking.margin.differs
             else (f"no margin was declared before the first run ({MARGIN_KEY} under [experiment] in the plan)")
         )
         return f"{beginning}: no arm is called so, since {why}.{end}"
-    beginning = f"{beginning}, by the declared margin of {ranking.margin.first:g}"
+    beginning = f"{beginning}, by the declared margin of {ranking.margin.value:g}"
     if not ranking.standings:
         return f"{beginning}: there is no other arm to compare.{end}"
     labelled = ranking.not_worse

@@ -95,7 +95,7 @@ def _count_standard_tool_tokens() -> int:
 @cache
 def count_output_tool_tokens() -> int:
     """Return the number of tokens in the schemas of the tools with which the agent reads saved tool outputs."""
-    unopened = cast("OutputStore", None)
+    unopened = cast("OutputStore", None)  # the schemas of the tools do not depend on the store that the tools read
     return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))
 
 

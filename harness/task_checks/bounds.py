@@ -99,7 +99,7 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that an agent with empty summaries fails the checks on facts that only the prompt states.
 
-    Facts are the values to remember. Only facts that the agent first uses after a compaction are considered. A policy may compact
+    Only facts that the agent first uses after a compaction are considered. A policy may compact
     so late that there are none. This is a defect of the task only if the default policy also compacts too late, even for facts
     that the user states in later messages. With some settings of a task (see `World`), the prompt contains only facts that are
     used early.

@@ -1,6 +1,6 @@
 """Validity checks about repetition: a session or a request that is run again gives identical results."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain, zip_longest
@@ -110,20 +110,23 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
 
     If the requests differ, a tool output before them differed. If only the answers differ, the agent itself acted differently.
     """
+    # one session may have stopped earlier: then only the requests that both sent are compared, but all replies
     digests = zip(*([step.request_digest for step in run.steps] for run in (first, second)), strict=False)
     replies = zip_longest(*([reply.message for _, reply in run.requests] for run in (first, second)))
-    sent, taken = (
-        next((index for index, (here, there) in enumerate(both) if here != there), None) for both in (digests, replies)
-    )
-    moves = trace(task, first.requests) if (sent, taken) != (None, None) else ()
-    if sent is not None and (taken is None or sent <= taken):
-        step = moves[max(0, sent - 1)].step
-        texts = ("\n".join(map(extract_searchable_text, run.requests[sent][0].messages)) for run in (first, second))
+    request, answer = _find_first_difference(digests), _find_first_difference(replies)
+    moves = trace(task, first.requests) if (request, answer) != (None, None) else ()
+    if request is not None and (answer is None or request <= answer):
+        step = moves[max(0, request - 1)].step
+        texts = ("\n".join(map(extract_searchable_text, run.requests[request][0].messages)) for run in (first, second))
         fact = _find_fact(task, step, *texts)
         yield Finding(f"the tool outputs differ {when}", step=step, fact=fact, seed=seed)
-    elif taken is not None:
-        step = moves[taken].step if taken < len(moves) else ""
+    elif answer is not None:
+        step = moves[answer].step if answer < len(moves) else ""
         yield Finding(f"the agent makes other calls {when}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
+
+
+def _find_first_difference(pairs: Iterable[tuple[object, ...]]) -> int | None:
+    return next((index for index, (first, second) in enumerate(pairs) if first != second), None)
 
 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:

@@ -504,7 +504,9 @@ def _refuse(message: str) -> Any:
 
 
 def _require_choice(key: str, chosen: Sequence[str]) -> tuple[str, ...]:
-    return tuple(chosen) or _refuse(f"select at least one {key}")
+    if not chosen:
+        raise UsageError(f"select at least one {key}")
+    return tuple(chosen)
 
 
 def _parse_number(text: str, *, share: bool) -> float | int:

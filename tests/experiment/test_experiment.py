@@ -276,9 +276,9 @@ def test_the_first_run_stores_the_margin_and_the_report_prints_a_later_change_of
     assert {cell.trial_id for cell in declared.grid} == {cell.trial_id for cell in replace(declared, not_worse_margin=None).grid}
     results = declared.run(tmp_path, workers=1, progress="off")
     assert json.loads(results.trials["provenance_json"].iloc[0])["not_worse_margin"] == 0.05
-    assert read_margin(results) == DeclaredMargin(first=0.05)
+    assert read_margin(results) == DeclaredMargin(value=0.05)
     results = replace(declared, not_worse_margin=0.1).run(tmp_path, workers=1, progress="off")
-    assert read_margin(results) == DeclaredMargin(first=0.05, changes=(0.1,))
+    assert read_margin(results) == DeclaredMargin(value=0.05, changes=(0.1,))
     change = "The margin was changed after the first run, from 0.05 to 0.1; the first one counts."
     assert any(change in note for note in report(results).sections[0].notes)
 

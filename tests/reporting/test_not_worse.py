@@ -159,7 +159,7 @@ def test_the_margin_of_the_first_run_counts_and_later_ones_are_printed():
     for order, (first, change) in enumerate([(0.05, "from 0.05 to 0.3"), (0.3, "from 0.3 to 0.05")]):
         tables = dataclasses.replace(made, trials=made.trials.assign(started_at=later if order == 0 else later[::-1]))
         margin = read_margin(tables)
-        assert (margin.first, margin.describe_change()) == (
+        assert (margin.value, margin.describe_change()) == (
             first,
             f"The margin was changed after the first run, {change}; the first one counts.",
         )

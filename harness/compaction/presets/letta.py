@@ -66,6 +66,7 @@ class Ends:
             return clamped
         sizes = [len(transcript.render((message,))) for message in clamped]
         room = int(self.share * sum(sizes))
+        # the beginning is measured like the end, in the reverse order
         head, tail = (len(sizes) - find_fitting_start(ordered, room) for ordered in (sizes[::-1], sizes))
         if attempt > 2 or head + tail >= len(clamped):
             return ()

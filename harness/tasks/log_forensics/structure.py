@@ -140,10 +140,8 @@ class Structure:
     @property
     def desk_facts(self) -> tuple[str, ...]:
         """Names of the needed facts that a document in the workspace states, not the request or a log."""
-        return (
-            *["mask"] * ("blocklist" in self.page_names),
-            *(name for name in ("incident_class", "desk") if name in self.filing_facts),
-        )
+        mask = ("mask",) if "blocklist" in self.page_names else ()
+        return (*mask, *(name for name in ("incident_class", "desk") if name in self.filing_facts))
 
     def list_searches(self, log: str) -> tuple[str, ...]:
         """Return the name of each search that the agent makes in a log, without duplicates."""
