@@ -770,5 +770,6 @@ def _describe_left_out(pairs: Sequence[Sequence[str]], count: int) -> tuple[str,
 
 
 def _is_whole(result: ExecResult) -> bool:
+    # a command that was cut or killed might end otherwise when it is run again, so its result is not reused
     kept = (len(result.stdout), len(result.stderr)) == (result.stdout_bytes, result.stderr_bytes)
     return kept and not result.timed_out and not result.oom_killed and result.exit_code != 128 + signal.SIGKILL

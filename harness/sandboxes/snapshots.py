@@ -94,8 +94,9 @@ def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileStat
     present = list_children(current)
     for directory, names in list_children(target).items():
         stays = [name for name in present.get(directory, ()) if join_path(directory, name) in reusable_paths]
-        right = next((index for index, name in enumerate(stays) if name != names[index]), len(stays))
-        recreated_paths.update(join_path(directory, name) for name in stays[right:])
+        # commands such as `ls -U` show names in order of creation, so all from the first wrong place on are created again
+        in_place = next((index for index, name in enumerate(stays) if name != names[index]), len(stays))
+        recreated_paths.update(join_path(directory, name) for name in stays[in_place:])
     created_paths = []
     for path, state in order_files(target, list_children(target)).items():
         if path.rpartition("/")[0] in recreated_paths:

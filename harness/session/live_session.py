@@ -496,7 +496,7 @@ class LiveSession:
 
         If the compaction took place at the beginning of a turn, the new session also has the user message of that turn.
 
-        Facts are the values that the agent has to remember. A user message repeats the lines with the facts that the model saw
+        A user message repeats the lines with the facts that the model saw
         before the compaction but not after it. A second fork with `remind=False` differs in this message only, so a comparison of
         the two forks shows the effect of losing these facts.
 

@@ -225,9 +225,8 @@ class Results:
         converted = {}
         with _use_system_memory():
             files = [pq.ParquetFile(path) for path in paths]
-            for column in sorted(
-                columns, key=lambda column: column.dtype != "str"
-            ):  # strings first: their conversion needs most memory
+            # strings first, because their conversion needs most memory
+            for column in sorted(columns, key=lambda column: column.dtype != "str"):
                 values = _read_column(files, column) if files else self._load_table(name)[column.name]
                 converted[column.name] = _convert_column(column, values)
         return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)

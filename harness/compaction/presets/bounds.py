@@ -269,7 +269,7 @@ class OracleRetention(ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules used before the policy has an oracle (a predictor of needs); they give the threshold but cannot plan."""
+        """Rules used before the policy has an oracle; they give the threshold but cannot plan."""
         return self.build_ranked_pipeline(MissingRanking())
 
     def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:

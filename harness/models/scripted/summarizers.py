@@ -69,6 +69,7 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
                 counts = postings[word]
                 counts[index] = counts.get(index, 0) + 1
     lengths = [SATURATION * ((1 - LENGTH_SHARE) + LENGTH_SHARE * len(words) / average) for words in lines]
+    # arrays round each number to single precision, in which the library computes, so that equal scores stay equal
     scores, single = array("f", bytes(4 * len(lines))), array("f", (0.0, 0.0))
     for occurrences in postings.values():
         single[0] = math.log(1 + (len(lines) - len(occurrences) + 0.5) / (len(occurrences) + 0.5))

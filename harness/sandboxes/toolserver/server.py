@@ -1177,7 +1177,7 @@ def _kill_descendants(root: int) -> None:
                 ours.add(pid)
     while more := {pid for pid, parent in parents.items() if parent in ours and pid not in ours}:
         ours |= more
-    for number in (signal.SIGSTOP, signal.SIGKILL):
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped processes start no others while the first ones are killed
         for pid in ours - {os.getpid()}:
             _kill(pid, number)
 
