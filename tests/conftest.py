@@ -194,8 +194,8 @@ def chromium_path() -> str | None:
     The headless shell, which is Chromium without its user interface, takes half of the computing time.
     """
     named = os.environ.get("CHROMIUM")
-    found = (shutil.which(name) for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))
-    return named or next((path for path in found if path), None)
+    paths = (shutil.which(name) for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))
+    return named or next((path for path in paths if path), None)
 
 
 def _browser_missing() -> str | None:
@@ -215,8 +215,8 @@ def _local_coder_missing() -> str | None:
 
 
 def _bun_missing() -> str | None:
-    found = shutil.which("bun", path="/usr/local/bin:/usr/bin:/bin")  # folders that a sandbox can read
-    return None if found else "no program bun in a folder below /usr (install it with .ci/bun.sh)"
+    path = shutil.which("bun", path="/usr/local/bin:/usr/bin:/bin")  # folders that a sandbox can read
+    return None if path else "no program bun in a folder below /usr (install it with .ci/bun.sh)"
 
 
 _NEEDS: dict[str, Callable[[], str | None]] = {

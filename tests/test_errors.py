@@ -8,7 +8,7 @@ from harness.policies import PRESETS, policy_from_plain
 
 
 @pytest.mark.parametrize(
-    ("count", "noun", "said"),
+    ("count", "noun", "text"),
     [
         (0, "step", "0 steps"),
         (1, "step", "1 step"),
@@ -18,8 +18,8 @@ from harness.policies import PRESETS, policy_from_plain
         (3, "entry", "3 entries"),
     ],
 )
-def test_one_is_no_more_than_one(count, noun, said):
-    assert format_count(count, noun) == said
+def test_one_is_no_more_than_one(count, noun, text):
+    assert format_count(count, noun) == text
 
 
 NAMES_OF_DESIGNS = {

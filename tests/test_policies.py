@@ -72,7 +72,7 @@ def test_a_policy_of_another_package_is_found_by_its_entry_point(tmp_path, monke
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "explanation"),
     [
         ("Odd = 3\n", "it must be a dataclass"),
         ("class Odd:\n    kind = 'odd'\n", "it must be a dataclass"),
@@ -81,11 +81,11 @@ def test_a_policy_of_another_package_is_found_by_its_entry_point(tmp_path, monke
         (ODD.replace("(NoCompaction)", ""), "it has no budget, no clip_characters, no counter, no plan"),
     ],
 )
-def test_what_is_no_policy_is_refused_by_what_it_lacks(code, said, tmp_path, monkeypatch):
+def test_what_is_no_policy_is_refused_by_what_it_lacks(code, explanation, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, code)
     with pytest.raises(UsageError, match=r"policy 'odd' .* of package 'odd-policies' is not a policy: ") as refused:
         policy_from_plain({"kind": "odd"})
-    assert said in str(refused.value)
+    assert explanation in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_whatever_a_file_raises_is_told_with_its_name_type_and_line(tmp_path, te
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "explanation"),
     [
         ("return 1 / 0", r"cannot be made with seed 7 \(line 2\): ZeroDivisionError: division by zero"),
         ("raise SystemExit", r"cannot be made with seed 7 \(line 2\): SystemExit"),
@@ -143,9 +143,9 @@ def test_whatever_a_file_raises_is_told_with_its_name_type_and_line(tmp_path, te
     ],
 )
 @pytest.mark.parametrize("world", [None, World(redundancy=2)])
-def test_a_function_that_makes_no_task_is_refused_with_its_seed(tmp_path, body, said, world):
+def test_a_function_that_makes_no_task_is_refused_with_its_seed(tmp_path, body, explanation, world):
     (tmp_path / "mine.py").write_text(f"def none(seed):\n    {body}\n")
-    with pytest.raises(UsageError, match=rf"mine\.py:none' .*{said}"):
+    with pytest.raises(UsageError, match=rf"mine\.py:none' .*{explanation}"):
         make_task(f"{tmp_path / 'mine.py'}:none", 7, world)
 
 

@@ -12,8 +12,8 @@ DELTAS = st.builds(TextDelta, text=st.text(max_size=3), part=st.sampled_from(["t
 
 @given(st.lists(DELTAS), st.lists(DELTAS), st.booleans())
 def test_what_was_heard_is_put_together_by_its_parts_from_where_it_came_anew(before, after, anew):
-    told: list[TextDelta] = []
-    heard = StreamBuffer(told.append)
+    deltas: list[TextDelta] = []
+    heard = StreamBuffer(deltas.append)
     for delta in before:
         heard(delta)
         assert heard.text is heard.text
@@ -21,7 +21,7 @@ def test_what_was_heard_is_put_together_by_its_parts_from_where_it_came_anew(bef
         heard(TextDelta(text="", anew=True))
     for delta in after:
         heard(delta)
-    assert told == [delta for delta in (*before, *[TextDelta(text="", anew=True)] * anew, *after) if delta.text or delta.anew]
+    assert deltas == [delta for delta in (*before, *[TextDelta(text="", anew=True)] * anew, *after) if delta.text or delta.anew]
     counts = after if anew and any(delta.text for delta in after) else before + after
     text, reasoning = ("".join(delta.text for delta in counts if delta.part == part) for part in ("text", "reasoning"))
     assert heard.build_message() == (assistant(text, reasoning=reasoning) if text or reasoning else None)

@@ -222,7 +222,7 @@ def test_the_step_limit_is_fifty_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "explanation"),
     [
         (ToolCall(call_id="x", name="execute_command", arguments_json="{broken"), "not valid JSON"),
         (ToolCall(call_id="x", name="execute_command", arguments_json='{"cmd": "ls"}'), "command"),
@@ -233,12 +233,12 @@ def test_the_step_limit_is_fifty_by_default() -> None:
         (ToolCall(call_id="x", name="read_file", arguments_json='{"path": "none.py"}'), "no such file"),
     ],
 )
-def test_what_a_model_does_wrong_comes_back_to_it_as_a_result(bad: ToolCall, said: str) -> None:
+def test_what_a_model_does_wrong_comes_back_to_it_as_a_result(bad: ToolCall, explanation: str) -> None:
     outcome, events = run([assistant("", bad), assistant("sorry")])
     assert outcome.status == "completed"
     result = next(event.message.results[0] for event in events if isinstance(event, MessageAdded) and event.message.results)
     assert result.status == "error"
-    assert said in result.output
+    assert explanation in result.output
 
 
 def test_a_provider_error_fails_the_session_with_its_words() -> None:
@@ -617,8 +617,8 @@ def test_the_partial_text_of_an_answer_that_came_anew_is_not_doubled() -> None:
     cancellation.request()
     thread.join(60)
     stuttering.let_go.set()
-    said = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
-    assert [message.text for message in said if message.role == "assistant"] == ["I was about to"]
+    messages = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
+    assert [message.text for message in messages if message.role == "assistant"] == ["I was about to"]
 
 
 class Breaking(FakeModel):
@@ -662,8 +662,8 @@ def test_a_failed_model_call_keeps_what_the_model_had_written(
     outcome = agent.run(STARTED, "s")
     assert (outcome.status, outcome.reason) == ("failed", "model_error")
     events = [entry.event for entry in log.entries()]
-    said = [event for event in events if isinstance(event, MessageAdded) and event.message.role == "assistant"]
-    assert [(event.message, event.step) for event in said[1:]] == ([(kept, 2)] if kept else [])
+    answers = [event for event in events if isinstance(event, MessageAdded) and event.message.role == "assistant"]
+    assert [(event.message, event.step) for event in answers[1:]] == ([(kept, 2)] if kept else [])
     assert isinstance(events[-1], SessionEnded)
 
 

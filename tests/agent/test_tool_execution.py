@@ -17,16 +17,16 @@ def call(name, arguments="{}"):
 def asked_at(names, answer):
     """Return the calls at which a decision was requested, with the number of equal calls in a row."""
     asked: list[tuple[int, int]] = []
-    made: list[str] = []
+    calls: list[str] = []
 
     def decide(_, times):
-        asked.append((len(made), times))
+        asked.append((len(calls), times))
         return answer
 
     repeats = LoopDetector(decide)
     for name in names:
         repeats.should_stop(call(name))
-        made.append(name)
+        calls.append(name)
     return asked
 
 

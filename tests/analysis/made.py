@@ -87,12 +87,18 @@ def arms(a, b, **changes):
     return results(rows)
 
 
-def name_writers(made):
+def name_writers(selection):
     """Return results whose compactions name the summarizer of their policy as the one that wrote."""
     summarizers = dict(
-        zip(made.trials["trial_id"], (json.loads(text).get("summarizer", "") for text in made.trials["policy_json"]), strict=True)
+        zip(
+            selection.trials["trial_id"],
+            (json.loads(text).get("summarizer", "") for text in selection.trials["policy_json"]),
+            strict=True,
+        )
     )
-    return replace(made, compactions=made.compactions.assign(summarizer=made.compactions["trial_id"].map(summarizers)))
+    return replace(
+        selection, compactions=selection.compactions.assign(summarizer=selection.compactions["trial_id"].map(summarizers))
+    )
 
 
 @cache

@@ -28,15 +28,15 @@ from tests.analysis.made import grid, results
 
 @pytest.mark.parametrize("reason", ["sandbox_error", "store_error", "model_error", "cancelled", "crashed"])
 def test_a_trial_that_the_machinery_lost_is_in_no_number_but_is_counted(reason):
-    found = results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": reason, "success": False}])
-    (arm,) = summarize_arms(found)
+    selection = results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": reason, "success": False}])
+    (arm,) = summarize_arms(selection)
     assert (estimate_success(arm.trials).successes, len(arm.trials), arm.counts["excluded"]) == (1, 1, 1)
-    assert list(select_excluded(found.trials)["reason"]) == [reason]
+    assert list(select_excluded(selection.trials)["reason"]) == [reason]
 
 
 def test_a_crashed_trial_is_set_aside_whatever_reason_it_gives():
-    found = results([{"status": "crashed", "reason": "replied"}])
-    assert select_valid(found.trials).empty
+    selection = results([{"status": "crashed", "reason": "replied"}])
+    assert select_valid(selection.trials).empty
 
 
 @pytest.mark.parametrize(("reason", "label"), [("max_steps", "step limit"), ("overflow", "overflow")])
@@ -112,8 +112,10 @@ def test_the_order_of_arms_does_not_depend_on_which_trial_comes_first():
 
 
 def test_arms_of_an_earlier_plan_come_last():
-    found = results([{"arm": "none (earlier plan 0a1b2c)", "policy": "none"}, {"arm": "z"}, {"arm": "none", "policy": "none"}])
-    assert order_arms(found.trials) == ["none", "z", "none (earlier plan 0a1b2c)"]
+    selection = results(
+        [{"arm": "none (earlier plan 0a1b2c)", "policy": "none"}, {"arm": "z"}, {"arm": "none", "policy": "none"}]
+    )
+    assert order_arms(selection.trials) == ["none", "z", "none (earlier plan 0a1b2c)"]
 
 
 def test_a_field_that_a_policy_does_not_have_is_none():

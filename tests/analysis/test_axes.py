@@ -30,8 +30,8 @@ def cross(effect, seeds=6):
 
 
 def test_an_effect_is_averaged_over_the_arms_within_each_seed():
-    found = contrast_axes(results(cross(lambda k, t, seed: t == 2 or (k == 2 and seed < 3))).trials)
-    by_axis = {one.axis: one for one in found}
+    effects = contrast_axes(results(cross(lambda k, t, seed: t == 2 or (k == 2 and seed < 3))).trials)
+    by_axis = {one.axis: one for one in effects}
     success = by_axis["policy.t"].effects[0]
     assert (by_axis["policy.t"].value, by_axis["policy.t"].baseline, by_axis["policy.t"].arm_pairs) == (2, 1, 2)
     assert success.unit_count == 6
@@ -54,21 +54,21 @@ def test_replicates_of_an_arm_count_as_one_seed():
         for replicate in (0, 1)
         for one in cross(lambda k, t, seed: t == 2)
     ]
-    found, once = (
+    effects, once = (
         [effect for axis in contrast_axes(results(one).trials) for effect in axis.effects]
         for one in (rows, cross(lambda k, t, seed: t == 2))
     )
-    assert [(one.metric, one.unit_count) for one in found] == [(one.metric, one.unit_count) for one in once]
-    assert [one.value for one in found] == pytest.approx([one.value for one in once])
+    assert [(one.metric, one.unit_count) for one in effects] == [(one.metric, one.unit_count) for one in once]
+    assert [one.value for one in effects] == pytest.approx([one.value for one in once])
 
 
 @pytest.mark.parametrize("name", ["three-tiers", "k=1 t=2 without pins"])
 def test_extra_arms_never_appear_under_a_value(name):
     rows = cross(lambda k, t, seed: True)
     rows += [row(name, {"k": 1, "t": 2}, seed, success=False) for seed in range(6)]
-    found, without = (contrast_axes(results(one).trials) for one in (rows, cross(lambda k, t, seed: True)))
-    assert [str(one.effects) for one in found] == [str(one.effects) for one in without]
-    assert {one.arm_pairs for one in found} == {2}
+    effects, without = (contrast_axes(results(one).trials) for one in (rows, cross(lambda k, t, seed: True)))
+    assert [str(one.effects) for one in effects] == [str(one.effects) for one in without]
+    assert {one.arm_pairs for one in effects} == {2}
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_arms_of_the_grid_are_known_by_their_names(arm, is_grid):
 
 @pytest.mark.slow
 def test_an_axis_of_one_value_has_no_effect_and_repeats_do_not_count():
-    found = contrast_axes(grid().trials)
-    assert {(one.axis, one.arm_pairs) for one in found} == {
+    effects = contrast_axes(grid().trials)
+    assert {(one.axis, one.arm_pairs) for one in effects} == {
         ("policy.keep_last", 9),
         ("policy.summarizer", 9),
         ("policy.threshold", 9),
@@ -128,5 +128,5 @@ def test_values_of_a_policy_are_named_and_not_written_as_tables():
         for policy, name in zip(policies, names, strict=True)
         for seed in range(3)
     ]
-    found = contrast_axes(results(rows).trials)
-    assert [(one.value, one.baseline) for one in found] == [(names[2], names[1]), ("none", names[1])]
+    effects = contrast_axes(results(rows).trials)
+    assert [(one.value, one.baseline) for one in effects] == [(names[2], names[1]), ("none", names[1])]

@@ -15,7 +15,7 @@ from tests.analysis.made import arms, grid, results
 
 
 def test_pairs_are_matched_by_seed_and_not_by_row():
-    found = compare(
+    comparison = compare(
         results(
             [
                 {"arm": "a", "seed": 0, "success": True},
@@ -27,13 +27,13 @@ def test_pairs_are_matched_by_seed_and_not_by_row():
         "a",
         "b",
     )
-    assert (found.counts.only_a, found.counts.neither, found.counts.pairs) == (1, 1, 2)
+    assert (comparison.counts.only_a, comparison.counts.neither, comparison.counts.pairs) == (1, 1, 2)
 
 
 def test_a_comparison_says_everything_that_it_takes_to_believe_it():
     """C7."""
     text = str(compare(arms([True] * 8, [True] * 5 + [False] * 3), "a", "b"))
-    for said in (
+    for sentence in (
         "8 pairs of trials on the same task and seed; L0 simulated",
         "a 8/8, 100 % [63, 100], b 5/8, 62 % [31, 86]",
         "both 5, only a 3, only b 0, neither 0",
@@ -45,7 +45,7 @@ def test_a_comparison_says_everything_that_it_takes_to_believe_it():
         "does not show that success is equal",
         "Exploratory",
     ):
-        assert said in text
+        assert sentence in text
 
 
 def test_a_score_that_differs_equally_for_every_seed_has_an_interval_with_a_width():
@@ -76,9 +76,9 @@ def test_six_tasks_speak_for_tasks_like_these_and_five_do_not():
         for task in range(6)
         for seed in range(2)
     ]
-    found = compare(results(rows), "a", "b")
-    assert (found.find_effect("success").estimand, found.p_value) == ("tasks like these", 2**-5)
-    assert found.interval.low < found.difference == 1.0
+    comparison = compare(results(rows), "a", "b")
+    assert (comparison.find_effect("success").estimand, comparison.p_value) == ("tasks like these", 2**-5)
+    assert comparison.interval.low < comparison.difference == 1.0
     assert compare(results(rows), "a", "b", estimand="these tasks").find_effect("success").estimand == "these tasks"
     with pytest.raises(UsageError, match="at least 6 tasks"):
         compare(results([row for row in rows if row["task"] != "t5"]), "a", "b", estimand="tasks like these")
@@ -86,13 +86,13 @@ def test_six_tasks_speak_for_tasks_like_these_and_five_do_not():
 
 def test_the_number_of_distinct_trajectories_is_shown_beside_n():
     rows = [{"arm": arm, "seed": seed, "trajectory": f"{arm}{seed // 2}"} for arm in "ab" for seed in range(4)]
-    found = compare(results(rows), "a", "b")
-    assert (found.counts.pairs, found.distinct_trajectories) == (4, 2)
-    assert "4 pairs of trials on the same task and seed, 2 of them distinct; the others repeat these; L0" in str(found)
+    comparison = compare(results(rows), "a", "b")
+    assert (comparison.counts.pairs, comparison.distinct_trajectories) == (4, 2)
+    assert "4 pairs of trials on the same task and seed, 2 of them distinct; the others repeat these; L0" in str(comparison)
     different = [row | {"trajectory": f"{row['arm']}{row['seed']}"} for row in rows]
     assert "on the same task and seed, none of which repeats another; L0" in str(compare(results(different), "a", "b"))
     with pytest.raises(UnknownName, match="unknown metric 'cost'"):
-        found.find_effect("cost")
+        comparison.find_effect("cost")
 
 
 def test_success_rates_speak_about_the_tasks_that_were_asked_for():
@@ -104,22 +104,22 @@ def test_success_rates_speak_about_the_tasks_that_were_asked_for():
 
 
 def test_swapping_the_arms_turns_the_difference_around():
-    found = arms([True, True, False, True], [False, True, False, False])
-    assert compare(found, "a", "b").difference == -compare(found, "b", "a").difference
+    selection = arms([True, True, False, True], [False, True, False, False])
+    assert compare(selection, "a", "b").difference == -compare(selection, "b", "a").difference
 
 
 def test_an_arm_against_itself_shows_nothing():
-    found = compare(arms([True, False, True], []), "a", "a")
-    assert (found.difference, found.counts.discordant_pairs, found.p_value) == (0, 0, 1)
-    assert [ratio.ratio_of_totals for ratio in found.ratios] == [1, 1, 1]
+    comparison = compare(arms([True, False, True], []), "a", "a")
+    assert (comparison.difference, comparison.counts.discordant_pairs, comparison.p_value) == (0, 0, 1)
+    assert [ratio.ratio_of_totals for ratio in comparison.ratios] == [1, 1, 1]
 
 
 def test_lost_and_lonely_trials_are_counted_and_in_no_number():
     rows = [{"arm": "a", "seed": s} for s in range(4)] + [{"arm": "b", "seed": s} for s in range(2)]
     rows += [{"arm": "b", "seed": 2, "status": "crashed", "reason": "crashed"}]
-    found = compare(results(rows), "a", "b")
-    assert (found.counts.pairs, found.unpaired_trials, found.excluded_trials) == (2, 2, 1)
-    assert "1 trial excluded because of infrastructure failures" in str(found)
+    comparison = compare(results(rows), "a", "b")
+    assert (comparison.counts.pairs, comparison.unpaired_trials, comparison.excluded_trials) == (2, 2, 1)
+    assert "1 trial excluded because of infrastructure failures" in str(comparison)
 
 
 @pytest.mark.slow
@@ -127,9 +127,9 @@ def test_trials_that_one_arm_lost_bound_what_the_difference_could_have_been():
     rows = [{"arm": arm, "seed": seed, "success": arm == "a"} for arm in "ab" for seed in range(4)]
     assert compare(results(rows), "a", "b").worst_case is None
     rows[0] |= {"status": "crashed", "reason": "crashed"}
-    found = compare(results(rows), "a", "b")
-    assert (found.difference, found.worst_case) == (1.0, (0.75, 1.0))
-    assert "success a − b is between +75 and +100 points" in str(found)
+    comparison = compare(results(rows), "a", "b")
+    assert (comparison.difference, comparison.worst_case) == (1.0, (0.75, 1.0))
+    assert "success a − b is between +75 and +100 points" in str(comparison)
     same, other = (
         [row | ({"status": "crashed", "reason": "crashed"} if place == lost else {}) for place, row in enumerate(rows)]
         for lost in (4, 5)
@@ -137,7 +137,7 @@ def test_trials_that_one_arm_lost_bound_what_the_difference_could_have_been():
     assert compare(results(same), "a", "b").worst_case is None
     assert compare(results(other), "a", "b").worst_case == (0.5, 1.0)  # seed 0 of one arm and seed 1 of the other
     repeated = [row | {"replicate": int(row["arm"] == "b")} for row in rows]  # as an A/A arm
-    assert compare(results(repeated), "a", "b").worst_case == found.worst_case
+    assert compare(results(repeated), "a", "b").worst_case == comparison.worst_case
 
 
 def test_a_scripted_and_a_real_summarizer_of_one_scripted_agent_may_be_compared():
@@ -151,24 +151,24 @@ def test_pairs_in_which_a_policy_did_nothing_are_told_of():
     idle = ["never fired", "no effect", "active", "summarizer never asked"]
     rows = [{"arm": "a", "seed": seed, "activity": activity} for seed, activity in enumerate(idle)]
     rows += [{"arm": "b", "seed": seed, "activity": "control"} for seed in range(4)]
-    found = compare(results(rows), "a", "b")
-    assert (found.inert_pairs_a, found.inert_pairs_b) == (2, 0)
-    assert "the policy of a was never triggered or changed nothing in 2 of 4 pairs" in str(found)
-    assert "the policy of b" not in str(found)
-    assert (found.uncalled_pairs_a, found.uncalled_pairs_b) == (1, 0)
-    assert "the summarizer of a was never called in 1 of 4 pairs, which say nothing about its summaries" in str(found)
-    assert "the summarizer of b" not in str(found)
+    comparison = compare(results(rows), "a", "b")
+    assert (comparison.inert_pairs_a, comparison.inert_pairs_b) == (2, 0)
+    assert "the policy of a was never triggered or changed nothing in 2 of 4 pairs" in str(comparison)
+    assert "the policy of b" not in str(comparison)
+    assert (comparison.uncalled_pairs_a, comparison.uncalled_pairs_b) == (1, 0)
+    assert "the summarizer of a was never called in 1 of 4 pairs, which say nothing about its summaries" in str(comparison)
+    assert "the summarizer of b" not in str(comparison)
 
 
 def test_the_cost_of_the_summarizer_is_a_cost():
-    found = results([{"arm": "a", "cost_usd": 1.0, "summarizer_cost_usd": 1.0}, {"arm": "b", "cost_usd": 1.0}])
-    (cost,) = [ratio for ratio in compare(found, "a", "b").ratios if ratio.metric == "total_cost_usd"]
+    selection = results([{"arm": "a", "cost_usd": 1.0, "summarizer_cost_usd": 1.0}, {"arm": "b", "cost_usd": 1.0}])
+    (cost,) = [ratio for ratio in compare(selection, "a", "b").ratios if ratio.metric == "total_cost_usd"]
     assert cost.ratio_of_totals == 2
 
 
 def test_a_price_that_is_not_known_makes_no_ratio():
-    found = results([{"arm": "a", "summarizer_cost_usd": None}, {"arm": "b"}])
-    assert "cost in USD (with summaries): no pair has known values above 0 in both arms" in str(compare(found, "a", "b"))
+    selection = results([{"arm": "a", "summarizer_cost_usd": None}, {"arm": "b"}])
+    assert "cost in USD (with summaries): no pair has known values above 0 in both arms" in str(compare(selection, "a", "b"))
 
 
 def test_the_table_shows_the_four_counts():
@@ -190,8 +190,8 @@ def test_arms_are_compared_by_their_values():
         for value in (0.5, 0.8)
         for seed in range(3)
     ]
-    found = compare(results(rows), {"threshold": 0.5}, {"threshold": 0.8})
-    assert (found.a, found.b, found.counts.only_a) == ("threshold=0.5", "threshold=0.8", 3)
+    comparison = compare(results(rows), {"threshold": 0.5}, {"threshold": 0.8})
+    assert (comparison.a, comparison.b, comparison.counts.only_a) == ("threshold=0.5", "threshold=0.8", 3)
 
 
 def test_a_notebook_shows_a_comparison_as_an_escaped_table_with_its_caveats():
@@ -218,16 +218,16 @@ def test_costs_without_a_prompt_cache_are_named_with_the_ratio_that_a_cache_woul
             results([{"arm": arm, "seed": seed} | side | changes for arm, side in sides.items() for seed in (0, 1)]), "a", "b"
         )
 
-    found = compare_costs()
-    assert found.find_effect("total_cost_usd").value == pytest.approx(0.5)
-    assert found.cached_cost_ratio == pytest.approx(3.0)
-    for text in (str(found), found._repr_html_()):
+    comparison = compare_costs()
+    assert comparison.find_effect("total_cost_usd").value == pytest.approx(0.5)
+    assert comparison.cached_cost_ratio == pytest.approx(3.0)
+    for text in (str(comparison), comparison._repr_html_()):
         assert "costs are without a prompt cache" in text
         assert "with a cache that never evicts, totals a ÷ b would be 3.00" in text
     for changes in ({"cache_read_tokens": 7}, {"cache_write_tokens": 7}, {"cache_could_save_usd": None}, {"cost_usd": None}):
-        found = compare_costs(**changes)
-        assert found.cached_cost_ratio is None
-        assert "prompt cache" not in str(found)
+        comparison = compare_costs(**changes)
+        assert comparison.cached_cost_ratio is None
+        assert "prompt cache" not in str(comparison)
 
 
 def test_tasks_like_these_may_be_asked_for_although_costs_are_unknown_on_some_tasks():
@@ -237,8 +237,8 @@ def test_tasks_like_these_may_be_asked_for_although_costs_are_unknown_on_some_ta
         for task in range(8)
         for seed in range(2)
     ]
-    found = compare(results(rows), "a", "b", estimand="tasks like these")
-    score, cost = found.find_effect("score"), found.find_effect("total_cost_usd")
+    comparison = compare(results(rows), "a", "b", estimand="tasks like these")
+    score, cost = comparison.find_effect("score"), comparison.find_effect("total_cost_usd")
     assert (score.task_count, score.refusal, score.estimand) == (8, "", "tasks like these")
     assert (cost.task_count, cost.refusal) == (5, "known on 5 tasks, and tasks like these need 6")
     with pytest.raises(UsageError, match="'tasks like these' needs at least 6 tasks"):
@@ -282,8 +282,10 @@ def costs(courses, ratio=3.98):
         for place, (arm, cost) in enumerate((("a", ratio), ("b", 1.0)))
         for seed in range(len(courses))
     ]
-    made = results(rows)
-    return dataclasses.replace(made, trials=made.trials.assign(trajectory=[f"{arm}{one}" for arm in "ab" for one in courses]))
+    selection = results(rows)
+    return dataclasses.replace(
+        selection, trials=selection.trials.assign(trajectory=[f"{arm}{one}" for arm in "ab" for one in courses])
+    )
 
 
 def test_the_amounts_of_copies_have_no_interval():

@@ -19,15 +19,15 @@ def pairs(a, b, metric="success", tasks=None, seeds=None, **columns):
 
 def test_the_interval_over_tasks_is_that_of_the_paired_t_test():
     a, b = [0.5, 0.75, 1.0, 0.25, 0.5, 0.75], [0.25, 0.5, 1.0, 0.5, 0.25, 0.25]
-    found = estimate_effect(pairs(a, b, "score", tasks=list("abcdef")), "score")
-    assert (found.estimand, found.method) == ("tasks like these", "Student's t and sign-flip test over tasks")
-    assert tuple(found.interval) == pytest.approx(tuple(ttest_rel(a, b).confidence_interval(0.95)))
-    assert found.value == pytest.approx(np.mean(a) - np.mean(b))
+    effect = estimate_effect(pairs(a, b, "score", tasks=list("abcdef")), "score")
+    assert (effect.estimand, effect.method) == ("tasks like these", "Student's t and sign-flip test over tasks")
+    assert tuple(effect.interval) == pytest.approx(tuple(ttest_rel(a, b).confidence_interval(0.95)))
+    assert effect.value == pytest.approx(np.mean(a) - np.mean(b))
 
 
 def test_the_mean_of_the_task_means_is_estimated_and_not_the_mean_of_the_trials():
-    found = estimate_effect(pairs([1, 1, 1, 1], [0, 0, 0, 1], tasks=["x", "x", "x", "y"], seeds=[0, 1, 2, 0]), "success")
-    assert (found.value, found.task_count, found.unit_count, found.pair_count) == (0.5, 2, 4, 4)
+    effect = estimate_effect(pairs([1, 1, 1, 1], [0, 0, 0, 1], tasks=["x", "x", "x", "y"], seeds=[0, 1, 2, 0]), "success")
+    assert (effect.value, effect.task_count, effect.unit_count, effect.pair_count) == (0.5, 2, 4, 4)
 
 
 def test_copies_count_once_and_distinct_runs_of_one_seed_each_count():
@@ -39,35 +39,35 @@ def test_copies_count_once_and_distinct_runs_of_one_seed_each_count():
 
 def test_copies_are_no_units_but_keep_their_weight_in_the_estimate():
     outcomes, runs = [1] * 6 + [0] * 4, ["same"] * 6 + list("abcd")
-    found = estimate_effect(pairs(outcomes, [0] * 10, seeds=[0] * 10, trajectory=runs), "success")
-    assert (found.value, found.unit_count, found.method) == (0.6, 5, "Newcombe's interval and exact McNemar test")
-    assert found.p_value == 0.25  # three of five units differ
+    effect = estimate_effect(pairs(outcomes, [0] * 10, seeds=[0] * 10, trajectory=runs), "success")
+    assert (effect.value, effect.unit_count, effect.method) == (0.6, 5, "Newcombe's interval and exact McNemar test")
+    assert effect.p_value == 0.25  # three of five units differ
     nested = estimate_effect(pairs(outcomes, [0] * 10, seeds=[0] * 5 + [1] * 5, trajectory=runs), "success")
     assert (nested.value, nested.unit_count) == (0.6, 2)
 
 
 def test_distinct_seeds_count_even_if_their_trajectories_coincide():
-    found = estimate_effect(pairs([1] * 6, [0] * 6, trajectory=["x"] * 6), "success")
-    assert (found.unit_count, found.p_value) == (6, 2**-5)
+    effect = estimate_effect(pairs([1] * 6, [0] * 6, trajectory=["x"] * 6), "success")
+    assert (effect.unit_count, effect.p_value) == (6, 2**-5)
 
 
 def test_runs_of_one_seed_are_nested_in_it_if_there_are_several_seeds():
-    found = estimate_effect(pairs([1, 0, 1, 1], [0, 0, 0, 0], seeds=[0, 0, 1, 1], trajectory=list("abcd")), "success")
-    assert (found.unit_count, found.value) == (2, 0.75)
-    assert found.method == "interval for values from 0 to 1 and sign-flip test over seeds"
+    effect = estimate_effect(pairs([1, 0, 1, 1], [0, 0, 0, 0], seeds=[0, 0, 1, 1], trajectory=list("abcd")), "success")
+    assert (effect.unit_count, effect.value) == (2, 0.75)
+    assert effect.method == "interval for values from 0 to 1 and sign-flip test over seeds"
 
 
 def test_amounts_are_compared_by_the_logarithms_of_their_ratios():
-    found = estimate_effect(pairs([2.0, 8.0, 2.0], [1.0, 2.0, 2.0], "steps"), "steps")
-    assert found.value == pytest.approx(2.0)
+    effect = estimate_effect(pairs([2.0, 8.0, 2.0], [1.0, 2.0, 2.0], "steps"), "steps")
+    assert effect.value == pytest.approx(2.0)
     expected = ttest_rel(np.log([2.0, 8.0, 2.0]), np.log([1.0, 2.0, 2.0]))
-    assert tuple(found.interval) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
-    assert found.p_value == pytest.approx(expected.pvalue)
+    assert tuple(effect.interval) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
+    assert effect.p_value == pytest.approx(expected.pvalue)
 
 
 def test_unknown_and_zero_amounts_are_left_out_and_counted():
-    found = estimate_effect(pairs([1.0, None, 0.0, 4.0], [2.0, 1.0, 1.0, 4.0], "steps"), "steps")
-    assert (found.pair_count, found.excluded_pairs) == (2, 2)
+    effect = estimate_effect(pairs([1.0, None, 0.0, 4.0], [2.0, 1.0, 1.0, 4.0], "steps"), "steps")
+    assert (effect.pair_count, effect.excluded_pairs) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,15 @@ def test_unknown_and_zero_amounts_are_left_out_and_counted():
     ],
 )
 def test_an_interval_that_cannot_be_had_is_refused_with_the_reason(table, metric, refusal):
-    found = estimate_effect(table, metric)
-    assert found.refusal == refusal
-    assert np.isnan([*found.interval, found.p_value]).all()
+    effect = estimate_effect(table, metric)
+    assert effect.refusal == refusal
+    assert np.isnan([*effect.interval, effect.p_value]).all()
 
 
 def test_equal_scores_have_an_interval_with_a_width():
-    found = estimate_effect(pairs([0.25] * 3, [1.0] * 3, "score"), "score")
-    assert found.value == -0.75
-    assert found.interval.low < -0.75 < found.interval.high
+    effect = estimate_effect(pairs([0.25] * 3, [1.0] * 3, "score"), "score")
+    assert effect.value == -0.75
+    assert effect.interval.low < -0.75 < effect.interval.high
 
 
 VALUES = st.sampled_from([0.0, 0.25, 0.5, 1.0, np.nan])
@@ -116,7 +116,7 @@ def test_another_value_than_no_effect_can_be_tested():
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "said"),
+    ("a", "b", "evidence"),
     [
         ([1] * 5, [0] * 5, "p would be 0.062, above 0.05. Read the trials as examples"),
         ([1] * 8, [1] * 5 + [0] * 3, "does not show that success is equal"),
@@ -125,5 +125,5 @@ def test_another_value_than_no_effect_can_be_tested():
         ([], [], "unknown"),
     ],
 )
-def test_words_follow_the_interval_and_the_test(a, b, said):
-    assert said in describe_evidence(estimate_effect(pairs(a, b), "success"))
+def test_words_follow_the_interval_and_the_test(a, b, evidence):
+    assert evidence in describe_evidence(estimate_effect(pairs(a, b), "success"))

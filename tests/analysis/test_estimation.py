@@ -58,9 +58,9 @@ def test_an_interval_holds_its_estimate_has_a_width_and_agrees_with_its_p(study)
 @given(studies())
 def test_swapping_the_arms_turns_the_interval_around(study):
     kind, a, b, estimand = study
-    found, swapped = compute_bounds(kind, a, b, estimand), compute_bounds(kind, b, a, estimand)
+    bounds, swapped = compute_bounds(kind, a, b, estimand), compute_bounds(kind, b, a, estimand)
     expected = (-swapped.value, -swapped.high, -swapped.low)
-    assert tuple(map(float, found)) == pytest.approx(tuple(map(float, expected)), abs=1e-5, nan_ok=True)
+    assert tuple(map(float, bounds)) == pytest.approx(tuple(map(float, expected)), abs=1e-5, nan_ok=True)
 
 
 @pytest.mark.parametrize("count", [13, 16, 40])
@@ -82,18 +82,18 @@ def test_from_six_tasks_on_numbers_speak_about_tasks_like_these():
 def test_one_task_has_the_interval_and_the_test_of_its_pairs():
     a, b = outcomes([1, 1, 1, 1, 0, 1, 1, 1]), outcomes([0, 0, 1, 0, 0, 1, 0, 0])
     counts = PairedCounts.from_outcomes(list(a[0] > 0), list(b[0] > 0))
-    found = compute_bounds("binary", a, b, "these tasks")
+    bounds = compute_bounds("binary", a, b, "these tasks")
     expected = compute_newcombe_bounds(counts.both, counts.only_a, counts.only_b, counts.neither)
-    assert (found.low, found.high) == pytest.approx((float(expected.low), float(expected.high)))
+    assert (bounds.low, bounds.high) == pytest.approx((float(expected.low), float(expected.high)))
     assert compute_p("binary", a, b, "these tasks") == pytest.approx(compute_mcnemar_p(counts))
 
 
 def test_tasks_that_ran_once_have_the_exact_mcnemar_test():
     a, b = outcomes(*[[1]] * 9, [0], *[[1]] * 4), outcomes(*[[0]] * 9, [1], *[[1]] * 4)
-    found = compute_bounds("binary", a, b, "tasks like these")
+    bounds = compute_bounds("binary", a, b, "tasks like these")
     counts = PairedCounts(both=4, only_a=9, only_b=1)
     expected = compute_newcombe_bounds(counts.both, counts.only_a, counts.only_b, counts.neither)
-    assert (found.low, found.high) == pytest.approx((float(expected.low), float(expected.high)))
+    assert (bounds.low, bounds.high) == pytest.approx((float(expected.low), float(expected.high)))
     assert compute_p("binary", a, b, "tasks like these") == pytest.approx(compute_mcnemar_p(counts))
 
 
@@ -209,22 +209,22 @@ def test_designs_that_say_nothing_about_chance_are_refused(counts, estimand, rea
 
 def test_a_rate_over_tasks_is_wider_than_one_that_counts_trials():
     tasks = outcomes([1] * 10, [0] * 10, [1] * 10, [0] * 10, [1] * 10, [0] * 10)
-    found = compute_rate_bounds(tasks, "tasks like these")
-    assert found.value == 0.5
-    assert found.high - found.low > 0.9
+    bounds = compute_rate_bounds(tasks, "tasks like these")
+    assert bounds.value == 0.5
+    assert bounds.high - bounds.low > 0.9
     within = compute_rate_bounds(tasks, "these tasks")
     assert within.high - within.low < 0.25
 
 
 def test_equal_outcomes_of_all_tasks_have_an_exact_interval():
-    found = compute_rate_bounds(outcomes([1] * 4, [1] * 4), "these tasks")
-    assert (round(float(found.low), 4), float(found.high)) == (0.6306, 1.0)
+    bounds = compute_rate_bounds(outcomes([1] * 4, [1] * 4), "these tasks")
+    assert (round(float(bounds.low), 4), float(bounds.high)) == (0.6306, 1.0)
     assert compute_rate_bounds(outcomes(*[[1] * 4] * 6), "tasks like these").low < 0.6
 
 
 def test_the_exact_interval_counts_only_the_fewest_seeds_of_a_task():
-    found = compute_rate_bounds(outcomes([1] * 20, [1] * 2), "these tasks")
-    assert float(found.low) == pytest.approx(compute_rate_bounds(outcomes([1] * 2, [1] * 2), "these tasks").low)
+    bounds = compute_rate_bounds(outcomes([1] * 20, [1] * 2), "these tasks")
+    assert float(bounds.low) == pytest.approx(compute_rate_bounds(outcomes([1] * 2, [1] * 2), "these tasks").low)
 
 
 def compute_coverage(seeds, rate_sets):

@@ -27,7 +27,7 @@ from tests.analysis.test_retention import probe
 ARMS = ("none", "base", "keep-last 30", "lossy summaries", "threshold 0.5", "base again (A/A)")
 
 
-def made(arms=ARMS, **changes):
+def make_selection(arms=ARMS, **changes):
     """Return results of arms with different scores, costs, steps, compactions and lost facts, and with replicates."""
     rows, steps, drops, probes = [], [], [], []
     for number, arm in enumerate(arms):
@@ -59,7 +59,7 @@ def list_marks(table: pd.DataFrame) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [slice(None), slice(1, 4), slice(3, None)])
 def test_an_arm_has_the_same_colour_and_shape_in_every_chart_whichever_arms_it_shows(part):
-    whole = made()
+    whole = make_selection()
     marks = read_marks(whole)
     shown = select(whole, whole.trials[whole.trials["arm"].isin(ARMS[part])])
     charts = 0
@@ -73,7 +73,7 @@ def test_an_arm_has_the_same_colour_and_shape_in_every_chart_whichever_arms_it_s
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_marks_and_lines_are_drawn_in_the_colour_of_their_arm(theme):
-    whole = made()
+    whole = make_selection()
     marks = {arm: ArmMark.from_text(text) for arm, text in read_marks(whole).items()}
     palette = THEMES[theme].palette
     for name in ("cost_score", "completion_by_calls", "retention"):
@@ -104,14 +104,14 @@ def list_outside(ax: Any) -> list[tuple[float, float]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 12])
 def test_no_interval_leaves_its_axes(count):
-    whole = made(arms=tuple(f"arm {number}" for number in range(count)))
+    whole = make_selection(arms=tuple(f"arm {number}" for number in range(count)))
     for module in (cost_score, completion_by_calls, cost_ratios):
         for ax in module.draw(module.table(whole)).axes:
             assert list_outside(ax) == []
 
 
 def test_an_interval_of_a_score_ends_at_the_bounds_of_the_score():
-    table = cost_score.table(made(), metric="score")
+    table = cost_score.table(make_selection(), metric="score")
     assert table["low"].min() >= 0
     assert table["high"].max() <= 1
 
@@ -119,7 +119,7 @@ def test_an_interval_of_a_score_ends_at_the_bounds_of_the_score():
 @pytest.mark.slow
 def test_long_names_that_begin_alike_are_different_texts_in_every_chart():
     arms = tuple(f"{'a policy with a long name that says much ' * 2}{end}" for end in ("none", "0.12", "0.13", "0.14"))
-    whole = made(arms=arms)
+    whole = make_selection(arms=arms)
     for name in ("cost_score", "paired_differences", "completion_by_calls", "compaction_rounds", "token_curves", "retention"):
         figure: Any = FIGURES[name].draw(build_table(name, whole))
         texts = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
@@ -130,7 +130,7 @@ def test_long_names_that_begin_alike_are_different_texts_in_every_chart():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["token_curves", "retention", "heat_map"])
 def test_each_row_of_panels_has_the_labels_of_its_axes(name):
-    whole = made() if name != "heat_map" else make_cells([(0.4, 0.5, 0.6)] * 9)
+    whole = make_selection() if name != "heat_map" else make_cells([(0.4, 0.5, 0.6)] * 9)
     figure: Any = FIGURES[name].draw(build_table(name, whole), width="paper")
     panels = [
         ax for ax in figure.axes if ax.get_visible() and ax.get_subplotspec() is not None and ax.get_xlabel() + ax.get_ylabel()
@@ -184,19 +184,19 @@ def test_labels_of_a_low_heat_map_cover_neither_its_title_nor_its_footer():
 @pytest.mark.slow
 @pytest.mark.parametrize(("success", "words"), [(False, "no trial passed every check"), (True, "every trial passed every check")])
 def test_a_panel_of_successes_that_are_all_alike_is_left_out_with_a_word(success, words):
-    figure: Any = completion_by_calls.draw(completion_by_calls.table(made(success=success)))
+    figure: Any = completion_by_calls.draw(completion_by_calls.table(make_selection(success=success)))
     assert [ax.get_title(loc="left").partition(":")[0] for ax in figure.axes] == ["finished"]
     assert any(words in " ".join(text.get_text().split()) for text in figure.texts)
-    both: Any = completion_by_calls.draw(completion_by_calls.table(made()))
+    both: Any = completion_by_calls.draw(completion_by_calls.table(make_selection()))
     assert len(both.axes) == 2
 
 
 @pytest.mark.slow
 def test_arms_and_repeats_that_a_chart_leaves_out_are_named():
     arms = tuple(f"arm {number:02}" for number in range(15))
-    figure: Any = completion_by_calls.draw(completion_by_calls.table(made(arms=arms)))
+    figure: Any = completion_by_calls.draw(completion_by_calls.table(make_selection(arms=arms)))
     texts = " ".join(" ".join(text.get_text() for text in figure.texts).split())
     assert "not shown: arm 12, arm 13, arm 14" in texts
-    repeated: Any = completion_by_calls.draw(completion_by_calls.table(made()))
+    repeated: Any = completion_by_calls.draw(completion_by_calls.table(make_selection()))
     texts = " ".join(" ".join(text.get_text() for text in repeated.texts).split())
     assert "(without 3 A/A repeats)" in texts

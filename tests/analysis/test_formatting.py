@@ -13,15 +13,15 @@ from harness.analysis.formatting import (
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(7, "7"), (12.5, "12.5"), (900, "900"), (1234, "1.23k"), (32768, "32.8k"), (2.5e6, "2.5M")]
+    ("value", "text"), [(7, "7"), (12.5, "12.5"), (900, "900"), (1234, "1.23k"), (32768, "32.8k"), (2.5e6, "2.5M")]
 )
-def test_counts_are_short(value, said):
-    assert format_short_number(value) == said
+def test_counts_are_short(value, text):
+    assert format_short_number(value) == text
 
 
-@pytest.mark.parametrize(("amount", "said"), [(0, "0.00"), (1.234, "1.23"), (0.00012, "0.00012"), (float("nan"), "?")])
-def test_dollars_are_never_rounded_to_nothing(amount, said):
-    assert format_usd(amount) == said
+@pytest.mark.parametrize(("amount", "text"), [(0, "0.00"), (1.234, "1.23"), (0.00012, "0.00012"), (float("nan"), "?")])
+def test_dollars_are_never_rounded_to_nothing(amount, text):
+    assert format_usd(amount) == text
 
 
 @given(st.text())

@@ -25,8 +25,8 @@ numbers = st.floats(-3, 3).map(lambda value: round(value, 3))
 @settings(max_examples=30)
 @given(st.lists(numbers, min_size=2, max_size=20).filter(lambda values: max(values) - min(values) > 1e-3))
 def test_student_agrees_with_scipy(values):
-    found, expected = compute_student_bounds(np.array(values)), ttest_1samp(values, 0.0)
-    assert [found.low, found.high] == pytest.approx(list(expected.confidence_interval(0.95)), abs=1e-9)
+    bounds, expected = compute_student_bounds(np.array(values)), ttest_1samp(values, 0.0)
+    assert [bounds.low, bounds.high] == pytest.approx(list(expected.confidence_interval(0.95)), abs=1e-9)
     assert compute_student_p(np.array(values)) == pytest.approx(expected.pvalue, abs=1e-9)
 
 
@@ -34,8 +34,8 @@ def test_student_agrees_with_scipy(values):
 def test_rates_agree_with_statsmodels(trials, data):
     successes = data.draw(st.integers(0, trials))
     for compute, method in ((compute_wilson_bounds, "wilson"), (compute_exact_rate_bounds, "beta")):
-        found = compute(successes, trials)
-        assert [found.low, found.high] == pytest.approx(list(proportion_confint(successes, trials, method=method)), abs=1e-9)
+        bounds = compute(successes, trials)
+        assert [bounds.low, bounds.high] == pytest.approx(list(proportion_confint(successes, trials, method=method)), abs=1e-9)
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5]])
@@ -76,17 +76,17 @@ def test_twenty_four_tasks_are_counted_exactly_in_a_moment():
 
 @pytest.mark.parametrize(("successes", "trials"), [(0, 5), (5, 5), (20, 20)])
 def test_bounds_of_a_bounded_mean_equal_the_exact_interval_for_equal_outcomes(successes, trials):
-    found = compute_bounded_mean_bounds(np.array([1.0] * successes + [0.0] * (trials - successes)), 0.0, 1.0)
+    bounds = compute_bounded_mean_bounds(np.array([1.0] * successes + [0.0] * (trials - successes)), 0.0, 1.0)
     exact = compute_exact_rate_bounds(successes, trials)
-    assert [float(found.low), float(found.high)] == pytest.approx([float(exact.low), float(exact.high)], abs=0.012)
+    assert [float(bounds.low), float(bounds.high)] == pytest.approx([float(exact.low), float(exact.high)], abs=0.012)
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(2, 5), (11, 20)])
 def test_bounds_of_a_bounded_mean_are_quantiles_of_beta_distributions_for_mixed_outcomes(successes, trials):
     failures = trials - successes
-    found = compute_bounded_mean_bounds(np.array([1.0] * successes + [0.0] * failures), 0.0, 1.0)
+    bounds = compute_bounded_mean_bounds(np.array([1.0] * successes + [0.0] * failures), 0.0, 1.0)
     expected = beta.ppf(0.025, successes, failures + 0.5), beta.ppf(0.975, successes + 0.5, failures)
-    assert [float(found.low), float(found.high)] == pytest.approx(expected, abs=0.012)
+    assert [float(bounds.low), float(bounds.high)] == pytest.approx(expected, abs=0.012)
 
 
 @pytest.mark.slow
@@ -106,17 +106,17 @@ def test_differences_of_scores_are_covered_where_students_t_misses_complete_fail
 
 @given(st.floats(0, 1), st.integers(1, 30))
 def test_equal_values_of_a_bounded_variable_have_an_interval_with_a_width(value, count):
-    found = compute_bounded_mean_bounds(np.full(count, value), 0.0, 1.0)
-    assert 0 <= found.low <= value <= found.high <= 1
-    assert found.high - found.low > 0.05
+    bounds = compute_bounded_mean_bounds(np.full(count, value), 0.0, 1.0)
+    assert 0 <= bounds.low <= value <= bounds.high <= 1
+    assert bounds.high - bounds.low > 0.05
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("probabilities", [(0.9, 0.1, 0.0), (0.1, 0.8, 0.1), (0.02, 0.0, 0.98)])
 def test_a_bounded_mean_is_covered_whatever_the_distribution(probabilities):
     values = np.random.default_rng(3).choice([0.0, 0.3, 1.0], p=probabilities, size=(4000, 6))
-    found, truth = compute_bounded_mean_bounds(values, 0.0, 1.0), 0.3 * probabilities[1] + probabilities[2]
-    assert ((found.low <= truth) & (truth <= found.high)).mean() >= 0.95
+    bounds, truth = compute_bounded_mean_bounds(values, 0.0, 1.0), 0.3 * probabilities[1] + probabilities[2]
+    assert ((bounds.low <= truth) & (truth <= bounds.high)).mean() >= 0.95
 
 
 def test_many_studies_at_once_give_what_each_gives_alone():
@@ -139,6 +139,6 @@ def test_one_task_keeps_its_interval_and_several_have_a_narrower_one():
 
 
 def test_a_task_without_an_interval_leaves_the_mean_without_one():
-    found = combine_bounds(Bounds(np.array([0.2, 0.4]), np.array([0.1, np.nan]), np.array([0.3, np.nan])))
-    assert found.value == pytest.approx(0.3)
-    assert np.isnan([found.low, found.high]).all()
+    bounds = combine_bounds(Bounds(np.array([0.2, 0.4]), np.array([0.1, np.nan]), np.array([0.3, np.nan])))
+    assert bounds.value == pytest.approx(0.3)
+    assert np.isnan([bounds.low, bounds.high]).all()

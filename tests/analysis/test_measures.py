@@ -45,8 +45,8 @@ def test_retention_weighs_kinds_of_facts_equally_and_is_unknown_without_probes()
 
 
 def test_success_of_a_cell_is_the_rate_of_the_report():
-    found = add_measures(grid(seeds=(0, 1, 2, 3)))
-    for _, trials in found.groupby("arm"):
+    selection = add_measures(grid(seeds=(0, 1, 2, 3)))
+    for _, trials in selection.groupby("arm"):
         rate, cell = estimate_success(trials), estimate_cell(trials, METRICS["success"])
         assert cell == (rate.trials, rate.share, rate.low, rate.high)
 
@@ -107,8 +107,8 @@ def test_score_is_the_default_where_success_is_constant_in_most_cells():
 
 
 def test_a_change_is_the_difference_of_scores_and_the_ratio_of_costs():
-    found = arms([True] * 4, [False] * 4)
-    trials = add_measures(found)
+    selection = arms([True] * 4, [False] * 4)
+    trials = add_measures(selection)
     trials["total_cost_usd"] = [1.0, 2.0, 3.0, 4.0, 2.0, 4.0, 6.0, 8.0]
     a, b = (trials[trials["arm"] == arm] for arm in "ab")
     success, cost = (estimate_change(a, b, METRICS[name]) for name in ("success", "cost"))

@@ -31,11 +31,11 @@ ROWS = pd.DataFrame(
 def test_a_table_of_outcomes_is_compared_like_an_experiment(tmp_path, ending):
     file = tmp_path / f"runs.{ending}"
     ROWS.to_csv(file, index=False) if ending == "csv" else ROWS.to_parquet(file)
-    found = compare(load_outcomes(file, task="id", arm="policy", success="solved", cost="usd"), "mask", "raw")
-    assert (found.counts, found.p_value) == (PairedCounts(both=2, only_a=6), 2**-5)
-    assert found.find_effect("success").estimand == "tasks like these"
-    assert found.find_effect("total_cost_usd").value == pytest.approx(0.62, abs=0.03)
-    assert "until one compacts): no steps to compare" in str(found)
+    comparison = compare(load_outcomes(file, task="id", arm="policy", success="solved", cost="usd"), "mask", "raw")
+    assert (comparison.counts, comparison.p_value) == (PairedCounts(both=2, only_a=6), 2**-5)
+    assert comparison.find_effect("success").estimand == "tasks like these"
+    assert comparison.find_effect("total_cost_usd").value == pytest.approx(0.62, abs=0.03)
+    assert "until one compacts): no steps to compare" in str(comparison)
 
 
 @pytest.mark.slow

@@ -99,15 +99,15 @@ def test_the_least_detectable_effect_is_found_in_four_of_five_simulated_studies(
     tasks, seeds, assumptions = 24, 10, PowerAssumptions(discordance=0.4, task_sd=0.1)
     effect = compute_least_detectable_difference(tasks, seeds, assumptions)
     assert effect is not None
-    rng, found = np.random.default_rng(2), 0.0
+    rng, detections = np.random.default_rng(2), 0.0
     for _ in range(400):
         true = rng.normal(effect, assumptions.task_sd, tasks)
         signs = rng.choice([1, -1, 0], p=[(0.4 + effect) / 2, (0.4 - effect) / 2, 0.6], size=(tasks, seeds))
         means = signs.mean(axis=1) + true - effect
-        found += float(
+        detections += float(
             compute_bounds("amount", [np.array([one]) for one in means], [np.zeros(1)] * tasks, "tasks like these").low > 0
         )
-    assert found / 400 == pytest.approx(0.8, abs=0.06)
+    assert detections / 400 == pytest.approx(0.8, abs=0.06)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_assumptions_are_measured_in_a_pilot_experiment():
         for task in range(10)
         for seed in range(40)
     ]
-    found = measure_assumptions(results(rows).trials, "pilots/one")
-    assert found.discordance == pytest.approx(0.5, abs=0.06)
-    assert found.score_sd == pytest.approx(0.1 * 2**0.5, rel=0.1)
-    assert found.log_sd == pytest.approx(0.3 * 2**0.5, rel=0.1)
-    assert max(found.task_sd, found.score_task_sd, found.log_task_sd) < 0.2
-    assert "as measured in pilots/one that 48 % of" in describe_power(10, 4, found)
+    assumptions = measure_assumptions(results(rows).trials, "pilots/one")
+    assert assumptions.discordance == pytest.approx(0.5, abs=0.06)
+    assert assumptions.score_sd == pytest.approx(0.1 * 2**0.5, rel=0.1)
+    assert assumptions.log_sd == pytest.approx(0.3 * 2**0.5, rel=0.1)
+    assert max(assumptions.task_sd, assumptions.score_task_sd, assumptions.log_task_sd) < 0.2
+    assert "as measured in pilots/one that 48 % of" in describe_power(10, 4, assumptions)
     with pytest.raises(UsageError, match="pilot: 'x' has no two arms with valid trials on the same task and seed"):
         measure_assumptions(results(rows[:400]).trials, "x")
 
@@ -198,7 +198,7 @@ def test_the_variation_over_tasks_is_measured_without_what_the_seeds_add():
                 log_usd = cost * (arm == "a") + rng.normal(0, 0.6)
                 points = float(np.clip(0.5 + score * (arm == "a") + rng.normal(0, 0.2), 0, 1))
                 rows.append({"arm": arm, "task": f"t{task}", "seed": seed, "cost_usd": float(np.exp(log_usd)), "score": points})
-    found = measure_assumptions(results(rows).trials, "pilot")
-    assert found.log_task_sd == pytest.approx(0.5, rel=0.25)  # with what the seeds add: 0.61
-    assert found.score_task_sd == pytest.approx(0.15, rel=0.25)
-    assert found.task_sd == 0.0
+    assumptions = measure_assumptions(results(rows).trials, "pilot")
+    assert assumptions.log_task_sd == pytest.approx(0.5, rel=0.25)  # with what the seeds add: 0.61
+    assert assumptions.score_task_sd == pytest.approx(0.15, rel=0.25)
+    assert assumptions.task_sd == 0.0

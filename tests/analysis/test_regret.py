@@ -23,12 +23,12 @@ def test_regret_is_what_lies_above_the_oracle_on_the_same_seeds():
         *arm("a", "keep-last", [True, False, False, True], steps=100, cost_usd=4.0, summarizer_cost_usd=0.5),
         *arm("best", "oracle", [True, True, True, True], steps=90, cost_usd=3.0),
     ]
-    (found,) = compute_regrets(results(trials))
-    assert (found.arm, found.oracle_arm, found.has_same_budget, found.counts.pairs) == ("a", "best", True, 4)
-    assert found.success.value == -0.5
-    assert found.success.interval.low < -0.5 < found.success.interval.high
-    assert (found.steps.value, found.steps.scale) == (10, "difference")
-    assert found.cost_usd.value == pytest.approx(1.5)
+    (regret,) = compute_regrets(results(trials))
+    assert (regret.arm, regret.oracle_arm, regret.has_same_budget, regret.counts.pairs) == ("a", "best", True, 4)
+    assert regret.success.value == -0.5
+    assert regret.success.interval.low < -0.5 < regret.success.interval.high
+    assert (regret.steps.value, regret.steps.scale) == (10, "difference")
+    assert regret.cost_usd.value == pytest.approx(1.5)
 
 
 def test_trials_that_repeat_another_trial_are_no_further_evidence():
@@ -38,8 +38,8 @@ def test_trials_that_repeat_another_trial_are_no_further_evidence():
         for name, policy in (("a", "keep-last"), ("best", "oracle"))
         for replicate in range(12)
     ]
-    (found,) = compute_regrets(results(trials))
-    assert (found.counts.pairs, found.success.unit_count) == (12, 2)
+    (regret,) = compute_regrets(results(trials))
+    assert (regret.counts.pairs, regret.success.unit_count) == (12, 2)
 
 
 def test_an_arm_is_held_against_the_oracle_of_its_own_threshold():
@@ -49,15 +49,15 @@ def test_an_arm_is_held_against_the_oracle_of_its_own_threshold():
         *arm("a", "keep-last", [True], threshold_tokens=800),
         *arm("none", "none", [True], threshold_tokens=None),
     ]
-    found = {regret.arm: (regret.oracle_arm, regret.has_same_budget) for regret in compute_regrets(results(trials))}
-    assert found == {"a": ("best 0.8", True), "none": ("best 0.5", False)}
+    oracles = {regret.arm: (regret.oracle_arm, regret.has_same_budget) for regret in compute_regrets(results(trials))}
+    assert oracles == {"a": ("best 0.8", True), "none": ("best 0.5", False)}
 
 
 def test_trials_without_a_partner_or_lost_by_the_machinery_are_left_out():
     trials = [*arm("a", "keep-last", [True, False, True]), *arm("best", "oracle", [True, True])]
     trials[1]["reason"] = "sandbox_error"
-    (found,) = compute_regrets(results(trials))
-    assert (found.counts.pairs, found.success.value) == (1, 0.0)
+    (regret,) = compute_regrets(results(trials))
+    assert (regret.counts.pairs, regret.success.value) == (1, 0.0)
 
 
 def test_levels_are_never_pooled():

@@ -30,8 +30,8 @@ def test_kinds_stand_apart_and_only_facts_in_view_before_count():
             probe(fact="table", kind="artifact", seen_after=False),
         ],
     )
-    found = measure_retention(kept)
-    assert [(row.kind, row.kept.successes, row.kept.trials) for row in found.itertuples()] == [
+    retention = measure_retention(kept)
+    assert [(row.kind, row.kept.successes, row.kept.trials) for row in retention.itertuples()] == [
         ("constraint", 1, 2),
         ("artifact", 0, 1),
     ]
@@ -60,8 +60,8 @@ def test_values_that_stand_in_other_words_are_counted_among_those_that_cannot_be
         probe(fact="c", seen_after=False, stands_after=False),
         probe(fact="short", seen_after=False),
     ]
-    (found,) = measure_retention(results([{}], probes=rows)).itertuples()
-    assert (found.unread.successes, found.unread.trials) == (1, 2)
+    (retention,) = measure_retention(results([{}], probes=rows)).itertuples()
+    assert (retention.unread.successes, retention.unread.trials) == (1, 2)
 
 
 def test_a_summary_is_measured_by_the_facts_that_it_alone_could_keep():
@@ -167,6 +167,6 @@ def test_the_cliff_is_the_first_round_with_fewer_than_half_alive():
 def test_curves_agree_with_statsmodels(values):
     rows = pd.DataFrame(values, columns=["rounds", "lost"]).assign(trial_id=[str(place // 2) for place in range(len(values))])
     expected = SurvfuncRight(rows["rounds"].to_numpy(), rows["lost"].to_numpy().astype(int))
-    found = estimate_survival(rows).set_index("rounds")
-    assert found.loc[list(expected.surv_times), "alive"].tolist() == pytest.approx(list(expected.surv_prob))
-    assert found.loc[list(expected.surv_times), "at_risk"].tolist() == list(expected.n_risk)
+    survival = estimate_survival(rows).set_index("rounds")
+    assert survival.loc[list(expected.surv_times), "alive"].tolist() == pytest.approx(list(expected.surv_prob))
+    assert survival.loc[list(expected.surv_times), "at_risk"].tolist() == list(expected.n_risk)

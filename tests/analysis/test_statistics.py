@@ -89,8 +89,8 @@ def test_a_rate_is_written_with_its_n_and_interval():
 )
 def test_newcombe_gives_the_published_interval(table, difference, low, high):
     pairs = PairedCounts(both=table[0], only_a=table[1], only_b=table[2], neither=table[3])
-    found = compute_interval(pairs)
-    assert (round(pairs.difference, 4), round(found.low, 4), round(found.high, 4)) == (difference, low, high)
+    interval = compute_interval(pairs)
+    assert (round(pairs.difference, 4), round(interval.low, 4), round(interval.high, 4)) == (difference, low, high)
 
 
 @given(counts)
@@ -153,10 +153,10 @@ def test_mcnemar_is_a_fair_coin_on_the_pairs_that_differ(pairs):
 
 
 def test_pairs_are_counted_by_what_became_of_both():
-    found = PairedCounts.from_outcomes([True, True, False, False, True], [True, False, True, False, False])
-    assert found == PairedCounts(both=1, only_a=2, only_b=1, neither=1)
-    assert found.discordant_pairs == 3
-    assert found.difference == pytest.approx(0.2)
+    pair_counts = PairedCounts.from_outcomes([True, True, False, False, True], [True, False, True, False, False])
+    assert pair_counts == PairedCounts(both=1, only_a=2, only_b=1, neither=1)
+    assert pair_counts.discordant_pairs == 3
+    assert pair_counts.difference == pytest.approx(0.2)
 
 
 # --- many comparisons ---------------------------------------------------------------------------------------------------

@@ -22,31 +22,34 @@ def test_pairs_are_copies_if_both_arms_did_and_reached_the_same():
 
 
 def test_an_unknown_trajectory_is_no_copy_and_leaves_the_number_unknown():
-    found = pairs(["", ""], ["y", "y"])
-    assert found["trajectory"].nunique() == 2
-    assert count_distinct(found) is None
+    table = pairs(["", ""], ["y", "y"])
+    assert table["trajectory"].nunique() == 2
+    assert count_distinct(table) is None
 
 
 def test_trials_that_fail_different_checks_with_equal_scores_are_no_copies():
     trials = pd.DataFrame({"trial_id": ["1", "2", "3", "4"], "success": [False] * 4, "score": [0.5] * 4})
     verdicts = {"1": (True, False), "2": (False, True), "3": (True, False)}
     rows = [(trial, name, passed) for trial, both in verdicts.items() for name, passed in zip("xy", both, strict=True)]
-    found = list_verdicts(trials, pd.DataFrame(rows, columns=["trial_id", "check", "passed"]))
-    assert list(found) == ["x=True|y=False", "x=False|y=True", "x=True|y=False", "False|0.5"]
+    verdict_lists = list_verdicts(trials, pd.DataFrame(rows, columns=["trial_id", "check", "passed"]))
+    assert list(verdict_lists) == ["x=True|y=False", "x=False|y=True", "x=True|y=False", "False|0.5"]
     assert list(list_verdicts(trials, None)) == ["False|0.5"] * 4
     table = pairs(["t", "t"], ["t", "t"]).drop(columns=["trajectory", "is_trajectory_known"])
-    assert count_distinct(add_trajectories(table.assign(verdicts_a=found[:2], verdicts_b=found[:1].repeat(2).array))) == 2
+    assert (
+        count_distinct(add_trajectories(table.assign(verdicts_a=verdict_lists[:2], verdicts_b=verdict_lists[:1].repeat(2).array)))
+        == 2
+    )
     assert count_distinct(add_trajectories(table)) == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("abcd")), min_size=1, max_size=12))
 def test_copies_are_averaged_into_a_unit_for_each_label_with_the_mean_of_all_rows(drawn):
     rows, labels = np.array([one[:2] for one in drawn], dtype=float), [one[2] for one in drawn]
-    found = average_copies(rows, labels)
-    assert found.shape == (len(set(labels)), 2)
-    assert found.mean(axis=0) == pytest.approx(rows.mean(axis=0))
-    assert found.min() >= rows.min() - 1e-12
-    assert found.max() <= rows.max() + 1e-12
+    units = average_copies(rows, labels)
+    assert units.shape == (len(set(labels)), 2)
+    assert units.mean(axis=0) == pytest.approx(rows.mean(axis=0))
+    assert units.min() >= rows.min() - 1e-12
+    assert units.max() <= rows.max() + 1e-12
 
 
 def test_distinct_rows_are_kept_and_equally_frequent_copies_become_their_mean():

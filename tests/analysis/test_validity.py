@@ -22,24 +22,26 @@ def applied(trial_id, step, status="applied"):
 
 
 def checked(a, b, compactions=()):
-    found = results([{"arm": "a", "trial_id": "A"}, {"arm": "b", "trial_id": "B"}], [*steps("A", a), *steps("B", b)], compactions)
-    return RequestDigests.from_results(found).check_placebo(
-        pair_trials(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'"))
+    selection = results(
+        [{"arm": "a", "trial_id": "A"}, {"arm": "b", "trial_id": "B"}], [*steps("A", a), *steps("B", b)], compactions
+    )
+    return RequestDigests.from_results(selection).check_placebo(
+        pair_trials(selection.trials.query("arm == 'a'"), selection.trials.query("arm == 'b'"))
     )
 
 
 def test_equal_requests_until_the_first_compaction_pass():
-    found = checked("abcXY", "abcPQ", [applied("A", 4)])
-    assert found.has_passed
-    assert (found.pairs, found.equal_pairs, found.compared_steps) == (1, 1, 3)
-    assert "1 of 1 pair sent" in str(found)
+    placebo = checked("abcXY", "abcPQ", [applied("A", 4)])
+    assert placebo.has_passed
+    assert (placebo.pairs, placebo.equal_pairs, placebo.compared_steps) == (1, 1, 3)
+    assert "1 of 1 pair sent" in str(placebo)
 
 
 def test_a_difference_just_before_the_first_compaction_is_seen():
-    found = checked("abXYZ", "abPQR", [applied("A", 4), applied("B", 5)])
-    assert not found.has_passed
-    assert found.earliest_difference == 3
-    assert "step 3" in str(found)
+    placebo = checked("abXYZ", "abPQR", [applied("A", 4), applied("B", 5)])
+    assert not placebo.has_passed
+    assert placebo.earliest_difference == 3
+    assert "step 3" in str(placebo)
 
 
 def test_an_attempt_that_changed_nothing_does_not_excuse_a_difference():
@@ -52,9 +54,9 @@ def test_different_tasks_are_told_from_a_difference_on_the_way():
 
 
 def test_nothing_to_compare_is_no_pass():
-    found = checked("a", "a", [applied("A", 1)])
-    assert not found.has_passed
-    assert "no steps to compare" in str(found)
+    placebo = checked("a", "a", [applied("A", 1)])
+    assert not placebo.has_passed
+    assert "no steps to compare" in str(placebo)
 
 
 def test_a_session_that_ends_earlier_is_compared_as_far_as_it_goes():
@@ -63,20 +65,20 @@ def test_a_session_that_ends_earlier_is_compared_as_far_as_it_goes():
 
 def test_requests_are_ordered_by_step_and_those_of_sub_agents_belong_to_no_trial():
     of_a, of_b, of_a_sub_agent = steps("A", "abc"), steps("B", "xy"), steps(None, "s")
-    found = RequestDigests.from_results(results([{"trial_id": "A"}], [*of_b, *of_a[::-1], *of_a_sub_agent]))
-    assert found.digests == {"A": ["a", "b", "c"], "B": ["x", "y"]}
+    requests = RequestDigests.from_results(results([{"trial_id": "A"}], [*of_b, *of_a[::-1], *of_a_sub_agent]))
+    assert requests.digests == {"A": ["a", "b", "c"], "B": ["x", "y"]}
 
 
 def test_pairs_share_task_seed_and_replicate():
-    found = results(
+    selection = results(
         [{"arm": "a", "seed": 0}, {"arm": "a", "seed": 1}, {"arm": "b", "seed": 1}, {"arm": "b", "seed": 1, "replicate": 1}]
     )
-    pairs = pair_trials(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'"))
+    pairs = pair_trials(selection.trials.query("arm == 'a'"), selection.trials.query("arm == 'b'"))
     assert list(pairs["seed"]) == [1]
 
 
 def test_repeats_are_found_by_their_configuration_whatever_they_are_called():
-    found = results(
+    selection = results(
         [
             {"arm": "x", "trial_id": "1", "success": True},
             {"arm": "A/A", "trial_id": "2", "replicate": 1, "success": False},
@@ -84,23 +86,23 @@ def test_repeats_are_found_by_their_configuration_whatever_they_are_called():
         ],
         [*steps("1", "ab"), *steps("2", "ab"), *steps("3", "ab")],
     )
-    aa = compare_repeats(found)
+    aa = compare_repeats(selection)
     assert (aa.counts.pairs, aa.counts.only_a, aa.equal_request_pairs) == (1, 1, 1)
     assert "1 of 1" in str(aa)
 
 
 def test_the_noise_of_scores_is_shown_where_success_never_changes():
-    found = results(
+    selection = results(
         [
             {"arm": arm, "trial_id": f"{arm} {seed}", "seed": seed, "replicate": replicate, "success": False, "score": score}
             for arm, replicate, scores in (("x", 0, (0.5, 0.5)), ("A/A", 1, (0.25, 0.5)))
             for seed, score in enumerate(scores)
         ]
     )
-    aa = compare_repeats(found)
+    aa = compare_repeats(selection)
     assert "the score changed in 1 of 2 pairs, by 0.125 on average over all pairs" in aa.describe("score")
     assert "success changed in 0 of 2 pairs" in aa.describe("success")
-    notes = [note for section in report(found).sections if section.heading == "Validity" for note in section.notes]
+    notes = [note for section in report(selection).sections if section.heading == "Validity" for note in section.notes]
     assert f"{aa.describe('score')}." in notes
 
 
@@ -112,17 +114,17 @@ def test_arms_of_another_study_are_no_repeats_of_each_other():
         for seed in range(3)
         for run in (0, 1)
     ]
-    found = results(rows)
-    assert find_repeats(found.trials) == {}
-    aa = compare_repeats(found)
+    selection = results(rows)
+    assert find_repeats(selection.trials) == {}
+    aa = compare_repeats(selection)
     assert (aa.counts.pairs, aa.counts.discordant_pairs, aa.known_request_pairs) == (6, 0, 0)
     assert "requests" not in str(aa)
 
 
 def test_an_arm_is_paired_with_the_arm_that_repeats_it():
     rows = [{"arm": arm, "seed": seed, "replicate": place} for place, arm in enumerate(("a", "A/A")) for seed in (0, 1)]
-    found = results(rows).trials
-    pairs = pair_trials(found.query("arm == 'A/A'"), found.query("arm == 'a'"))
+    trials = results(rows).trials
+    pairs = pair_trials(trials.query("arm == 'A/A'"), trials.query("arm == 'a'"))
     assert pairs[["trial_id_a", "trial_id_b"]].to_numpy().tolist() == [
         ["A/A/flashcards/0/1", "a/flashcards/0/0"],
         ["A/A/flashcards/1/1", "a/flashcards/1/0"],
@@ -139,8 +141,8 @@ def test_a_lost_repeat_is_no_repeat(reason):
 
 
 def test_two_configurations_under_one_name_are_never_paired():
-    found = results([{"arm": "a", "trial_id": "1"}, {"arm": "a", "trial_id": "2"}, {"arm": "b", "trial_id": "3"}]).trials
-    one, two = found.query("arm == 'b'"), found.query("arm == 'a'")
+    trials = results([{"arm": "a", "trial_id": "1"}, {"arm": "a", "trial_id": "2"}, {"arm": "b", "trial_id": "3"}]).trials
+    one, two = trials.query("arm == 'b'"), trials.query("arm == 'a'")
     for a, b in ((one, two), (two, one)):
         with pytest.raises(UsageError, match="arm 'a' has several trials of task 'flashcards', seed 0"):
             pair_trials(a, b)

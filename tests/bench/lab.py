@@ -58,7 +58,7 @@ tell(widget, 0, {STEPS})
 widget
 """
 STREAM = f"streaming = Streaming(widget, {STEPS})\nstreaming.start()"
-STREAMED = "streaming.join()\nprint(streaming.told)"
+STREAMED = "streaming.join()\nprint(streaming.measurement)"
 EXPLORER = f"""\
 from harness import CompactionExplorer
 from harness.inspection.recorded_session import RecordedSession
@@ -163,14 +163,14 @@ class Streaming(threading.Thread):
     def __init__(self, widget: AgentWidget, step: int) -> None:
         super().__init__(daemon=True)
         self._widget, self._step = widget, step
-        self.told = ""
+        self.measurement = ""
         """CPU share and seconds of the streaming as JSON; empty until it ends."""
 
     def run(self) -> None:
         began, cpu = time.monotonic(), time.process_time()
         stream(self._widget, SECONDS, self._step)
         seconds = time.monotonic() - began
-        self.told = json.dumps({"cpu": (time.process_time() - cpu) / seconds, "seconds": seconds})
+        self.measurement = json.dumps({"cpu": (time.process_time() - cpu) / seconds, "seconds": seconds})
 
 
 def open_long_session(steps: int) -> tuple[SessionInspector, CompactionExplorer, AgentWidget]:
@@ -260,9 +260,9 @@ def streaming() -> Iterator[Figure]:
         clicks = page.evaluate(CLICKS, [SECONDS // CLICK_EVERY_SECONDS - 1, CLICK_EVERY_SECONDS])
         busy, wall = busy_seconds(session) - busy, time.monotonic() - began
         run(notebook, 2)
-        told, rows = json.loads(printed(page, 2)), page.locator(".a-row").count()
-    yield Figure(name=f"{title}: CPU of the kernel", value=told["cpu"], unit="of a core", bar=0.1)
-    yield Figure(name=f"{title}: seconds it took", value=told["seconds"], unit="s", bar=1.05 * SECONDS)
+        measurement, rows = json.loads(printed(page, 2)), page.locator(".a-row").count()
+    yield Figure(name=f"{title}: CPU of the kernel", value=measurement["cpu"], unit="of a core", bar=0.1)
+    yield Figure(name=f"{title}: seconds it took", value=measurement["seconds"], unit="s", bar=1.05 * SECONDS)
     yield Figure(name=f"{title}: CPU of the page", value=busy / wall, unit="of a core", bar=None)
     yield Figure(name=f"{title}: rows in the page", value=rows, unit="rows", bar=2_000)
     yield Figure(

@@ -86,19 +86,21 @@ def measured(steps: int) -> dict[str, float]:
 
 
 def marching(steps: int = STEPS) -> Iterator[Figure]:
-    made = subprocess.run([sys.executable, "-m", __name__, str(steps)], capture_output=True, text=True, check=True)
-    found = json.loads(made.stdout)
+    process = subprocess.run([sys.executable, "-m", __name__, str(steps)], capture_output=True, text=True, check=True)
+    measurement = json.loads(process.stdout)
     name = f"long-march of {steps:,} steps"
-    yield Figure(name=f"{name}, CPU: last tenth ÷ first tenth", value=found["last_ms"] / found["first_ms"], unit="×", bar=1.3)
+    yield Figure(
+        name=f"{name}, CPU: last tenth ÷ first tenth", value=measurement["last_ms"] / measurement["first_ms"], unit="×", bar=1.3
+    )
     yield Figure(
         name=f"{name}, on the wall: last tenth ÷ first tenth",
-        value=found["last_wall_ms"] / found["first_wall_ms"],
+        value=measurement["last_wall_ms"] / measurement["first_wall_ms"],
         unit="×",
         bar=None,
     )
-    yield Figure(name=f"{name}, peak memory", value=found["peak_mib"], unit="MiB", bar=300.0)
-    yield Figure(name=f"{name}, CPU of a step, whole trial", value=found["trial_ms"], unit="ms", bar=None)
-    yield Figure(name=f"{name}, a step on the wall, whole trial", value=found["trial_wall_ms"], unit="ms", bar=None)
+    yield Figure(name=f"{name}, peak memory", value=measurement["peak_mib"], unit="MiB", bar=300.0)
+    yield Figure(name=f"{name}, CPU of a step, whole trial", value=measurement["trial_ms"], unit="ms", bar=None)
+    yield Figure(name=f"{name}, a step on the wall, whole trial", value=measurement["trial_wall_ms"], unit="ms", bar=None)
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def planning() -> Iterator[Figure]:
         yield Figure(name=f"plan(), nothing due, {size:,} messages, slowest", value=1e6 * slowest, unit="us", bar=IDLE_BAR_US)
     yield Figure(name="plan(), due, 1,000 messages, slowest", value=1e3 * due(conversation(1_000)), unit="ms", bar=DUE_BAR_MS)
     for name in ("langchain", "inspect"):
-        if ENVIRONMENTS[name].made:
+        if ENVIRONMENTS[name].is_installed:
             with closing(Original(name)) as original:
                 for size in SIZES:
                     theirs = original.ask("check", conversation=conversation_of(conversation(size)), repeats=5)

@@ -11,9 +11,9 @@ from tests.bench.figure import Figure
 def round_trips(image: str, commands: int = 200) -> Iterator[Figure]:
     for backend, of in (("bubblewrap", None), ("docker", image)):
         round_trip = f"{backend}: command round trip, median"
-        found = probe_backend(backend, of)
-        if not found.ok:
-            yield Figure(name=round_trip, value=None, unit="ms", bar=5.0, note=found.reason)
+        probe = probe_backend(backend, of)
+        if not probe.ok:
+            yield Figure(name=round_trip, value=None, unit="ms", bar=5.0, note=probe.reason)
             continue
         began = time.perf_counter()
         sandbox = open_sandbox(backend, session_id="bench", image=of)

@@ -193,18 +193,18 @@ def format_row(result: Result) -> str:
 
 def simulate_all() -> list[Result]:
     """Simulate all cells, and print the row of each as soon as it is known."""
-    found = []
+    results = []
     for cell in list_cells():
-        found.append(simulate(cell))
-        print(format_row(found[-1]), flush=True)
-    return found
+        results.append(simulate(cell))
+        print(format_row(results[-1]), flush=True)
+    return results
 
 
-def studies(found: Sequence[Result] = ()) -> Iterator[Figure]:
+def studies(results: Sequence[Result] = ()) -> Iterator[Figure]:
     """Yield the worst coverage and the worst share of false claims, of the given results or of a new simulation of all cells."""
-    found = found or simulate_all()
-    shown = [one for one in found if not one.refusal]
-    name = f"of {len(shown)} simulated designs, {len(found) - len(shown)} more are refused"
+    results = results or simulate_all()
+    shown = [one for one in results if not one.refusal]
+    name = f"of {len(shown)} simulated designs, {len(results) - len(shown)} more are refused"
     missed = 1 - min(one.coverage for one in shown)
     yield Figure(name="worst share of intervals that miss the truth", value=missed, unit="", bar=1 - MIN_COVERAGE, note=name)
     false_claims = max(one.false_claims for one in shown)

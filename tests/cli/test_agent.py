@@ -54,8 +54,8 @@ def test_a_scripted_session_is_told_from_start_to_end(tmp_path):
         "checks: 2 of 2 passed",
     ):
         assert expected in done.stderr
-    told = re.findall(r"(?:step \d+|conversation): (\d+) messages, about ([\d,]+) tokens in view", done.stderr)
-    assert int(told[-1][0]) == int(told[-2][0]) + 1, "S4.4: the last answer has come since the last step was sent"
+    sizes = re.findall(r"(?:step \d+|conversation): (\d+) messages, about ([\d,]+) tokens in view", done.stderr)
+    assert int(sizes[-1][0]) == int(sizes[-2][0]) + 1, "S4.4: the last answer has come since the last step was sent"
     assert (tmp_path / "files" / "conf.txt").read_text() == "port=4000\n"
     assert not list((tmp_path / "files").glob(".checks*"))
     journal = sqlite3.connect(tmp_path / "j.sqlite")
@@ -113,9 +113,9 @@ def test_a_window_too_narrow_for_its_policy_is_said_before_the_session_starts():
 
 def test_a_journal_in_a_folder_that_is_not_there_makes_it_and_says_so(tmp_path):
     journal = tmp_path / "some" / "new" / "j.sqlite"
-    for told in (True, False):
+    for is_new in (True, False):
         done = within("agent", "--task", TINY, "--max-steps", "1", "--journal", journal, *LOCAL)
-        assert (f"creating the folder of the journal: {journal.parent}\n" in done.stderr) == told
+        assert (f"creating the folder of the journal: {journal.parent}\n" in done.stderr) == is_new
     assert journal.exists()
 
 
@@ -188,10 +188,10 @@ def test_what_is_not_kept_is_told_and_not_obeyed(capsys):
     print_skipped_files(
         CopiedFiles(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator
     )
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "12 files not copied:"
-    assert told[1] == "  a�[2J b: a link, not a file"
-    assert told[-1] == "  and 2 more"
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "12 files not copied:"
+    assert lines[1] == "  a�[2J b: a link, not a file"
+    assert lines[-1] == "  and 2 more"
     print_skipped_files(CopiedFiles(1), narrator)
     assert capsys.readouterr().err == ""
 
@@ -320,7 +320,7 @@ class Person:
         self.keyboard, theirs = pty.openpty()
         self.process = started("agent", "--task", SLOW, *LOCAL, *arguments, stdin=theirs)
         os.close(theirs)
-        self.told = ""
+        self.output = ""
         self.patience = threading.Timer(500, self.process.kill)
         self.patience.start()
 
@@ -339,25 +339,25 @@ class Person:
     def reads_until(self, sign):
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.told += line
+            self.output += line
             if sign in line:
                 return line
-        raise AssertionError(f"{sign!r} never came:\n{self.told}")
+        raise AssertionError(f"{sign!r} never came:\n{self.output}")
 
     def leaves(self):
         """End the input and return the exit code."""
         self.types("\x04")
         _, rest = self.process.communicate(timeout=300)
-        self.told += rest
+        self.output += rest
         return self.process.returncode
 
 
 def test_a_person_at_a_terminal_is_asked_and_ends_with_two_empty_lines():
     with Person() as person:
         person.types("Write the port down.\nThe port is 4000.\n\n\n")
-        assert person.leaves() == 0, person.told
-    assert "end with two empty lines:\n> " in person.told
-    assert "checks: 2 of 2 passed" in person.told
+        assert person.leaves() == 0, person.output
+    assert "end with two empty lines:\n> " in person.output
+    assert "checks: 2 of 2 passed" in person.output
 
 
 @pytest.mark.slow
@@ -385,8 +385,8 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         person.types("/fork 4\n/resume\n")
         forked = shlex.split(person.reads_until("forked: harness agent --journal"))
         person.reads_until("turn 1 ended: completed")
-        assert person.leaves() == 0, person.told
-    assert "checks: 2 of 2 passed" in person.told
+        assert person.leaves() == 0, person.output
+    assert "checks: 2 of 2 passed" in person.output
     gone_on = harness(*forked[2:])
     assert gone_on.returncode == 0, gone_on.stderr
     assert "session resumed: model scripted/tiny:attentive" in gone_on.stderr
@@ -537,9 +537,9 @@ def test_a_dialog_is_kept_in_the_same_folder(folder):
         person.reads_until("step 1:")
         person.types("/quit\n")
         person.process.wait(300)
-        person.told += person.process.stderr.read()
+        person.output += person.process.stderr.read()
     [journal] = list_journals(folder / "sessions")
-    words = list_resume_words(person.told)
+    words = list_resume_words(person.output)
     assert words[2:5] == [f"sessions/{journal.stem}.sqlite", "--resume", journal.stem]
     done = harness(*words)
     assert done.returncode == 0, done.stderr

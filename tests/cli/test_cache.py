@@ -2,14 +2,14 @@ import pytest
 
 from harness.sandboxes.action_cache import ActionCache
 from tests.cli.command import LOCAL, within
-from tests.sandboxes.action_cache.storing import key, made
+from tests.sandboxes.action_cache.storing import key, make_entry
 
 
 @pytest.fixture
 def folder(tmp_path):
     cache = ActionCache(tmp_path / "actions")
-    cache.put(key(1), made(1, 10), task="one", command="echo 1\n\x1b[31m")
-    cache.put(key(2), made(2, 900), task="two", command="echo 2")
+    cache.put(key(1), make_entry(1, 10), task="one", command="echo 1\n\x1b[31m")
+    cache.put(key(2), make_entry(2, 900), task="two", command="echo 2")
     cache.get(key(1))
     cache.close()
     return tmp_path / "actions"
@@ -49,9 +49,9 @@ def test_looking_for_a_cache_makes_none_and_says_that_there_is_none(tmp_path, or
 def test_a_user_without_a_cache_is_told_so(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for arguments in ((), ("clear",)):
-        told = within("cache", *arguments)
-        assert (told.exit_code, told.stdout.count("\n")) == (0, 1)
-        assert told.stdout.startswith(f"there is no action cache in '{tmp_path}/harness/actions'")
+        result = within("cache", *arguments)
+        assert (result.exit_code, result.stdout.count("\n")) == (0, 1)
+        assert result.stdout.startswith(f"there is no action cache in '{tmp_path}/harness/actions'")
     assert [*tmp_path.iterdir()] == []
 
 

@@ -127,10 +127,10 @@ def test_an_order_that_fails_is_told_and_the_session_goes_on_to_its_end(tmp_path
             for line in ("/diff", "/patch", "/summary", "/fork 1", "is it there?"):
                 terminal.handle_line(line)
             other.execute("DROP TRIGGER full_event")
-        told = log.getvalue().splitlines()
-        assert [line.partition(": ")[0] for line in told] == ["error"] * 5, told
-        assert ["no file content" in line for line in told] == [True] * 3 + [False] * 2
-        assert ["free some space" in line for line in told] == [False] * 3 + [True] * 2
+        lines = log.getvalue().splitlines()
+        assert [line.partition(": ")[0] for line in lines] == ["error"] * 5, lines
+        assert ["no file content" in line for line in lines] == [True] * 3 + [False] * 2
+        assert ["free some space" in line for line in lines] == [False] * 3 + [True] * 2
         terminal.handle_line("go on")
         assert live.wait(SECONDS) == "idle", live.failure
         assert live.view.messages[-2].text == "go on"

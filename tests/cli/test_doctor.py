@@ -52,10 +52,10 @@ def list_states(findings):
 
 def test_one_backend_is_enough_and_docker_comes_first():
     assert list_states(probed("docker", "bubblewrap")) == [("docker", "ok"), ("bubblewrap", "ok"), ("sandbox", "ok")]
-    found = probed("bubblewrap")
-    assert list_states(found) == [("docker", "optional"), ("bubblewrap", "ok"), ("sandbox", "ok")]
-    assert found[0].detail.startswith("not needed, since bubblewrap works: seen")
-    assert found[0].advice == "to use it: install it"
+    findings = probed("bubblewrap")
+    assert list_states(findings) == [("docker", "optional"), ("bubblewrap", "ok"), ("sandbox", "ok")]
+    assert findings[0].detail.startswith("not needed, since bubblewrap works: seen")
+    assert findings[0].advice == "to use it: install it"
 
 
 def test_where_nothing_isolates_the_harness_is_unusable():
@@ -64,16 +64,16 @@ def test_where_nothing_isolates_the_harness_is_unusable():
 
 def test_without_local_models_it_says_how_to_get_the_smallest(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
-    found = check_local_models()
-    assert (found.subject, found.state) == ("local", "missing")
-    assert found.advice.startswith("for local/smollm2-135m: ")
+    finding = check_local_models()
+    assert (finding.subject, finding.state) == ("local", "missing")
+    assert finding.advice.startswith("for local/smollm2-135m: ")
 
 
 @pytest.mark.local_llm
 def test_local_models_that_are_here_are_told_by_name():
-    found = check_local_models()
-    assert found.state == "ok"
-    assert "local/smollm2-135m" in found.detail.partition(";")[0]
+    finding = check_local_models()
+    assert finding.state == "ok"
+    assert "local/smollm2-135m" in finding.detail.partition(";")[0]
 
 
 @pytest.mark.slow

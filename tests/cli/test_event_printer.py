@@ -69,7 +69,7 @@ def compaction(**changes):
     return Compaction(**{**plain, **changes})
 
 
-def told(*heard):
+def print_events(*heard):
     words, log = io.StringIO(), io.StringIO()
     narrator = EventPrinter(text_stream=words, log_stream=log)
     for number, one in enumerate(heard, 1):
@@ -80,49 +80,53 @@ def told(*heard):
 
 def test_start_compaction_and_end_are_told_with_their_numbers():
     """S0.10; the line of a compaction also has the numbers that S4.4 logs when messages are trimmed."""
-    _, _, log = told(STARTED, compaction(), SessionEnded(status="failed", reason="max_steps", detail="stopped after 50 steps"))
+    _, _, log = print_events(
+        STARTED, compaction(), SessionEnded(status="failed", reason="max_steps", detail="stopped after 50 steps")
+    )
     assert "session s1 started: model m, window 128,000 tokens, compacted at 93,600 tokens" in log
     assert "compaction 1 before step 7: 95,000 -> 9,500 tokens, 41 -> 12 messages, 30 removed (over the threshold)" in log
     assert "session ended: failed (max_steps): stopped after 50 steps" in log
 
 
 def test_a_policy_that_is_triggered_by_counts_is_not_said_never_to_compact():
-    _, _, log = told(replace(STARTED, threshold_tokens=None, budget_rule="at most 80 events"))
+    _, _, log = print_events(replace(STARTED, threshold_tokens=None, budget_rule="at most 80 events"))
     assert "window 128,000 tokens, no threshold in tokens (at most 80 events)" in log
 
 
 def test_a_failed_model_call_is_told_with_its_cost():
-    narrator, _, log = told(ModelCallFailed(step=3, cost_usd=0.25, detail="the provider of 'm' failed"))
+    narrator, _, log = print_events(ModelCallFailed(step=3, cost_usd=0.25, detail="the provider of 'm' failed"))
     assert "step 3: the model call failed, $0.2500: the provider of 'm' failed" in log
     assert narrator.totals.cost_usd == 0.25
 
 
 def test_words_that_streamed_are_not_said_twice():
-    _, words, _ = told(TextDelta(text="Hel"), TextDelta(text="lo"), MessageAdded(message=assistant("Hello"), step=1))
+    _, words, _ = print_events(TextDelta(text="Hel"), TextDelta(text="lo"), MessageAdded(message=assistant("Hello"), step=1))
     assert words == "Hello\n"
 
 
 def test_words_that_did_not_stream_are_said_once():
-    _, words, _ = told(MessageAdded(message=user("ask"), step=0), MessageAdded(message=assistant("Hello"), step=1))
+    _, words, _ = print_events(MessageAdded(message=user("ask"), step=0), MessageAdded(message=assistant("Hello"), step=1))
     assert words == "Hello\n"
 
 
 def test_a_log_line_never_starts_within_the_words():
-    _, words, log = told(TextDelta(text="half a"), Waiting(what="retry 1 of 3", seconds=2.0))
+    _, words, log = print_events(TextDelta(text="half a"), Waiting(what="retry 1 of 3", seconds=2.0))
     assert words == "half a\n"
     assert log == "waiting 2.0 s: retry 1 of 3\n"
 
 
 def test_an_answer_that_comes_anew_begins_on_a_line_of_its_own():
     anew = TextDelta(text="", anew=True)
-    _, words, _ = told(TextDelta(text="half a"), Waiting(what="retry 1 of 3", seconds=2.0), anew, TextDelta(text="half a word"))
+    _, words, _ = print_events(
+        TextDelta(text="half a"), Waiting(what="retry 1 of 3", seconds=2.0), anew, TextDelta(text="half a word")
+    )
     assert words == "half a\nhalf a word"
 
 
 def test_every_call_is_told_with_how_it_ended():
     call = ToolCall(call_id="c", name="write_file", arguments_json='{"path": "a.py", "content": "x"}')
     result = ToolResult(call_id="c", name="write_file", output="wrote 1 byte")
-    _, _, log = told(MessageAdded(message=assistant("", call), step=1), MessageAdded(message=tool(result), step=1))
+    _, _, log = print_events(MessageAdded(message=assistant("", call), step=1), MessageAdded(message=tool(result), step=1))
     assert log == "  [write_file] a.py -> ok\n"
 
 
@@ -135,12 +139,12 @@ def ended(name="c", code=0):
 
 
 def test_a_call_is_told_with_its_arguments_when_it_starts_and_its_line_ends_with_the_outcome():
-    _, words, log = told(TextDelta(text="I look."), ToolStarted(call=called(command="ls \x1b[2J" + "x" * 900)))
+    _, words, log = print_events(TextDelta(text="I look."), ToolStarted(call=called(command="ls \x1b[2J" + "x" * 900)))
     assert words == "I look.\n"
     assert log.startswith("  [execute_command] ls �[2Jxxx")
     assert len(log) < 250
     logged = [MessageAdded(message=one, step=1) for one in (assistant("I look.", called()), tool(ended()))]
-    _, words, log = told(TextDelta(text="I look."), ToolStarted(call=called()), ToolEnded(result=ended()), *logged)
+    _, words, log = print_events(TextDelta(text="I look."), ToolStarted(call=called()), ToolEnded(result=ended()), *logged)
     assert words == "I look.\n"
     assert log == "  [execute_command] ls -> exit code 0\n"
 
@@ -150,7 +154,7 @@ def test_calls_that_run_at_the_same_time_are_each_told_with_their_outcome():
     results = [ToolEnded(result=ended("b", 1)), ToolEnded(result=ended("a"))]
     message = assistant("", called("a", "one"), called("b", "two"))
     logged = [MessageAdded(message=one, step=1) for one in (message, tool(ended("a")), tool(ended("b", 1)))]
-    _, _, log = told(*started, *results, *logged)
+    _, _, log = print_events(*started, *results, *logged)
     assert log.splitlines() == [
         "  [execute_command] one",
         "  [execute_command] two -> exit code 1",
@@ -160,7 +164,7 @@ def test_calls_that_run_at_the_same_time_are_each_told_with_their_outcome():
 
 def test_a_call_that_gave_no_result_is_told_when_its_step_is_logged():
     stopped = replace(ended(), status="interrupted", output="error: the call was interrupted")
-    _, _, log = told(
+    _, _, log = print_events(
         ToolStarted(call=called()), *(MessageAdded(message=one, step=1) for one in (assistant("", called()), tool(stopped)))
     )
     assert log.splitlines() == ["  [execute_command] ls", "  [execute_command] ls -> error"]
@@ -188,23 +192,25 @@ def test_reasoning_is_dim_while_it_streams_in_a_terminal_and_a_line_in_a_file(ki
 
 
 def test_the_total_adds_up_steps_and_summaries():
-    narrator, _, _ = told(step(1), compaction(summarizer="m", summarizer_cost_usd=0.5), step(2))
+    narrator, _, _ = print_events(step(1), compaction(summarizer="m", summarizer_cost_usd=0.5), step(2))
     assert narrator.format_total(simulated=True) == "2 steps, 1 compaction, 2,400 tokens in, 100 out, $1.0000 (simulated)"
 
 
 def test_one_unknown_price_makes_the_total_unknown():
-    narrator, _, _ = told(step(1), step(2, cost_usd=None))
+    narrator, _, _ = print_events(step(1), step(2, cost_usd=None))
     assert narrator.format_total(simulated=False).endswith("at an unknown price")
 
 
 def test_a_failed_compaction_is_told_and_not_counted():
-    narrator, _, log = told(compaction(status="failed", reason="the summarizer failed"))
+    narrator, _, log = print_events(compaction(status="failed", reason="the summarizer failed"))
     assert log == "compaction failed before step 7: the summarizer failed\n"
     assert narrator.totals.compactions == 0
 
 
 def test_hostile_words_cannot_drive_the_terminal():
-    _, words, log = told(TextDelta(text="\x1b[2J"), SessionEnded(status="failed", reason="model_error", detail="\x1b]0;x\x07\na"))
+    _, words, log = print_events(
+        TextDelta(text="\x1b[2J"), SessionEnded(status="failed", reason="model_error", detail="\x1b]0;x\x07\na")
+    )
     assert "\x1b" not in words + log
     assert log.count("\n") == 1
 

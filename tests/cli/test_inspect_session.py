@@ -38,8 +38,8 @@ def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
     shown = within("inspect", "first", "--in", journal)
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
-    for said in ("1 turn, 3 steps, 8 messages, 19 parts", "3 parts; 1 summary, 0 prunings", "completed (replied)", "$0.7500"):
-        assert any(said in line for line in lines), said
+    for text in ("1 turn, 3 steps, 8 messages, 19 parts", "3 parts; 1 summary, 0 prunings", "completed (replied)", "$0.7500"):
+        assert any(text in line for line in lines), text
     assert any(line.split()[:2] == ["summaries", "4"] for line in lines)
     bars = [line for line in lines if "█" in line or "▼" in line]
     assert [line.split()[0] for line in bars] == ["1", "2", "▼", "3"]
@@ -63,7 +63,7 @@ def test_a_session_is_shown_with_what_was_cut_pruned_summarized_and_cached(journ
         overflow = ModelCallFailed(step=3, cost_usd=0.0, is_overflow=True)
         begun(opened, "third").append([*events, MessageAdded(step=2, message=tool(cut)), overflow, *step(3)])
     shown = " ".join(within("inspect", "third", "--in", journal).stdout.split())
-    for said in (
+    for text in (
         "cut outputs 1 tool output, 700 characters, 900 bytes (read_file 1)",
         "overflows 1 prompt refused as too long",
         "pruning 1 pruning in 250.0 ms, 19,101 tokens saved",
@@ -71,7 +71,7 @@ def test_a_session_is_shown_with_what_was_cut_pruned_summarized_and_cached(journ
         "cache 93.3 % of the prompt tokens were read from a cache; saved $0.0015",
         "1,374 tokens in all, summaries included",
     ):
-        assert said in shown, said
+        assert text in shown, text
 
 
 CALL = ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "sleep \\u001b[2J"}')
@@ -80,7 +80,7 @@ CALL = ToolCall(call_id="c", name="execute_command", arguments_json='{"command":
 def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
     with Journal.open(journal) as opened:
         log = begun(opened, "second")
-        for draft, told in (
+        for draft, note in (
             (UnfinishedStep(1, "", "h\x1b[2Jm"), "step 1: 6 characters of the reasoning so far: h�[2Jm"),
             (UnfinishedStep(1, "I was \x1b[2J about", "hm"), "step 1: 16 characters of the answer so far: I was �[2J about"),
             (
@@ -89,7 +89,7 @@ def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
             ),
         ):
             log.save_draft(draft)
-            assert told in " ".join(within("inspect", "second", "--in", journal).stdout.split())
+            assert note in " ".join(within("inspect", "second", "--in", journal).stdout.split())
     assert "so far" not in within("inspect", "first", "--in", journal).stdout
 
 
@@ -197,17 +197,17 @@ def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(jo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "explanation"),
     [
         (("nobody",), "no session id begins or ends with 'nobody'"),
         (("",), "there are 2 sessions"),
         (("first", "--step", "9"), "it has steps 1 to 3"),
     ],
 )
-def test_what_is_not_there_is_refused_in_a_sentence(journal, arguments, said):
+def test_what_is_not_there_is_refused_in_a_sentence(journal, arguments, explanation):
     refused = within("inspect", *arguments, "--in", journal)
     assert refused.exit_code == 2
-    assert said in refused.stderr
+    assert explanation in refused.stderr
 
 
 def test_a_place_without_sessions_is_refused(tmp_path, monkeypatch):

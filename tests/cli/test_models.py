@@ -35,9 +35,9 @@ def serving(*arguments):
         yield process.stdout.readline().strip().removeprefix("HOSTED_VLLM_API_BASE=")
     finally:
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=300)
-        assert process.returncode == 0, said
-        assert "requests answered" in said
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        assert "requests answered" in errors
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_constants_are_scaled_where_that_is_asked():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "explanation"),
     [
         (("keep-lst",), "unknown policy 'keep-lst'; did you mean 'keep-last'? `harness policies` describes each policy"),
         (("keep-last", "--set", "keep_lst=3"), "did you mean 'keep_last'"),
@@ -99,7 +99,7 @@ def test_constants_are_scaled_where_that_is_asked():
         (("keep-last", "--set", "keep_last"), "write FIELD=VALUE"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_with_what_would_be_right(arguments, said):
+def test_what_cannot_be_drawn_is_refused_with_what_would_be_right(arguments, explanation):
     refused = within("policies", "show", *arguments)
     assert refused.exit_code == 2
-    assert said in refused.stderr
+    assert explanation in refused.stderr

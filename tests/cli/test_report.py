@@ -49,9 +49,9 @@ def test_sigterm_ends_a_report_that_draws_its_charts(to, tmp_path):
         time.sleep(0.01)
     assert loading
     to(process.pid, signal.SIGTERM)
-    _, said = process.communicate()  # returns when all processes have closed the pipes
+    _, errors = process.communicate()  # returns when all processes have closed the pipes
     assert process.returncode == 130
-    assert said == "stopped\n"
+    assert errors == "stopped\n"
     assert not list(tmp_path.glob("charts/*"))
 
 

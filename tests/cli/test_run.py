@@ -310,20 +310,25 @@ def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatc
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     mine = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine")
 
-    def said(trial):
+    def describe(trial):
         return describe_plan(Experiment(name="e", base=trial))
 
-    assert "warning: policy 'keep-last' never compacts: the context window of model 'hosted_vllm/mine' is unknown" in said(mine)
-    assert "warning" not in said(replace(mine, window_tokens=50_000))
-    assert "warning" not in said(replace(mine, policy=policy_from_plain({"kind": "none"})))
+    assert "warning: policy 'keep-last' never compacts: the context window of model 'hosted_vllm/mine' is unknown" in describe(
+        mine
+    )
+    assert "warning" not in describe(replace(mine, window_tokens=50_000))
+    assert "warning" not in describe(replace(mine, policy=policy_from_plain({"kind": "none"})))
 
 
 def test_a_sub_agents_window_that_nobody_knows_is_said(monkeypatch):
     """S3.20."""
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     trial = Trial(task=TINY, policy=KEEP, explore=True, explore_model="hosted_vllm/mine")
-    said = describe_plan(Experiment(name="e", base=trial))
-    assert "policy 'keep-last' in sub-agents never compacts: the context window of model 'hosted_vllm/mine' is unknown" in said
+    description = describe_plan(Experiment(name="e", base=trial))
+    assert (
+        "policy 'keep-last' in sub-agents never compacts: the context window of model 'hosted_vllm/mine' is unknown"
+        in description
+    )
     assert "warning" not in describe_plan(Experiment(name="e", base=replace(trial, explore_model="scripted:typical")))
 
 

@@ -107,7 +107,7 @@ def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "explanation"),
     [
         (("message", "first/99"), "has no message 'first/99'"),
         (("message", "first"), "'first' is not the id of a message; write SESSION/NUMBER"),
@@ -115,10 +115,10 @@ def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
         (("messages", "nobody"), "no session id begins or ends with 'nobody' (searched 2 sessions)"),
     ],
 )
-def test_what_is_not_there_is_refused(place, arguments, said):
+def test_what_is_not_there_is_refused(place, arguments, explanation):
     refused = within("sessions", *arguments, "--in", place)
     assert refused.exit_code in {1, 2}
-    assert said in refused.stderr
+    assert explanation in refused.stderr
 
 
 DAY = 86_400
@@ -233,18 +233,18 @@ def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "explanation"),
     [
         (("export", "nobody", "x.jsonl"), "no session id begins or ends with 'nobody'"),
         (("import", "nowhere.jsonl", "--journal", "no/such/new.sqlite"), "the folder 'no/such' of the journal does not exist"),
         (("import", "nowhere.jsonl", "--journal", "new.sqlite"), "cannot read the recording 'nowhere.jsonl'"),
     ],
 )
-def test_what_cannot_be_exported_or_imported_is_refused(tmp_path, monkeypatch, arguments, said):
+def test_what_cannot_be_exported_or_imported_is_refused(tmp_path, monkeypatch, arguments, explanation):
     monkeypatch.chdir(tmp_path)
     with Journal.open(tmp_path / "j.sqlite") as journal:
         begun(journal).append(opening())
     refused = within(*arguments, *(("--in", "j.sqlite") if arguments[0] == "export" else ()))
     assert refused.exit_code == 2
-    assert said in refused.stderr
+    assert explanation in refused.stderr
     assert not (tmp_path / "no").exists()

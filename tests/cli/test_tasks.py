@@ -98,9 +98,9 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
 
 @pytest.mark.slow
 def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
-    told = within("task", "check", TINY, "--seeds", "1", *LOCAL)
-    assert told.exit_code == 1
-    lines = told.stdout.splitlines()
+    result = within("task", "check", TINY, "--seeds", "1", *LOCAL)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("FAIL  idle: "))
     assert "check 'note', seed 1: passes although nothing was done" in lines[at + 1]
     assert any(line.startswith("--    law-3: not run") for line in lines)
@@ -109,34 +109,34 @@ def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
 
 
 def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
-    told = within("task", "check", TINY.replace(":tiny", ":broken"), *LOCAL)
-    assert told.exit_code == 1
-    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 78 of tiny_task.py)" in told.stdout
+    result = within("task", "check", TINY.replace(":tiny", ":broken"), *LOCAL)
+    assert result.exit_code == 1
+    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 78 of tiny_task.py)" in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "explanation"),
     [
         ("return None", "the template returns 'NoneType', expected a Task"),
         ("raise SystemExit", "the template raises SystemExit"),
     ],
 )
 @pytest.mark.parametrize("where", [LOCAL, pytest.param(("--backend", "bubblewrap"), marks=pytest.mark.bubblewrap)])
-def test_a_template_that_makes_no_task_is_a_broken_law(tmp_path, body, said, where):
+def test_a_template_that_makes_no_task_is_a_broken_law(tmp_path, body, explanation, where):
     file = tmp_path / "mine.py"
     file.write_text(f"def none(seed):\n    {body}\n")
-    told = within("task", "check", file, *where)
-    assert told.exit_code == 1
-    assert f"seed 0: {said}" in told.stdout
+    result = within("task", "check", file, *where)
+    assert result.exit_code == 1
+    assert f"seed 0: {explanation}" in result.stdout
 
 
 def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
     file = tmp_path / "mine.py"
     assert within("task", "new", file).exit_code == 0
     file.write_text(file.read_text().replace('("guests.txt",', '("../guests.txt",'))
-    told = within("task", "check", file, "--seeds", "1", *LOCAL)
-    assert told.exit_code == 1
-    assert "seed 1: the file '../guests.txt' cannot be written: " in told.stdout
+    result = within("task", "check", file, "--seeds", "1", *LOCAL)
+    assert result.exit_code == 1
+    assert "seed 1: the file '../guests.txt' cannot be written: " in result.stdout
 
 
 @pytest.mark.slow
@@ -145,10 +145,10 @@ def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
     assert within("task", "new", file).exit_code == 0
     drawn = "    times, greeting ="
     file.write_text(file.read_text().replace(drawn, f'    values["times"] = str(hash(f"times {{task_seed}}") % 10**9)\n{drawn}'))
-    told = within("task", "check", file, *LOCAL)
-    assert told.exit_code == 1
-    assert "FAIL  template: " in told.stdout
-    assert "fact 'times', seed 0: its value differs in another process" in told.stdout
+    result = within("task", "check", file, *LOCAL)
+    assert result.exit_code == 1
+    assert "FAIL  template: " in result.stdout
+    assert "fact 'times', seed 0: its value differs in another process" in result.stdout
 
 
 def test_a_file_with_several_tasks_needs_the_name_of_one():

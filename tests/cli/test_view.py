@@ -20,10 +20,10 @@ def test_the_page_is_served_until_a_signal_ends_it(tmp_path, number):
         connection.request("GET", f"{address.path}progress")
         assert connection.getresponse().status == 200
     process.send_signal(number)
-    out, said = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out == ""
-    assert said == "Ctrl-C stops the server\n"
+    assert errors == "Ctrl-C stops the server\n"
 
 
 def test_an_experiment_without_results_and_an_unknown_arm_are_refused(tmp_path):

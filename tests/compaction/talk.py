@@ -47,7 +47,7 @@ def seen(view: View) -> View:
     return replace(view, pending=())
 
 
-def said(tokens: int, text: str = "x") -> Message:
+def user_of_size(tokens: int, text: str = "x") -> Message:
     """Return a user message of a number of tokens, counted as characters / 4."""
     return user((text * (4 * tokens))[: 4 * tokens])
 

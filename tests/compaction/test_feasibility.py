@@ -124,10 +124,12 @@ IN_VAIN: list[tuple[Policy, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "window_tokens", "told"), IN_VAIN, ids=repr)
-def test_what_keeps_all_that_makes_it_due_is_refused_with_the_arithmetic(policy: Policy, window_tokens: int, told: str) -> None:
+@pytest.mark.parametrize(("policy", "window_tokens", "explanation"), IN_VAIN, ids=repr)
+def test_what_keeps_all_that_makes_it_due_is_refused_with_the_arithmetic(
+    policy: Policy, window_tokens: int, explanation: str
+) -> None:
     budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=explanation):
         check_feasible(policy, budget)
     assert not any(acts(policy, budget, view) for view in views(policy, budget) if view.tokens <= (budget.threshold_tokens or 0))
 
@@ -164,7 +166,7 @@ def test_the_defaults_of_a_preset_stand_in_a_small_window_too(kind: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "explanation"),
     [
         (AnthropicClear(), "it acts at 100000 tokens at the earliest, and the window has 32768"),
         (PydanticClear(), "it acts at 100000 tokens at the earliest, and the window has 32768"),
@@ -184,14 +186,14 @@ def test_the_defaults_of_a_preset_stand_in_a_small_window_too(kind: str) -> None
     ],
     ids=repr,
 )
-def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, told: str) -> None:
-    assert explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration"))).startswith(told)
-    assert bool(explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration")))) == bool(told)
+def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, explanation: str) -> None:
+    assert explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration"))).startswith(explanation)
+    assert bool(explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration")))) == bool(explanation)
     assert not explain_never_due(policy, policy.budget(Window(tokens=0, source="unknown")))
 
 
 @pytest.mark.parametrize(
-    ("trigger", "messages", "told"),
+    ("trigger", "messages", "expected"),
     [
         (Full(), 9_000, ""),
         (Full(), 9_001, "it acts at 9001 messages at the earliest, and the window has 9000 tokens"),
@@ -201,14 +203,14 @@ def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, told: str) ->
     ],
     ids=repr,
 )
-def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigger, messages: int, told: str) -> None:
+def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigger, messages: int, expected: str) -> None:
     reducer = IfMessages(count=messages, reducer=forgetting(10))
     for wrapped in (reducer, IfMessages(count=1, reducer=reducer)):
         policy = Piped(Rule(trigger=trigger, reducer=wrapped))
         budget = policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration"))
-        found = explain_never_due(policy, budget)
-        assert found.startswith(told)
-        assert bool(found) == bool(told)
+        explanation = explain_never_due(policy, budget)
+        assert explanation.startswith(expected)
+        assert bool(explanation) == bool(expected)
         either = Piped(*policy.pipeline.rules, Rule(trigger=Full(), reducer=forgetting(10)))
         assert explain_never_due(either, budget) == ""
 
@@ -225,8 +227,8 @@ def views(policy: Policy, budget: Budget) -> Iterator[View]:
             call = ToolCall(call_id=f"c{number}", name="read_file", arguments_json='{"path": "a.py"}')
             output = "word " * (4 * (each if number % 4 and not over else 20) // 5)
             result = ToolResult(call_id=call.call_id, name=call.name, output=output)
-            said = [user("Go on.")] if number % 9 == 1 else []
-            for at, message in enumerate((*said, assistant("I read.", call), tool(result))):
+            requests = [user("Go on.")] if number % 9 == 1 else []
+            for at, message in enumerate((*requests, assistant("I read.", call), tool(result))):
                 view = fold(view, Entry(9 * number + at, MessageAdded(message=message, step=number)), policy.counter)
             yield view
             if over:
@@ -316,11 +318,11 @@ def test_a_second_tier_saves_a_first_one_that_protects_too_much() -> None:
 
 @given(kept=st.integers(100, 2_000), sizes=st.lists(st.integers(0, 400), min_size=1, max_size=30))
 def test_what_is_refused_finds_nothing_while_the_view_is_within_what_it_keeps(kept: int, sizes: list[int]) -> None:
-    talk = [system(""), user("")]
+    messages = [system(""), user("")]
     for number, size in enumerate(sizes):
         call = ToolCall(call_id=f"c{number}", name="t", arguments_json="")
-        talk += [assistant("", call), tool(ToolResult(call_id=call.call_id, name="t", output="x" * 4 * size))]
-    view = fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(talk, 1))
+        messages += [assistant("", call), tool(ToolResult(call_id=call.call_id, name="t", output="x" * 4 * size))]
+    view = fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(messages, 1))
     budget = FixedTokens(tokens=kept).compute_budget(Window(tokens=9_000, source="configuration"))
     if view.tokens < kept:
         for reducer in (forgetting(kept), Mask(keep_tokens=kept)):

@@ -15,7 +15,7 @@ from harness.errors import ContextOverflow, ProviderFailed
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from tests.compaction.talk import Room, said, step, view_of, window, work
+from tests.compaction.talk import Room, step, user_of_size, view_of, window, work
 
 REFUSED = ContextOverflow("puppet", 9_000, 8_000)
 
@@ -35,7 +35,7 @@ def texts(view: View) -> list[str]:
 
 def test_the_usual_compaction_is_enough_after_an_overflow_if_it_leaves_room() -> None:
     room = Room(KeepLast(keep_last=2), 16_000, "what was done")
-    view = view_of(said(50), *work(0, 40), policy=room.policy)
+    view = view_of(user_of_size(50), *work(0, 40), policy=room.policy)
     event = room.ask(view, hook="overflow")
     assert event is not None
     assert (event.moment, event.status, event.messages_after) == ("overflow", "applied", 4)
@@ -69,7 +69,7 @@ def test_the_longest_of_the_newest_results_lose_their_middle_if_no_request_can_h
 
 def test_a_failed_summary_does_not_prevent_the_compaction_after_an_overflow() -> None:
     room = Room(KeepLast(keep_last=2), 16_000, ProviderFailed("puppet", 500, "down"))
-    view = view_of(said(50), *work(0, 40), policy=room.policy)
+    view = view_of(user_of_size(50), *work(0, 40), policy=room.policy)
     event = room.ask(view, hook="overflow")
     assert event is not None
     assert (event.status, bool(event.failure), event.summary) == ("applied", True, "")

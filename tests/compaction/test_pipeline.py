@@ -36,6 +36,6 @@ def test_they_are_due_at_the_next_token(policy: Policy, size: int, last_quiet: i
 
 
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
-    for made, field in ((Letta, "step_share"), (Goose, "threshold"), (Crush, "left_share"), (Dexto, "keep_share")):
+    for preset, field in ((Letta, "step_share"), (Goose, "threshold"), (Crush, "left_share"), (Dexto, "keep_share")):
         with pytest.raises(UsageError, match=field):
-            made(**{field: 0})  # type: ignore[arg-type]
+            preset(**{field: 0})  # type: ignore[arg-type]

@@ -37,16 +37,16 @@ TALKS = st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=25)
 """Steps of conversations: tokens of each answer, and whether it calls a tool."""
 
 
-def talk(steps: list[tuple[int, bool]], times: int) -> list[View]:
+def make_views(steps: list[tuple[int, bool]], times: int) -> list[View]:
     """Return the view before each message of a conversation with every text repeated a number of times."""
     messages: list[Message] = [system("s" * 4 * times), user("u" * 80 * times)]
     for number, (tokens, calls) in enumerate(steps):
-        said = "x" * 4 * times * tokens
+        text = "x" * 4 * times * tokens
         if calls:
             call = ToolCall(call_id=f"c{number}", name="n" * 4 * times, arguments_json="{}".ljust(4 * times))
-            messages += [assistant("", call), tool(ToolResult(call_id=call.call_id, name=call.name, output=said))]
+            messages += [assistant("", call), tool(ToolResult(call_id=call.call_id, name=call.name, output=text))]
         else:
-            messages += [assistant(said), user("u" * 4 * times)]
+            messages += [assistant(text), user("u" * 4 * times)]
     entries = [Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(messages, 1)]
     return [fold_all(entries[:end]) for end in range(2, len(entries) + 1)]
 
@@ -68,7 +68,7 @@ def test_scaled_down_it_does_the_same_at_the_same_steps_of_a_conversation_so_man
     assert (fit.policy, fit.scale) == (small, 1 / times)
     budgets = [policy.budget(window(4 * quarters * by)) for policy, by in ((large, times), (fit.policy, 1))]
     assert budgets[0].threshold_tokens == budgets[1].threshold_tokens * times
-    for long, short in zip(talk(steps, times), talk(steps, 1), strict=True):
+    for long, short in zip(make_views(steps, times), make_views(steps, 1), strict=True):
         plans = [large.plan(long, budgets[0], None), fit.policy.plan(short, budgets[1], None)]
         first, second = (plan and (plan.forget, [slot.stands_for for slot in plan.slots]) for plan in plans)
         assert first == second
@@ -162,7 +162,9 @@ def test_the_rule_says_that_it_was_scaled_and_by_what() -> None:
     assert fit_policy(KeepLast(), window(32_000), None).describe_rule("as it is") == "as it is"
 
 
-@pytest.mark.parametrize(("tokens", "nominal", "said"), [(0, 128_000, "unknown.*set window_tokens"), (9, 0, "at least 1.*0")])
-def test_what_cannot_be_scaled_is_refused(tokens: int, nominal: int, said: str) -> None:
-    with pytest.raises(UsageError, match=f"nominal_window_tokens.*{said}"):
+@pytest.mark.parametrize(
+    ("tokens", "nominal", "explanation"), [(0, 128_000, "unknown.*set window_tokens"), (9, 0, "at least 1.*0")]
+)
+def test_what_cannot_be_scaled_is_refused(tokens: int, nominal: int, explanation: str) -> None:
+    with pytest.raises(UsageError, match=f"nominal_window_tokens.*{explanation}"):
         fit_policy(KeepLast(), replace(window(1), tokens=tokens), nominal)

@@ -144,14 +144,14 @@ def added(message: Message) -> MessageAdded:
     return MessageAdded(message=message, step=1)
 
 
-def talk(steps: int) -> View:
+def make_view(steps: int) -> View:
     messages = [system("be good"), user("build it"), *(assistant(f"step {number}: " + "words " * 60) for number in range(steps))]
     return seen(fold_all(Entry(seq, added(message)) for seq, message in enumerate(messages, 1)))
 
 
 @pytest.mark.parametrize(("when_failed", "status", "kept"), [("skip", "failed", 22), ("forget", "applied", 5)])
 def test_when_a_summary_fails_the_middle_stays_or_goes_as_the_stage_says(when_failed: str, status: str, kept: int) -> None:
-    view = talk(20)
+    view = make_view(20)
     stage = Summarize(
         middle=Middle(tail=LastMessages(count=3), head_messages=2),
         format=SixSections(),
@@ -164,22 +164,22 @@ def test_when_a_summary_fails_the_middle_stays_or_goes_as_the_stage_says(when_fa
 
 
 @pytest.mark.parametrize(
-    ("former", "told", "in_view"),
+    ("former", "is_merged", "in_view"),
     [("apart", True, 1), ("among", True, 1), ("stays", False, 2)],
 )
-def test_a_former_summary_is_told_or_kept_as_the_stage_says(former: str, told: bool, in_view: int) -> None:
+def test_a_former_summary_is_told_or_kept_as_the_stage_says(former: str, is_merged: bool, in_view: int) -> None:
     stage = Summarize(
         middle=Middle(tail=LastMessages(count=3)),
         format=SixSections(),
         max_tokens=100,
         former=former,  # type: ignore[arg-type]
     )
-    first, _ = summarized(talk(20), stage, "FIRST SUMMARY")
-    view = fold(talk(20), Entry(99, first), COUNTER)
+    first, _ = summarized(make_view(20), stage, "FIRST SUMMARY")
+    view = fold(make_view(20), Entry(99, first), COUNTER)
     for number in range(10):
         view = fold(view, Entry(100 + number, added(assistant("later " * 80))), COUNTER)
     second, summarizer = summarized(view, stage, "SECOND SUMMARY")
-    assert ("FIRST SUMMARY" in summarizer.requests[0].messages[0].text) == told
+    assert ("FIRST SUMMARY" in summarizer.requests[0].messages[0].text) == is_merged
     final = fold(view, Entry(200, second), COUNTER)
     assert len(final.summaries) == in_view
     texts = [item.message.text for item in final.items]
@@ -228,8 +228,8 @@ def test_messages_beside_a_summary_stand_around_it_and_are_none_themselves() -> 
         behind=(user("Go on."),),
         role="assistant",
     )
-    event, _ = summarized(talk(20), stage, "a lot")
-    view = fold(talk(20), Entry(99, event), COUNTER)
+    event, _ = summarized(make_view(20), stage, "a lot")
+    view = fold(make_view(20), Entry(99, event), COUNTER)
     assert [item.message.role for item in view.items] == ["system", "user", "assistant", "user"]
     assert view.messages[1].text == "What did we do?"
     assert "a lot" in event.summary
@@ -240,10 +240,10 @@ def test_messages_beside_a_summary_stand_around_it_and_are_none_themselves() -> 
 def test_a_quiet_rule_that_finds_nothing_to_do_leaves_no_record() -> None:
     rules = [Rule(trigger=Always(), reducer=Mask(keep_results=99), quiet=quiet) for quiet in (True, False)]
     view = tool_talk(("read_file", "a.py", "x" * 40, "completed"))
-    quiet, told = (Pipeline(division=NoThreshold(rule="none"), rules=(rule,)).plan(view, BUDGET, None, "step") for rule in rules)
+    quiet, plan = (Pipeline(division=NoThreshold(rule="none"), rules=(rule,)).plan(view, BUDGET, None, "step") for rule in rules)
     assert quiet is None
-    assert told is not None
-    assert told.is_empty
+    assert plan is not None
+    assert plan.is_empty
 
 
 @st.composite

@@ -30,13 +30,13 @@ def view_of(messages: tuple[Message, ...]) -> View:
 
 def slot(view: View, **changes: Any) -> Slot:
     items = tuple(item.item_id for item in view.items[1:])
-    made = Slot(after=ItemId(1), role="assistant", stands_for=items, format=SixSections(), max_tokens=100)
-    return replace(made, **changes)
+    unchanged = Slot(after=ItemId(1), role="assistant", stands_for=items, format=SixSections(), max_tokens=100)
+    return replace(unchanged, **changes)
 
 
 @given(conversations(), st.integers(200, 3_000))
-def test_the_newest_are_told_as_many_as_fit_calls_with_their_results(talk: tuple[Message, ...], limit: int) -> None:
-    view = view_of(talk)
+def test_the_newest_are_told_as_many_as_fit_calls_with_their_results(messages: tuple[Message, ...], limit: int) -> None:
+    view = view_of(messages)
     whole = build_summary_prompt(slot(view), view, count)
     limited = slot(view, max_input_tokens=limit)
     if count(whole.prompt) <= limit:
@@ -66,14 +66,14 @@ def test_without_a_limit_nobody_counts() -> None:
 
 @pytest.mark.parametrize("former", ["apart", "among"])
 def test_a_former_summary_is_told_whatever_is_left_out(former: str) -> None:
-    talk = [Entry(1, MessageAdded(message=system("s"), step=0)), Entry(2, MessageAdded(message=user("build it"), step=0))]
+    entries = [Entry(1, MessageAdded(message=system("s"), step=0)), Entry(2, MessageAdded(message=user("build it"), step=0))]
     summary = Insert(message=assistant("what was before"), after=ItemId(1), stands_for=(ItemId(2),))
     event = Compaction(
         round=1, step=1, moment="step", status="applied", reason="r", patch=Patch(forget=(ItemId(2),), insert=(summary,)),
         tokens_before=Estimated(9), tokens_after=Estimated(8), messages_before=2, messages_after=2,
     )  # fmt: skip
     later = [Entry(4 + number, MessageAdded(message=assistant(f"part {number} " * 100), step=1)) for number in range(6)]
-    view = fold_all([*talk, Entry(3, event), *later])
+    view = fold_all([*entries, Entry(3, event), *later])
     tale = build_summary_prompt(slot(view, former=former, max_input_tokens=900), view, count)
     assert "what was before" in tale.prompt[0].text
     assert "part 5" in tale.prompt[0].text

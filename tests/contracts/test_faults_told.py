@@ -48,10 +48,10 @@ class Panel:
             assert time.monotonic() < end, (self.state, self.rows)
             assert SHARED_SENDER.drain()
             while not self._comm.sent.empty():
-                told = self._comm.sent.get()
-                if told["kind"] == "batch":
-                    self.state |= told["state"]
-                    self.rows |= {item["n"]: item for item in told["items"] if item["kind"] != "grown"}
+                message = self._comm.sent.get()
+                if message["kind"] == "batch":
+                    self.state |= message["state"]
+                    self.rows |= {item["n"]: item for item in message["items"] if item["kind"] != "grown"}
             time.sleep(0.02)
         return self.state
 
@@ -64,14 +64,14 @@ class Panel:
 
 @pytest.fixture
 def panel(tmp_path):
-    made = []
+    widgets = []
 
     def make(**changes):
-        made.append(AgentWidget.from_session(session(journal=tmp_path / "j.sqlite", **changes), pace_seconds=0.3))
-        return Panel(made[-1])
+        widgets.append(AgentWidget.from_session(session(journal=tmp_path / "j.sqlite", **changes), pace_seconds=0.3))
+        return Panel(widgets[-1])
 
     yield make
-    for widget in made:
+    for widget in widgets:
         widget.close()
 
 
@@ -101,18 +101,18 @@ def kill(processes):
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "explanation"),
     [
         ("anthropic/claude-sonnet-4-5", "needs ANTHROPIC_API_KEY in the environment; set it and try again"),
         ("antropic", "unknown model 'antropic'; known: anthropic/claude"),
     ],
 )
-def test_a_panel_refuses_a_model_that_it_cannot_ask_and_can_still_be_started(model, said, panel, monkeypatch):
+def test_a_panel_refuses_a_model_that_it_cannot_ask_and_can_still_be_started(model, explanation, panel, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     it = panel(model=model, task=None)
     it.press("start")
     state = it.until(lambda one: one.state.get("error"))
-    assert said in state["error"]
+    assert explanation in state["error"]
     assert state["phase"] == "new"
     assert it.rows == {}
 
@@ -232,8 +232,8 @@ def test_a_session_on_a_disk_that_was_full_is_marked_when_the_disk_has_room_agai
     assert "failed (store_error)" in listed(journal)
 
 
-@pytest.mark.parametrize(("fault", "said"), [("sandbox", GONE), ("disk", FREE)])
-def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(fault, said, tmp_path):
+@pytest.mark.parametrize(("fault", "explanation"), [("sandbox", GONE), ("disk", FREE)])
+def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(fault, explanation, tmp_path):
     with Person("--journal", tmp_path / "j.sqlite") as person:
         person.types("\n")
         person.reads_until("step 1:")
@@ -241,11 +241,11 @@ def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(f
             kill(children(person.process.pid))
         else:
             fill(person.process, tmp_path / "j.sqlite")
-        assert said in person.reads_until("the session failed: ")
+        assert explanation in person.reads_until("the session failed: ")
         assert person.leaves() == 1
     if fault == "disk":
         assert "failed (store_error)" in listed(tmp_path / "j.sqlite")
-    last = person.told.splitlines()[-1]
+    last = person.output.splitlines()[-1]
     assert last.startswith("error: session ")
     assert "; resume it with: harness agent --journal " in last
-    assert "Traceback" not in person.told
+    assert "Traceback" not in person.output

@@ -141,16 +141,16 @@ def test_a_live_session_and_its_panel_leave_and_show_no_key(answers, fails, tmp_
     again.close()
     assert SHARED_SENDER.drain(60)
     captured = capfd.readouterr()
-    told = "\n".join((repr(ended), repr(heard), repr(live.entries), live.failure, *pages, repr(Watched.sent)))
+    texts = "\n".join((repr(ended), repr(heard), repr(live.entries), live.failure, *pages, repr(Watched.sent)))
     logged = f"{caplog.text}\n{captured.out}\n{captured.err}"
     left = left_in(tmp_path)
-    assert ("***" in told) == ("***" in left) == ("***" in pages[0]) == ("***" in pages[1]) == fails
+    assert ("***" in texts) == ("***" in left) == ("***" in pages[0]) == ("***" in pages[1]) == fails
     assert any(isinstance(one, Waiting) for one in heard) == fails, "the failure that is tried again was told"
     assert Watched.sent, "the pages were told something"
     assert ("***" in repr(Watched.sent)) == fails
     assert (tmp_path / "tape.jsonl").exists()
     assert "setup_json" in left
-    assert KEY not in told + logged + left
+    assert KEY not in texts + logged + left
 
 
 def test_a_trial_leaves_no_key(tmp_path, monkeypatch, caplog):

@@ -39,7 +39,7 @@ POLICY = KeepLast(
 IN_TEXT = """Run the command `python3 -c "print(6 * 7)"` with the tool execute_command. When you have its result you are done."""
 
 
-def told(entry):
+def format_entry(entry):
     """Return an event as one line of text, which the test prints."""
     match entry.event:
         case MessageAdded(message=message) if message.calls or message.results or message.role == "assistant":
@@ -61,7 +61,7 @@ def held(session):
     def listen(heard):
         if isinstance(heard, Entry):
             entries.append(heard.event)
-            print(told(heard), flush=True)
+            print(format_entry(heard), flush=True)
 
     return execute_session(session, "coder", on_event=listen).outcome, entries
 

@@ -33,9 +33,9 @@ def scripted():
 def begun():
     """Return the first request of a task and the request after its answer."""
     first = Request(messages=(system("s"), user(TASK.prompt)))
-    said = scripted().reply(first).message
-    results = [tool(ToolResult(call_id=call.call_id, name=call.name, output="done\n")) for call in said.calls]
-    return first, Request(messages=(*first.messages, said, *results))
+    answer = scripted().reply(first).message
+    results = [tool(ToolResult(call_id=call.call_id, name=call.name, output="done\n")) for call in answer.calls]
+    return first, Request(messages=(*first.messages, answer, *results))
 
 
 class TestScripted(ModelContract):

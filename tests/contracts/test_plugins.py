@@ -117,8 +117,8 @@ def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed
     assert listed.returncode == 0, listed.stderr
     blocks = {block.split()[0]: block for block in listed.stdout.strip().split("\n\n")}
     assert {"thinning", "lawless", "keep-last"} <= set(blocks)
-    for said in ("source    nobody's paper", "Full → Forget(Middle(LastMessages(count=4)))", "at_tokens=2000", "active: "):
-        assert said in blocks["thinning"]
+    for text in ("source    nobody's paper", "Full → Forget(Middle(LastMessages(count=4)))", "at_tokens=2000", "active: "):
+        assert text in blocks["thinning"]
     assert "IllegalPlan: policy 'lawless' proposed an illegal view" in blocks["lawless"]
     assert "policy 'lost' (thin_policies:Lost) of package 'thin-policies' cannot be loaded: AttributeError" in blocks["lost"]
     lines = {line.split()[0]: line for line in harness_anew("policies", **installed).stdout.splitlines() if line}

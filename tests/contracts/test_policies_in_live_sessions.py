@@ -23,7 +23,7 @@ from harness.protocols import Model, Policy, Reply, Request, ignore
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.task import Evidence, Task
-from tests.experiment.tiny_task import ROUNDS, made, step
+from tests.experiment.tiny_task import ROUNDS, make_tiny_task, step
 from tests.session.test_execution import session
 
 SECONDS = 300
@@ -44,7 +44,7 @@ class Sent(NamedTuple):
 
 def make_counting_task(command: str, rounds: int) -> Task:
     """Return a task that runs a command a number of times, then writes the port down."""
-    task: Task = made(0, command)
+    task: Task = make_tiny_task(0, command)
     steps = [
         replace(
             step(f"round {number}", "execute_command", command=f"{command} && echo round-{number}-"),
@@ -75,12 +75,12 @@ def list_sent(entries: Sequence[Entry], policy: Policy) -> Iterator[Sent]:
     for at, (_, event) in enumerate(entries):
         if isinstance(event, MessageAdded) and event.message.role == "assistant":
             compacted_at = done.get(event.step)
-            found = None if compacted_at is None else entries[compacted_at].event
-            assert found is None or isinstance(found, Compaction)
+            compaction = None if compacted_at is None else entries[compacted_at].event
+            assert compaction is None or isinstance(compaction, Compaction)
             after = fold_all(entries[:at], policy.counter)
             before = after if compacted_at is None else fold_all(entries[:compacted_at], policy.counter)
             assert finished[event.step].view_tokens == after.tokens
-            yield Sent(before, found, after, finished[event.step].usage.prompt_tokens)
+            yield Sent(before, compaction, after, finished[event.step].usage.prompt_tokens)
 
 
 def read_texts(message: Message) -> Iterator[str]:
@@ -165,7 +165,7 @@ FILES = tuple(f"f{number}.txt" for number in range(ROUNDS))
 
 def make_reading_task() -> Task:
     """Return a task that reads eight files of 2,000 tokens each, then writes the port down."""
-    task: Task = made(0, "true")
+    task: Task = make_tiny_task(0, "true")
     reads = [
         replace(step(f"read {name}", "read_file", path=name), done=Evidence(receipts=(("read_file", name.replace(".", r"\.")),)))
         for name in FILES
@@ -199,23 +199,23 @@ def test_each_round_merges_the_former_summary_with_the_new_messages(tmp_path: Pa
         entries = run(task, policy, 20_000, tmp_path / "j.sqlite")
     rounds = [one for one in list_sent(entries, policy) if one.compaction]
     assert len(rounds) == len(summarizer.asked) >= 3, "two rounds with a former summary at least"
-    told = list[str]()
+    files = list[str]()
     for number, (one, (prompt, answer)) in enumerate(zip(rounds, summarizer.asked, strict=True)):
         former = one.before.messages[1].text
         assert (f"PREVIOUS SUMMARY:\n{former}\n\nMESSAGES TO SUMMARIZE:" in prompt) == (number > 0)
         assert ("Merge the previous summary with the new messages into one document" in prompt) == (number > 0)
         newly_told = [name for name in FILES if f"begin of {name}\n{SENTENCE}" in prompt]
         assert newly_told, "each round summarizes new messages"
-        told += newly_told
+        files += newly_told
         summary = one.after.messages[1]
         assert summary.role == "user"
         assert summary.text.startswith(answer.strip())
         assert [message.role for message in one.after.messages[:3]] == ["system", "user", "assistant"], "one summary is in view"
-        assert extract_paths("read-files", summary.text) == told
+        assert extract_paths("read-files", summary.text) == files
         assert "The port is 4000." in summary.text
-        for name in told:
+        for name in files:
             assert f"[read_file] {name} -> ok" in summary.text, "what the former summary said was merged"
-    assert told == list(FILES[: len(told)]), "every message is summarized once"
+    assert files == list(FILES[: len(files)]), "every message is summarized once"
 
 
 @pytest.mark.slow

@@ -136,8 +136,8 @@ KEEPING_THE_REQUEST = {
 
 def rules_of(policy: Policy) -> tuple[Rule, ...]:
     """Return the rules of a policy that is composed of rules."""
-    made = getattr(policy, "pipeline", None)
-    return made.rules if made else ()
+    pipeline = getattr(policy, "pipeline", None)
+    return pipeline.rules if pipeline else ()
 
 
 def test_every_preset_is_among_the_policies_under_test() -> None:
@@ -281,8 +281,8 @@ def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it
         if event is None or not event.summary or view.task is None or view.task not in view.messages:
             continue
         after = fold(view, Entry(len(log) + 1, event), policy.counter)
-        told = " ".join(message.text for request in summarizer.requests for message in request.messages)
-        assert view.task in after.messages or beginning(view.task.text) in beginning(told, None), (policy, hook)
+        prompts = " ".join(message.text for request in summarizer.requests for message in request.messages)
+        assert view.task in after.messages or beginning(view.task.text) in beginning(prompts, None), (policy, hook)
 
 
 def beginning(text: str, characters: int | None = 100) -> str:

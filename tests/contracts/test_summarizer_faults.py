@@ -157,18 +157,18 @@ def attempts(tried: SampleRun) -> list[Compaction]:
 
 def test_every_preset_that_summarizes_has_its_rule() -> None:
     assert set(RULES) == {kind(policy) for policy in ASKING}
-    assert set(RULES) == {name for name, made in PRESETS.items() if "summarizer" in made.__dataclass_fields__}
+    assert set(RULES) == {name for name, preset in PRESETS.items() if "summarizer" in preset.__dataclass_fields__}
 
 
 def described(kind: str, *beginnings: str) -> Left | None:
     """Return the effect in the sentence of a preset's description that has one of these beginnings; None if there is none."""
-    told = " ".join((inspect.getdoc(PRESETS[kind]) or "").split())
-    sentences = [one for one in re.split(r"(?<=\.) (?=[A-Z])|; ", told) if one.lower().startswith(beginnings)]
+    description = " ".join((inspect.getdoc(PRESETS[kind]) or "").split())
+    sentences = [one for one in re.split(r"(?<=\.) (?=[A-Z])|; ", description) if one.lower().startswith(beginnings)]
     if not sentences or "counts as failed" in sentences[0]:
         return None
     (sentence,) = sentences
     if "everything is summarized instead" in sentence:
-        sentence = told[told.index(sentence) :]
+        sentence = description[description.index(sentence) :]
     return WORDS[min((words for words in WORDS if words in sentence), key=sentence.index)]
 
 
@@ -187,10 +187,10 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
     left = rule.failed if fault in NO_ANSWER else rule.empty
     summarizer = Faulty({**NO_ANSWER, **NO_TEXT}[fault])
     tried = run_on_sample(policy, WINDOW_TOKENS, summarizer)
-    found = attempts(tried)
-    assert found
+    compactions = attempts(tried)
+    assert compactions
     assert summarizer.asked
-    for event in found:
+    for event in compactions:
         if event.moment == "overflow" and isinstance(policy, CalibratedPreset):
             assert event.patch.forget, "after a refused prompt, messages go even without a summary"
             continue
@@ -203,7 +203,7 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
         assert event.status == ("applied" if event.patch.forget or event.patch.replace else "failed")
     if left == "stays":
         assert_patient(tried)
-    assert tried.steps >= found[0].step, "the session goes on"
+    assert tried.steps >= compactions[0].step, "the session goes on"
     assert not (left != "stays" and tried.has_overflowed), "there is room without a summary"
     assert tried.activity == ("active" if tried.applied_attempts else "no effect")
 
@@ -241,9 +241,9 @@ def test_a_summary_longer_than_what_it_stands_for_is_paid_for_and_not_taken(poli
 def test_a_text_that_is_no_summary_is_taken_for_one_and_can_be_read_in_the_event(policy: Policy, fault: str) -> None:
     tried = run_on_sample(policy, WINDOW_TOKENS, Faulty(NO_SUMMARY[fault]))
     text = NO_SUMMARY[fault](Request(messages=())).text
-    found = [change for change in tried.applied_attempts if change.event.summary]
-    assert found
-    for change in found:
+    changes = [change for change in tried.applied_attempts if change.event.summary]
+    assert changes
+    for change in changes:
         assert text in change.event.summary
         assert (change.event.status, change.event.failure) == ("applied", "")
         assert not any(call.call_id == "x" for message in change.after.messages for call in message.calls), "nothing is run"
@@ -270,7 +270,7 @@ def test_a_summarizer_that_reads_little_is_told_no_more_and_the_event_says_what_
     run_on_sample(policy, WINDOW_TOKENS, reader)
     limit = max(reader.read) * 9 // 10
     short = ShortSighted(limit)
-    found = attempts(run_on_sample(policy, WINDOW_TOKENS, short))
+    compactions = attempts(run_on_sample(policy, WINDOW_TOKENS, short))
     assert max(short.read) <= limit
-    said = ("were left out", "was not reviewed", "the prompt is longer than")
-    assert any(words in event.reason for event in found for words in said)
+    notices = ("were left out", "was not reviewed", "the prompt is longer than")
+    assert any(words in event.reason for event in compactions for words in notices)

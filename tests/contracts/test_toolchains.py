@@ -117,7 +117,7 @@ def test_python_runs_threads_processes_servers_and_sqlite(sandbox):
 
 @pytest.mark.slow
 def test_pytest_runs(sandbox):
-    origins = [Path(found.origin) for name in PYTEST_PACKAGES if (found := importlib.util.find_spec(name)) and found.origin]
+    origins = [Path(spec.origin) for name in PYTEST_PACKAGES if (spec := importlib.util.find_spec(name)) and spec.origin]
     packages = [
         (file, origin.parents[1]) for origin in origins if origin.name == "__init__.py" for file in origin.parent.rglob("*.py")
     ]

@@ -111,7 +111,7 @@ def test_ids_are_those_of_version_0_2_except_for_revisions() -> None:
 def list_values(value: Any) -> list[Any]:
     """Return a dataclass instance and all dataclass instances in its fields."""
     inner = [getattr(value, field.name) for field in fields(value)]
-    return [value, *(found for member in inner if is_dataclass(member) for found in list_values(member))]
+    return [value, *(item for member in inner if is_dataclass(member) for item in list_values(member))]
 
 
 def test_each_field_that_reaches_an_id_is_one_of_version_0_2_or_marked_as_added_later() -> None:
@@ -198,10 +198,10 @@ def test_revisions_of_version_0_2_are_recovered_from_the_ids() -> None:
     for name, stored in STORED.items():
         trial = read_trial(stored)
         config_json = codec.to_canonical_json(to_plain(trial), dict)
-        found = read_revisions(stored["trial_id"], config_json, None)
-        raised = {part.partition(" ")[0]: number for part, number in found.items() if number}
+        revisions = read_revisions(stored["trial_id"], config_json, None)
+        raised = {part.partition(" ")[0]: number for part, number in revisions.items() if number}
         assert (name, raised) == (name, stored["revisions"])
-        assert found.keys() == trial.revisions.keys()
+        assert revisions.keys() == trial.revisions.keys()
 
 
 def test_tables_are_made_from_its_journal_and_name_the_version(grid: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_wrong_value_is_named_by_its_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "plain", "told"),
+    ("of", "plain", "explanation"),
     [
         (KeepLast, {"keep_last": "many"}, "keep_last: must be a whole number (got 'many')"),
         (KeepLast, {"keep_last": 1.5}, "keep_last: must be a whole number (got 1.5)"),
@@ -91,10 +91,10 @@ def test_a_wrong_value_is_named_by_its_path() -> None:
         (KeepLast, "much", "value: must be a table (got 'much')"),
     ],
 )
-def test_what_is_wrong_and_what_would_be_right_is_told_in_our_words(of: type, plain: object, told: str) -> None:
+def test_what_is_wrong_and_what_would_be_right_is_told_in_our_words(of: type, plain: object, explanation: str) -> None:
     with pytest.raises(UsageError) as refused:
         codec.from_plain(of, plain)
-    assert str(refused.value) == told
+    assert str(refused.value) == explanation
 
 
 def test_a_digest_depends_on_all_that_came_before() -> None:

@@ -53,17 +53,17 @@ def test_extending_copies_nothing():
 
 def test_threads_that_extend_one_sequence_get_their_own_items():
     base = GrowingSequence([0])
-    found = {}
+    sequences = {}
 
     def extend(number):
         sequence = base
         for _ in range(200):
             sequence = sequence.extend([number])
-        found[number] = sequence
+        sequences[number] = sequence
 
     threads = [threading.Thread(target=extend, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(sequence == (0, *[number] * 200) for number, sequence in found.items())
+    assert all(sequence == (0, *[number] * 200) for number, sequence in sequences.items())

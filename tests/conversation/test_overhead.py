@@ -19,7 +19,7 @@ from harness.session.compactor import SessionCompactor
 from harness.session.execution import execute_session
 from harness.store.columns import TABLES, VOLATILE_COLUMNS
 from harness.store.journal import Journal
-from tests.experiment.tiny_task import made
+from tests.experiment.tiny_task import make_tiny_task
 from tests.session.test_execution import session
 
 COLUMNS = [f"{part}_seconds" for part in OVERHEAD_PARTS]
@@ -29,7 +29,7 @@ COLUMNS = [f"{part}_seconds" for part in OVERHEAD_PARTS]
 def measured(tmp_path):
     """Results of a session with a journal, whose outputs are truncated and whose old outputs are cleared."""
     policy = ThreeTiers(prune_at="step", prune_minimum_tokens=1, protect_tokens=100, summarizer="scripted/empty")
-    task = made(0, "seq 1 20000")
+    task = make_tiny_task(0, "seq 1 20000")
     execute_session(session(journal=tmp_path / "j.sqlite", task=task, request=task.prompt, policy=policy), "s")
     return harness.load(tmp_path / "j.sqlite")
 
@@ -45,8 +45,8 @@ def test_the_columns_of_a_trial_are_the_sums_of_those_of_its_steps(measured):
     trial = measured.trials.iloc[0]
     for name in COLUMNS:
         assert trial[name] == pytest.approx(measured.steps[name].sum())
-    found = measured.sql(f"SELECT {' + '.join(COLUMNS)} AS total FROM trials")
-    assert found["total"].item() == pytest.approx(measured.steps[COLUMNS].sum().sum())
+    totals = measured.sql(f"SELECT {' + '.join(COLUMNS)} AS total FROM trials")
+    assert totals["total"].item() == pytest.approx(measured.steps[COLUMNS].sum().sum())
 
 
 def test_the_table_of_overhead_adds_its_parts_up_and_stands_in_the_report(measured):

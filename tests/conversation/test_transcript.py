@@ -25,8 +25,10 @@ def test_a_receipt_names_tool_key_and_outcome() -> None:
 
 
 def test_a_receipt_is_recognised_behind_list_markers_and_only_at_the_start_of_a_line() -> None:
-    found = transcript.RECEIPT.findall("- [write_file] a.py -> ok\n* [x] y -> exit code -9 (late)\nsaid [write_file] b.py -> ok")
-    assert found == [("write_file", "a.py", "ok"), ("x", "y", "exit code -9")]
+    receipts = transcript.RECEIPT.findall(
+        "- [write_file] a.py -> ok\n* [x] y -> exit code -9 (late)\nsaid [write_file] b.py -> ok"
+    )
+    assert receipts == [("write_file", "a.py", "ok"), ("x", "y", "exit code -9")]
 
 
 @given(conversations(max_steps=8))
@@ -40,8 +42,8 @@ def test_every_answered_call_has_exactly_one_receipt(messages: tuple[Message, ..
 
 def test_what_a_receipt_says_is_not_said_again_but_all_other_arguments_are() -> None:
     call, result = pair("write_file", '{"path": "a.py", "content": "one\\ntwo", "mode": 7}', "wrote 7 bytes")
-    told = transcript.render((user("go"), assistant("Writing.", call), tool(result)))
-    assert told.splitlines() == [
+    text = transcript.render((user("go"), assistant("Writing.", call), tool(result)))
+    assert text.splitlines() == [
         "[user]",
         "go",
         "[assistant]",

@@ -113,7 +113,7 @@ def test_the_first_request_is_remembered_after_it_left_the_view() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("messages", "explanation"),
     [
         ((user("a"),), "begins with a user message"),
         ((system("s"), RESULT), "answers call 'c'"),
@@ -121,8 +121,8 @@ def test_the_first_request_is_remembered_after_it_left_the_view() -> None:
         ((system("s"), assistant("", CALL), RESULT, RESULT), "answers call 'c'"),
     ],
 )
-def test_what_a_provider_would_refuse_is_named(messages: tuple[Message, ...], said: str) -> None:
-    assert said in str(find_violation(messages))
+def test_what_a_provider_would_refuse_is_named(messages: tuple[Message, ...], explanation: str) -> None:
+    assert explanation in str(find_violation(messages))
 
 
 @given(conversations())

@@ -33,8 +33,8 @@ def test_designs_with_few_tasks_and_one_seed_are_refused():
 @pytest.mark.parametrize("cell", CHEAP, ids=lambda cell: f"{cell.metric}-{cell.tasks}x{cell.seeds}")
 def test_a_new_simulation_gives_the_stored_results(cell):
     stored = next(result for result in read_results() if result.cell == cell)
-    found = round_result(simulate(cell))
-    assert found.refusal == stored.refusal
-    assert found.half_width == pytest.approx(stored.half_width, abs=0.011)  # two digits are stored
-    numbers = [(one.coverage, one.false_claims, *one.power) for one in (found, stored)]
+    rounded = round_result(simulate(cell))
+    assert rounded.refusal == stored.refusal
+    assert rounded.half_width == pytest.approx(stored.half_width, abs=0.011)  # two digits are stored
+    numbers = [(one.coverage, one.false_claims, *one.power) for one in (rounded, stored)]
     assert numbers[0] == pytest.approx(numbers[1], abs=0.0015)

@@ -38,10 +38,10 @@ class Odd(Exception):
 
 def jobs_of(seeds, output):
     """Return one job for each seed."""
-    made = []
+    jobs = []
     for seed in seeds:
         trial = Trial(task=TINY, policy=NoCompaction(), seed=seed)
-        made.append(
+        jobs.append(
             Job(
                 trial=trial,
                 trial_id=trial.trial_id,
@@ -53,7 +53,7 @@ def jobs_of(seeds, output):
                 journal=output.locate_trial_journal(trial.trial_id),
             )
         )
-    return made
+    return jobs
 
 
 def work(job, cancellation):
@@ -121,7 +121,7 @@ def trouble(seed, cancellation):
 def channel_of_the_pool():
     """Return the channel through which this worker receives its jobs."""
     frames = (frame for frame, _ in traceback.walk_stack(None))
-    return next(found for frame in frames if isinstance(found := frame.f_locals.get("channel"), WorkerChannel))
+    return next(channel for frame in frames if isinstance(channel := frame.f_locals.get("channel"), WorkerChannel))
 
 
 def started(job):

@@ -86,12 +86,12 @@ def begun(folder):
 
 def processes_of(group):
     """Return the ids of the living processes of a session."""
-    found = []
+    pids = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):  # the process has just ended
             if os.getsid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-    return found
+                pids.append(process.pid)
+    return pids
 
 
 def gone(group):
@@ -153,10 +153,10 @@ class TestRuns:
     ):
         run = begun(tmp_path)
         os.killpg(run.pid, number)
-        _, said = run.communicate(timeout=300)
+        _, errors = run.communicate(timeout=300)
         assert run.returncode not in {0, None}
-        assert "KeyboardInterrupt" in said
-        assert "leaked" not in said
+        assert "KeyboardInterrupt" in errors
+        assert "leaked" not in errors
         assert gone(run.pid)
         with open_output(tmp_path) as output:
             finished = output.journal.list_trials()
@@ -376,18 +376,18 @@ def test_the_same_experiment_can_be_made_in_python_or_read_from_a_plan(tmp_path)
         '[trial]\ntask = "flashcards"\nwindow_tokens = 32_768\npolicy = { kind = "keep-last", summarizer = "scripted/oracle" }\n'
         '[axes]\nseed = [0, 1]\npolicy.threshold = [0.5]\n[[arms]]\nname = "control"\ntrial = { policy = { kind = "none" } }\n'
     )
-    made = Experiment(
+    built = Experiment(
         name=tmp_path.name,
         base=BASE,
         axes={"seed": [0, 1], "policy.threshold": [0.5]},
         arms=[Arm(name="control", trial={"policy": {"kind": "none"}})],
     )
     read = Experiment.from_toml(tmp_path)
-    assert [cell.trial.trial_id for cell in read.grid] == [cell.trial.trial_id for cell in made.grid]
-    assert [cell.arm for cell in read.grid] == [cell.arm for cell in made.grid]
-    assert read.name == made.name
+    assert [cell.trial.trial_id for cell in read.grid] == [cell.trial.trial_id for cell in built.grid]
+    assert [cell.arm for cell in read.grid] == [cell.arm for cell in built.grid]
+    assert read.name == built.name
     assert read.output == tmp_path / "output"
-    assert made.output == Path("experiments") / tmp_path.name / "output"
+    assert built.output == Path("experiments") / tmp_path.name / "output"
 
 
 def test_another_backend_is_that_of_all_trials_also_where_an_arm_or_axis_names_one():
@@ -452,10 +452,10 @@ class TestARealSummarizerOnThisMachine:
             assert any(after < before for before, after in pairwise(last))
 
     def test_the_record_says_which_weights_wrote_it_and_how(self, summarized):
-        for told in map(json.loads, summarized.trials["provenance_json"]):
-            [model] = told["local_models"]
+        for provenance in map(json.loads, summarized.trials["provenance_json"]):
+            [model] = provenance["local_models"]
             assert (model["name"], model["temperature"], len(model["sha256"])) == (LOCAL, 0.0, 64)
-            assert "xllamacpp" in dict(told["packages"])
+            assert "xllamacpp" in dict(provenance["packages"])
 
 
 @REAL
@@ -476,7 +476,7 @@ def test_a_recorded_experiment_is_run_again_without_its_models(tmp_path, monkeyp
     pd.testing.assert_frame_equal(table(replayed), table(recorded))
     assert list(replayed.trials["success"]) == [True, True]
     assert (replayed.trials["compactions"] > 0).all()
-    told = [json.loads(text)["cassette"] for text in replayed.trials["provenance_json"]]
-    assert told == [{"mode": "replay", "file": "tape.jsonl", "sha256": hashlib.sha256(tape.read_bytes()).hexdigest()}] * 2
+    cassettes = [json.loads(text)["cassette"] for text in replayed.trials["provenance_json"]]
+    assert cassettes == [{"mode": "replay", "file": "tape.jsonl", "sha256": hashlib.sha256(tape.read_bytes()).hexdigest()}] * 2
     assert {json.loads(text)["cassette"]["mode"] for text in recorded.trials["provenance_json"]} == {"record"}
     assert answers == len(tape.read_bytes().splitlines()) - 1

@@ -71,10 +71,10 @@ def test_the_level_follows_from_the_models(model, policy, level):
 
 
 def test_a_run_knows_its_versions_and_its_commit(checkout):
-    found = collect_provenance("prices-7")
-    assert (found.python, found.price_table) == (platform.python_version(), "prices-7")
-    assert "pydantic" in dict(found.packages)
+    provenance = collect_provenance("prices-7")
+    assert (provenance.python, provenance.price_table) == (platform.python_version(), "prices-7")
+    assert "pydantic" in dict(provenance.packages)
     git = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     if git.returncode == 0:
-        assert found.git_commit is not None
-        assert found.git_commit.removesuffix("+changes") == git.stdout.strip()
+        assert provenance.git_commit is not None
+        assert provenance.git_commit.removesuffix("+changes") == git.stdout.strip()

@@ -113,11 +113,11 @@ def test_kept_trials_that_are_not_planned_any_more_are_arms_of_their_own_one_for
             output.import_trial(FinishedTrial(one, ()))
         for _ in range(2):  # a second time changes nothing
             output.relabel_trials({"now": Label("e", "a", "{}")})
-            found = {trial.trial_id: trial for trial in output.journal.list_trials()}
-            assert found["now"].arm == "a"
-            assert re.fullmatch(r"a \(earlier plan [0-9a-f]{6}\)", found["a0"].arm)
-            assert found["a0"].arm == found["a1"].arm != found["b0"].arm
-            assert found["a0"].axes_json == "{}"
+            trials = {trial.trial_id: trial for trial in output.journal.list_trials()}
+            assert trials["now"].arm == "a"
+            assert re.fullmatch(r"a \(earlier plan [0-9a-f]{6}\)", trials["a0"].arm)
+            assert trials["a0"].arm == trials["a1"].arm != trials["b0"].arm
+            assert trials["a0"].axes_json == "{}"
         output.relabel_trials({"a0": Label("e", "a", "{}")})
         assert {trial.trial_id: trial.arm for trial in output.journal.list_trials()}["a0"] == "a"
 

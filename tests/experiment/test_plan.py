@@ -171,8 +171,8 @@ def test_a_renamed_key_is_found_in_every_table_of_a_plan(tmp_path, monkeypatch, 
     ],
 )
 def test_a_policy_in_short_is_the_policy_in_full(tmp_path, short, full):
-    said = '[trial]\ntask = "flashcards"\npolicy = '
-    one, other = (read_plan(written(tmp_path, said + policy)).base for policy in (short, full))
+    beginning = '[trial]\ntask = "flashcards"\npolicy = '
+    one, other = (read_plan(written(tmp_path, beginning + policy)).base for policy in (short, full))
     assert one == other
     assert one.trial_id == other.trial_id
 

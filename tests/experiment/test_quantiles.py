@@ -63,10 +63,12 @@ def grid(folder, axes, *arms, base=BASE):
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 99))
 def test_a_quantile_is_the_least_number_that_the_share_stayed_within(tokens, percent):
     text, pool = f"q0.{percent:02}", RequestPool(tuple(sorted(tokens)), 1, 0)
-    found = pool.find_quantile(text, "here").tokens
-    assert found in tokens
+    quantile = pool.find_quantile(text, "here").tokens
+    assert quantile in tokens
     assert (
-        bisect.bisect_right(pool.tokens, found) >= Fraction(percent, 100) * len(tokens) > bisect.bisect_left(pool.tokens, found)
+        bisect.bisect_right(pool.tokens, quantile)
+        >= Fraction(percent, 100) * len(tokens)
+        > bisect.bisect_left(pool.tokens, quantile)
     )
 
 
@@ -151,10 +153,12 @@ def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, t
         f'[experiment]\nuncompacted = "{folder}"\n{trial}[axes]\n{PATH} = ["q0.5"]\nseed = [0, 1]\n'
     )
     planned = Experiment.from_toml(tmp_path)
-    found = planned.grid[0].quantiles[PATH]
-    assert found.sessions == 2
-    told = [line for line in describe_plan(planned).splitlines() if line.startswith(PATH)]
-    assert told == [f"{PATH}=q0.5 of {TINY}: {found.tokens:,} tokens, from {found.requests} requests of 2 uncompacted sessions"]
+    quantile = planned.grid[0].quantiles[PATH]
+    assert quantile.sessions == 2
+    lines = [line for line in describe_plan(planned).splitlines() if line.startswith(PATH)]
+    assert lines == [
+        f"{PATH}=q0.5 of {TINY}: {quantile.tokens:,} tokens, from {quantile.requests} requests of 2 uncompacted sessions"
+    ]
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ TIGHT = KeepLast(
 
 @pytest.fixture
 def job(tmp_path):
-    def made(trial=BASE, **changes):
+    def make_job(trial=BASE, **changes):
         job = Job(
             trial=trial,
             trial_id=trial.trial_id,
@@ -65,7 +65,7 @@ def job(tmp_path):
         )
         return replace(job, **changes)
 
-    return made
+    return make_job
 
 
 def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):

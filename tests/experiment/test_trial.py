@@ -120,8 +120,8 @@ def test_an_id_is_the_same_in_another_process():
         "from harness.experiment.trial import Trial; from harness.compaction.presets.keep_last import KeepLast; "
         "print(Trial(task='flashcards', policy=KeepLast(), seed=3).trial_id)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    assert said == Trial(task="flashcards", policy=KeepLast(), seed=3).trial_id
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert output == Trial(task="flashcards", policy=KeepLast(), seed=3).trial_id
 
 
 def test_a_default_written_out_makes_no_other_trial():
@@ -219,9 +219,9 @@ def test_a_turned_knob_makes_another_problem_of_the_same_arm():
     assert (plain.problem, turned.problem) == ("long-march", "long-march(steps=400)")
 
 
-@pytest.mark.parametrize(("world", "said"), [({"step": 4}, "world.*steps"), ({"recoverable_share": 1.5}, "at most 1")])
-def test_a_knob_that_there_is_not_or_that_is_out_of_range_is_refused(world, said):
-    with pytest.raises(UsageError, match=said):
+@pytest.mark.parametrize(("world", "explanation"), [({"step": 4}, "world.*steps"), ({"recoverable_share": 1.5}, "at most 1")])
+def test_a_knob_that_there_is_not_or_that_is_out_of_range_is_refused(world, explanation):
+    with pytest.raises(UsageError, match=explanation):
         from_plain({"task": "long-march", "policy": {"kind": "none"}, "world": world})
 
 
@@ -318,9 +318,9 @@ def test_type_checkers_accept_names_of_policies_and_paths_as_text() -> None:
 def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_real_models_only() -> None:
     for model, revisions in (("scripted", {}), ("scripted:typical", {}), ("openai/gpt-5", {"checks": REVISIONS["checks"]})):
         raised = {"task": REVISIONS["task flashcards"]} | revisions
-        found = Trial(task="flashcards", policy="crush", model=model).find_additions()["revisions"]
-        assert isinstance(found, dict)
-        assert {name: found[name] for name in ("task", "checks") if name in found} == raised
+        additions = Trial(task="flashcards", policy="crush", model=model).find_additions()["revisions"]
+        assert isinstance(additions, dict)
+        assert {name: additions[name] for name in ("task", "checks") if name in additions} == raised
 
 
 def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:

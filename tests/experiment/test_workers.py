@@ -36,12 +36,12 @@ def raise_threshold(job, cancellation=None):
 
 def test_worker_processes_seldom_look_for_garbage_and_threads_leave_the_setting_alone(tmp_path):
     before = gc.get_threshold()[0]
-    found = []
+    thresholds = []
     for kind in (ProcessWorkers, ThreadWorkers):
         workers = kind(1, raise_threshold, 60.0)
-        found.append(str(workers.submit(make_sample_job("finish", 1, tmp_path)).exception(60.0)))
+        thresholds.append(str(workers.submit(make_sample_job("finish", 1, tmp_path)).exception(60.0)))
         workers.close()
-    assert found == [str(GARBAGE_THRESHOLD), str(before)]
+    assert thresholds == [str(GARBAGE_THRESHOLD), str(before)]
 
 
 def wait_for_cancellation(job, cancellation):

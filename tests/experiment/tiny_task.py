@@ -32,20 +32,22 @@ def step(name, tool, **arguments):
 
 
 def tiny(seed):
-    return made(seed, "seq 1 400")
+    return make_tiny_task(seed, "seq 1 400")
 
 
 def wordy(seed):
     """Return the tiny task with output of words, which a real tokenizer does not split into digits."""
-    return made(seed, "for i in 1 2 3 4 5 6; do echo 'The server reads its settings from a file and listens on the port.'; done")
+    return make_tiny_task(
+        seed, "for i in 1 2 3 4 5 6; do echo 'The server reads its settings from a file and listens on the port.'; done"
+    )
 
 
 def slow(seed):
     """Return the tiny task with steps that take long enough for a user to send a message."""
-    return made(seed, "sleep 0.4 && seq 1 400")
+    return make_tiny_task(seed, "sleep 0.4 && seq 1 400")
 
 
-def made(seed, output):
+def make_tiny_task(seed, output):
     port = str(4000 + seed)
     rounds = [step(f"round {n}", "execute_command", command=f"{output} && echo round-{n}-") for n in range(ROUNDS)]
     for number, planned in enumerate(rounds):
@@ -86,12 +88,12 @@ def flipping_judge(submission):
 
 def losing(seed):
     """Return a task whose first command kills the tool server where that is possible, i.e. in the sandbox `local`."""
-    return made(seed, "kill -9 $$PPID")
+    return make_tiny_task(seed, "kill -9 $$PPID")
 
 
 def sleepy(seed):
     """Return the tiny task with commands that sleep far longer than a trial may take."""
-    return made(seed, "sleep 2")
+    return make_tiny_task(seed, "sleep 2")
 
 
 HOGS = """
@@ -106,7 +108,7 @@ time.sleep(60)
 
 def greedy(seed):
     """Return a task whose first command uses up the memory of the sandbox, with processes smaller than the tool server."""
-    return replace(made(seed, "python3 hogs.py"), workspace=(("hogs.py", HOGS),))
+    return replace(make_tiny_task(seed, "python3 hogs.py"), workspace=(("hogs.py", HOGS),))
 
 
 def trapped(seed):

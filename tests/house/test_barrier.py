@@ -86,11 +86,11 @@ def of_policies() -> frozenset[str]:
 
 def breaches(module: Module) -> list[str]:
     """Return one line for each place at which a module of scripted models could detect the policy."""
-    found = [*told(module), *reached(module), *named(module)]
-    return [f"{module.path}:{line}: {what}" for line, what in sorted(found)]
+    places = [*list_telltale_texts(module), *reached(module), *named(module)]
+    return [f"{module.path}:{line}: {what}" for line, what in sorted(places)]
 
 
-def told(module: Module) -> Iterator[tuple[int, str]]:
+def list_telltale_texts(module: Module) -> Iterator[tuple[int, str]]:
     """Return the strings by which a policy could be recognized."""
     for line, text in texts(module):
         low = text.lower()

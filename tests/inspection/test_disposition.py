@@ -23,17 +23,17 @@ def test_tokens_and_messages_of_all_dispositions_are_those_of_the_event(policy):
     tried = run_on_sample(policy, 16_000, open_sample_summarizer("scripted/empty"))
     assert any(change.event.moment != "overflow" for change in tried.applied_attempts) == (policy not in INERT)
     for change in tried.applied_attempts:
-        event, found = change.event, classify_messages(change)
-        assert sum(one.tokens_before for one in found) == event.tokens_before
+        event, dispositions = change.event, classify_messages(change)
+        assert sum(one.tokens_before for one in dispositions) == event.tokens_before
         assert (
-            sum(one.tokens_after for one in found)
+            sum(one.tokens_after for one in dispositions)
             == sum(one.tokens_after for one in select_remaining(change))
             == event.tokens_after
         )
-        assert sum(one.disposition != "summary" for one in found) == event.messages_before
+        assert sum(one.disposition != "summary" for one in dispositions) == event.messages_before
         assert len(select_remaining(change)) == event.messages_after
         by_disposition = {
-            disposition: [one for one in found if one.disposition == disposition]
+            disposition: [one for one in dispositions if one.disposition == disposition]
             for disposition in ("kept", "masked", "summarized", "dropped")
         }
         assert all(one.tokens_before == one.tokens_after for one in by_disposition["kept"])

@@ -32,9 +32,9 @@ def test_a_session_goes_out_and_comes_in_as_it_was(log):
     with TemporaryDirectory() as folder:
         here, there, file = Path(folder, "a.sqlite"), Path(folder, "b.sqlite"), Path(folder, "s.jsonl")
         with Journal.open(here) as journal:
-            made = begun(journal, "made", created_at_ms=1_000_000)
+            stored_log = begun(journal, "made", created_at_ms=1_000_000)
             for start in range(0, len(log), 3):
-                made.append([entry.event for entry in log[start : start + 3]])
+                stored_log.append([entry.event for entry in log[start : start + 3]])
             before = [journal.query(sql) for sql in (EVENTS, SESSION)]
         out = SessionLocation(here, "made", "")
         assert export_session(out, file) == len(log)
@@ -48,7 +48,7 @@ def test_a_session_goes_out_and_comes_in_as_it_was(log):
 
 
 @pytest.fixture
-def found(tmp_path):
+def location(tmp_path):
     with Journal.open(tmp_path / "j.sqlite") as journal:
         begun(journal, "s").append([*opening(), *step(1)])
     return SessionLocation(tmp_path / "j.sqlite", "s", "")
@@ -79,28 +79,28 @@ def test_the_times_of_calls_go_out_and_come_in_as_they_were(tmp_path):
     assert timings == [None, None, None, timing]
 
 
-def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(found, tmp_path):
+def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(location, tmp_path):
     file = tmp_path / "s.jsonl"
-    export_session(found, file)
+    export_session(location, file)
     with pytest.raises(UsageError, match="already contains a session 's'; choose another name with --as"):
-        import_session(file, found.journal)
+        import_session(file, location.journal)
     with pytest.raises(UsageError, match="name 'a/b' from --as contains a slash"):
-        import_session(file, found.journal, "a/b")
+        import_session(file, location.journal, "a/b")
     with pytest.raises(UsageError, match=r"name '\\x1b\]0;x' from .* contains control characters"):
-        import_session(file, found.journal, "\x1b]0;x")
+        import_session(file, location.journal, "\x1b]0;x")
     with pytest.raises(UsageError, match="contains no name for its session; name it with --as"):
-        import_session(FIXTURES / "openhands.json", found.journal)
-    assert import_session(file, found.journal, "again").session_id == "again"
-    with Journal.open(found.journal) as journal:
+        import_session(FIXTURES / "openhands.json", location.journal)
+    assert import_session(file, location.journal, "again").session_id == "again"
+    with Journal.open(location.journal) as journal:
         assert journal.list_session_ids() == ("again", "s") or set(journal.list_session_ids()) == {"s", "again"}
 
 
-def test_a_file_that_is_there_or_cannot_be_written_is_refused(found, tmp_path):
+def test_a_file_that_is_there_or_cannot_be_written_is_refused(location, tmp_path):
     (tmp_path / "there.jsonl").write_text("mine")
     with pytest.raises(UsageError, match="exists; choose another file"):
-        export_session(found, tmp_path / "there.jsonl")
+        export_session(location, tmp_path / "there.jsonl")
     with pytest.raises(StoreError, match="cannot write"):
-        export_session(found, tmp_path / "no" / "such" / "folder.jsonl")
+        export_session(location, tmp_path / "no" / "such" / "folder.jsonl")
     assert (tmp_path / "there.jsonl").read_text() == "mine"
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 

@@ -125,12 +125,12 @@ def test_columns_that_do_not_apply_to_a_session_have_no_value_and_say_so(lived):
 
 
 def test_sql_joins_the_tables_of_a_session(lived):
-    found = harness.load(lived).sql(
+    rows = harness.load(lived).sql(
         "SELECT t.steps, count(*) AS n, sum(s.prompt_tokens) AS sent, t.prompt_tokens FROM trials AS t JOIN steps AS s "
         "USING (trial_id) GROUP BY ALL"
     )
-    assert found["steps"].tolist() == found["n"].tolist()
-    assert found["sent"].tolist() == found["prompt_tokens"].tolist()
+    assert rows["steps"].tolist() == rows["n"].tolist()
+    assert rows["sent"].tolist() == rows["prompt_tokens"].tolist()
 
 
 def test_figures_without_outcomes_draw_sessions_and_the_others_refuse_them_in_words(lived):

@@ -69,15 +69,15 @@ def test_a_task_is_run_by_its_scripted_agent_without_any_compaction():
 
 
 @pytest.mark.parametrize(
-    ("source", "session_id", "said"),
+    ("source", "session_id", "explanation"),
     [
         ("flashcard", None, "no such file or folder, and no such task: 'flashcard'; did you mean 'flashcards'"),
         ("no/such/file", None, "no such file or folder"),
         ("sample", "abc", "no journal or folder 'sample' to look for session 'abc'"),
     ],
 )
-def test_a_name_of_nothing_is_refused(source, session_id, said):
-    with pytest.raises(UsageError, match=said):
+def test_a_name_of_nothing_is_refused(source, session_id, explanation):
+    with pytest.raises(UsageError, match=explanation):
         open_recorded_session(source, session_id)
 
 

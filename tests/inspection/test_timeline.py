@@ -36,22 +36,22 @@ LIVES = LOGS | st.sampled_from(POLICIES).flatmap(sessions_with_rollback)
 @given(LIVES)
 def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
     """S3.18: totals, distribution of tokens and timeline."""
-    found, view = inspect_session(log), fold_all(log, find_counter(log))
-    assert (found.view_tokens, found.view_messages) == (view.tokens, len(view.items))
-    assert sum(share.view_tokens for share in found.shares) == view.tokens
-    assert sum(share.view_messages for share in found.shares) == len(view.items)
-    assert sum(share.logged_messages for share in found.shares if share.kind in MESSAGE_KINDS[:4]) == found.messages
-    assert (found.summaries + found.prunings, found.totals.steps) == (view.rounds, view.steps)
-    assert sum(found.events.values()) == len(log)
-    assert [point.step for point in found.timeline] == list(range(1, view.steps + 1))
-    assert (found.status == "active") == (log[-1].event.kind != "session-ended")
+    report, view = inspect_session(log), fold_all(log, find_counter(log))
+    assert (report.view_tokens, report.view_messages) == (view.tokens, len(view.items))
+    assert sum(share.view_tokens for share in report.shares) == view.tokens
+    assert sum(share.view_messages for share in report.shares) == len(view.items)
+    assert sum(share.logged_messages for share in report.shares if share.kind in MESSAGE_KINDS[:4]) == report.messages
+    assert (report.summaries + report.prunings, report.totals.steps) == (view.rounds, view.steps)
+    assert sum(report.events.values()) == len(log)
+    assert [point.step for point in report.timeline] == list(range(1, view.steps + 1))
+    assert (report.status == "active") == (log[-1].event.kind != "session-ended")
 
 
 @settings(max_examples=25)
 @given(LIVES)
 def test_the_numbers_are_those_of_the_journal(log):
     """S3.18: parts are counted as the view `parts` lists them, also after a rollback."""
-    found = inspect_session(log)
+    report = inspect_session(log)
     with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
         begun(journal, "s").append([entry.event for entry in log])
         ((parts, gone),) = journal.query("SELECT count(*), coalesce(sum(is_compacted), 0) FROM parts WHERE session_id = 's'")
@@ -63,19 +63,19 @@ def test_the_numbers_are_those_of_the_journal(log):
         ((prompt, output),) = journal.query(
             "SELECT sum(input_tokens + cache_read_tokens + cache_write_tokens), sum(output_tokens) FROM step"
         )
-    assert (found.parts, found.compacted_parts) == (parts, gone)
+    assert (report.parts, report.compacted_parts) == (parts, gone)
     if not gone:
-        assert [tuple(cut) for cut in cuts] == list(found.totals.cuts)
-        assert (found.totals.prompt_tokens, found.totals.output_tokens) == (prompt or 0, output or 0)
+        assert [tuple(cut) for cut in cuts] == list(report.totals.cuts)
+        assert (report.totals.prompt_tokens, report.totals.output_tokens) == (prompt or 0, output or 0)
 
 
 @settings(max_examples=30)
 @given(LOGS, st.integers(0, 200))
 def test_a_log_that_goes_on_is_inspected_as_far_as_it_goes(log, length):
     beginning = log[:length]
-    found, view = inspect_session(beginning), fold_all(beginning, find_counter(beginning))
-    assert (found.view_tokens, found.totals.steps) == (view.tokens, view.steps)
-    assert found.status == ("active" if len(beginning) < len(log) else found.status)
+    report, view = inspect_session(beginning), fold_all(beginning, find_counter(beginning))
+    assert (report.view_tokens, report.totals.steps) == (view.tokens, view.steps)
+    assert report.status == ("active" if len(beginning) < len(log) else report.status)
 
 
 def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path):
@@ -83,19 +83,19 @@ def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path
     with Journal.open(tmp_path / "j.sqlite") as journal:
         log = begun(journal)
         entries = log.append([*opening(), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED])
-    found = inspect_session(entries)
-    assert (found.summaries, found.prunings, found.totals.fruitless_attempts, found.compacted_parts) == (1, 0, 0, 3)
-    assert [(share.kind, share.view_messages) for share in found.shares] == [
+    report = inspect_session(entries)
+    assert (report.summaries, report.prunings, report.totals.fruitless_attempts, report.compacted_parts) == (1, 0, 0, 3)
+    assert [(share.kind, share.view_messages) for share in report.shares] == [
         ("system", 1),
         ("user", 1),
         ("assistant", 2),
         ("tool results", 2),
         ("summaries", 1),
     ]
-    assert found.compactions[0].outcome == "summary"
-    assert (found.totals.cost_usd, found.totals.summarizer_cost_usd) == (0.75, 0.125)
-    assert (found.turns, found.messages, found.totals.cache_read_tokens) == (1, 8, 90 + 180 + 270)
-    assert found.parts == 11 + 1 + 2 * 3 + 1, "of messages, of the summary, of the steps and of the compaction"
+    assert report.compactions[0].outcome == "summary"
+    assert (report.totals.cost_usd, report.totals.summarizer_cost_usd) == (0.75, 0.125)
+    assert (report.turns, report.messages, report.totals.cache_read_tokens) == (1, 8, 90 + 180 + 270)
+    assert report.parts == 11 + 1 + 2 * 3 + 1, "of messages, of the summary, of the steps and of the compaction"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_tokens_are_estimated_as_the_policy_of_the_session_does(policy_json, cou
 
 
 def test_an_empty_log_has_no_numbers():
-    found = inspect_session([])
-    assert (found.session_id, found.messages, found.view_tokens, found.shares, found.timeline) == ("", 0, 0, (), ())
+    report = inspect_session([])
+    assert (report.session_id, report.messages, report.view_tokens, report.shares, report.timeline) == ("", 0, 0, (), ())
 
 
 @settings(max_examples=25)

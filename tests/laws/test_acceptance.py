@@ -78,13 +78,13 @@ CRAMPED = Arm(name="cramped", trial={"policy.summarizer": "scripted/empty", "pol
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Results]:
     """Results by the name of the world."""
-    found = {}
+    results_by_world = {}
     for name, world in WORLDS.items():
         base = Trial(task="long-march", policy=POLICY, window_tokens=24_000, max_steps=400)
         arms = [CONTROL] if name != "queryable" else [CONTROL, CRAMPED]
         knobs = {f"world.{knob}": [value] for knob, value in world.items()}
-        found[name] = run(name, base, {**knobs, "seed": SEEDS}, arms, tmp_path_factory)
-    return found
+        results_by_world[name] = run(name, base, {**knobs, "seed": SEEDS}, arms, tmp_path_factory)
+    return results_by_world
 
 
 @pytest.fixture(scope="module", params=[*WORLDS, *each(OTHERS)])

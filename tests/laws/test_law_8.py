@@ -87,14 +87,14 @@ def paired(first: "pd.Series[float]", second: "pd.Series[float]") -> tuple[float
 @pytest.mark.parametrize("task", each() if FULL else [TASK])
 def test_the_score_rises_from_empty_over_lossy_and_extractive_to_oracle(task: str, request: pytest.FixtureRequest) -> None:
     """The mean never falls from one level to the next, and `extractive` is strictly between the bounds."""
-    found: Arms
+    arms_by_name: Arms
     if task == TASK:  # the arms of the experiment include each level of fidelity
         arms = request.getfixturevalue("arms")
-        found = {name: arms[f"policy.summarizer={name}"] for name in ORDER}
+        arms_by_name = {name: arms[f"policy.summarizer={name}"] for name in ORDER}
     else:
         changes = {name: {"policy.summarizer": name} for name in ORDER if name != "scripted/extractive"}
-        found = run(f"law-8-{task}", replace(BASE, task=task), changes, request.getfixturevalue("tmp_path"))
-    empty, lossy, extractive, oracle = (score(found[name if name in found else "base"]) for name in ORDER)
+        arms_by_name = run(f"law-8-{task}", replace(BASE, task=task), changes, request.getfixturevalue("tmp_path"))
+    empty, lossy, extractive, oracle = (score(arms_by_name[name if name in arms_by_name else "base"]) for name in ORDER)
     assert (oracle == 1).all()
     for worse, better in ((empty, extractive), (extractive, oracle)):
         mean, low, _ = paired(worse, better)

@@ -99,8 +99,8 @@ def laws_of(task: str) -> type:
 
         @pytest.mark.parametrize("case", [case for case in CASES if case.task == task], ids=str)
         def test_the_law_holds(self, case: Case) -> None:
-            found = case.law.find(sessions(task), case.seed, case.preset or "extractive")
-            assert [str(one) for one in found] == [], case.law.title
+            findings = case.law.find(sessions(task), case.seed, case.preset or "extractive")
+            assert [str(one) for one in findings] == [], case.law.title
 
         @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{task}-{seed}")
         def test_the_default_policy_compacts_two_to_six_times(self, seed: int) -> None:

@@ -104,11 +104,11 @@ def test_constraints_fall_off_a_cliff_of_rounds_in_free_form_and_not_where_they_
 def survival(results: Results, arm: str) -> list[float]:
     """Return the share of the user's facts visible at the first compaction that are still visible after round 1, 2, ..."""
     probes = results.sql("SELECT * FROM probes")
-    told = probes[(probes["said_in"] == "prompt") & probes["trial_id"].isin(of(results, arm)["trial_id"])]
-    alive = told[(told["round"] == 1) & told["seen_before"]].set_index(["trial_id", "fact"]).index
+    rows = probes[(probes["said_in"] == "prompt") & probes["trial_id"].isin(of(results, arm)["trial_id"])]
+    alive = rows[(rows["round"] == 1) & rows["seen_before"]].set_index(["trial_id", "fact"]).index
     at_risk, shares = len(alive), []
     for number in range(1, ROUNDS + 1):
-        kept = told[(told["round"] == number) & told["seen_after"]].set_index(["trial_id", "fact"]).index
+        kept = rows[(rows["round"] == number) & rows["seen_after"]].set_index(["trial_id", "fact"]).index
         alive = alive.intersection(kept)
         shares.append(len(alive) / at_risk)
     return shares

@@ -58,9 +58,9 @@ def test_the_user_speaks_every_five_steps_and_every_eighth_turn_is_a_long_output
 
 @pytest.mark.bubblewrap
 def test_without_management_the_first_long_output_ends_the_session() -> None:
-    found = run(NoCompaction(clip_characters=10_000_000))
-    assert found.outcome.reason == "overflow"
-    assert len(found.steps) == FIRST_ARCHIVE_STEP
+    session = run(NoCompaction(clip_characters=10_000_000))
+    assert session.outcome.reason == "overflow"
+    assert len(session.steps) == FIRST_ARCHIVE_STEP
 
 
 @pytest.mark.slow
@@ -78,11 +78,11 @@ def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_with_all_three_it_ends_with_success_though_the_view_was_summarized() -> None:
-    found = run(ThreeTiers(prune=False, max_output_tokens=80_000, summarizer="scripted/oracle"))
-    assert found.outcome.reason == "replied"
-    assert found.failed_checks == set()
-    assert [event.moment for event in found.compactions] == ["step"] * len(found.compactions)
-    assert len(found.compactions) >= 1
+    session = run(ThreeTiers(prune=False, max_output_tokens=80_000, summarizer="scripted/oracle"))
+    assert session.outcome.reason == "replied"
+    assert session.failed_checks == set()
+    assert [event.moment for event in session.compactions] == ["step"] * len(session.compactions)
+    assert len(session.compactions) >= 1
 
 
 def test_the_costs_of_a_session_include_those_of_its_summaries():

@@ -81,19 +81,19 @@ def list_checks(task: Task, facts: set[str]) -> set[str]:
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs(case.task), id=str(case)) for case in cases()])
 def test_the_law_holds(case: Case) -> None:
-    found = case.law.find(sessions(case.task), case.seed, "extractive")
-    assert [str(one) for one in found] == [], case.law.title
+    findings = case.law.find(sessions(case.task), case.seed, "extractive")
+    assert [str(one) for one in findings] == [], case.law.title
 
 
 @pytest.mark.parametrize("task", each())
 def test_only_values_of_the_fact_are_read_from_a_whole_session(task: str) -> None:
     """Files, outputs, distractors and the agent's own texts are never read as another value of a fact."""
-    made = sessions(task).make_task(1)
-    exact, tolerant = FactReader(made.facts, "exact"), FactReader(made.facts, "tolerant")
+    task_instance = sessions(task).make_task(1)
+    exact, tolerant = FactReader(task_instance.facts, "exact"), FactReader(task_instance.facts, "tolerant")
     messages = sessions(task).run(1).requests[-1][0].messages
     stated = {(name, value) for message in messages for name, values in exact.find_values(message).items() for value in values}
     read = {(name, value) for message in messages for name, values in tolerant.find_values(message).items() for value in values}
-    assert read <= stated | {*made.values.items()}
+    assert read <= stated | {*task_instance.values.items()}
 
 
 @pytest.mark.parametrize("name", each(TASKS if FULL else ["flashcards", "spec-api"]))

@@ -87,8 +87,8 @@ def laws_of(task: str) -> type:
 
         @pytest.mark.parametrize("case", [case for case in CASES if case.task == task], ids=str)
         def test_the_law_holds(self, case: Case) -> None:
-            found = case.law.find(sessions(task, case.world), case.seed, "extractive")
-            assert [str(one) for one in found] == [], case.law.title
+            findings = case.law.find(sessions(task, case.world), case.seed, "extractive")
+            assert [str(one) for one in findings] == [], case.law.title
 
     return Laws
 
@@ -103,8 +103,8 @@ def lost(world: World, name: str = FORGETTING, summarizer: str = "scripted/empty
     shares = []
     for seed in LOST_SEEDS:
         task = make_task(name, seed, world)
-        told = {fact.name for fact in task.facts if fact.said_in == "prompt"}
-        resting = {check.name for check in task.checks if check.required_facts and told.issuperset(check.required_facts)}
+        prompt_facts = {fact.name for fact in task.facts if fact.said_in == "prompt"}
+        resting = {check.name for check in task.checks if check.required_facts and prompt_facts.issuperset(check.required_facts)}
         shares.append(len(forgotten(world, seed, summarizer, name).failed_checks & resting) / len(resting))
     return sum(shares) / len(shares)
 

@@ -42,14 +42,14 @@ class Session:
 
     def calls(self, *given):
         self.step += 1
-        made = [
+        calls = [
             ToolCall(call_id=f"c{self.step}.{place}", name=name, arguments_json=json.dumps(arguments))
             for place, (name, arguments, _, _) in enumerate(given)
         ]
-        self.add(MessageAdded(message=assistant("Go on.", *made), step=self.step))
+        self.add(MessageAdded(message=assistant("Go on.", *calls), step=self.step))
         results = [
             ToolResult(call_id=call.call_id, name=call.name, output=output, status=status)
-            for call, (_, _, output, status) in zip(made, given, strict=True)
+            for call, (_, _, output, status) in zip(calls, given, strict=True)
         ]
         return [self.add(MessageAdded(message=tool(result), step=self.step)) for result in results][-1]
 

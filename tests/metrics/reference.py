@@ -22,10 +22,10 @@ def over(path, other):
     return path in {other, "."} or other.startswith(f"{path}/")
 
 
-def touched(made, first, last):
+def touched(calls, first, last):
     """Return whether a call between two calls touched what the later one is about."""
-    asked = made[last][1]
-    for _, act in made[first + 1 : last]:
+    asked = calls[last][1]
+    for _, act in calls[first + 1 : last]:
         if act.effect == "retrieval":
             continue
         if asked.effect == "execution" or not asked.paths:
@@ -37,14 +37,14 @@ def touched(made, first, last):
 
 def repeats(entries):
     """Return for every call whether it is repeated and whether it is redundant."""
-    made, found = acts(entries), []
-    for place, (_, act) in enumerate(made):
-        earlier = [at for at in range(place) if made[at][1].signature == act.signature]
+    calls, flags = acts(entries), []
+    for place, (_, act) in enumerate(calls):
+        earlier = [at for at in range(place) if calls[at][1].signature == act.signature]
         redundant = (
-            bool(earlier) and made[earlier[-1]][1].observation == act.observation and not touched(made, earlier[-1], place)
+            bool(earlier) and calls[earlier[-1]][1].observation == act.observation and not touched(calls, earlier[-1], place)
         )
-        found.append((bool(earlier), redundant))
-    return found
+        flags.append((bool(earlier), redundant))
+    return flags
 
 
 def shown(entries, until, carriers):
@@ -55,36 +55,36 @@ def shown(entries, until, carriers):
 
 def reacquired(entries):
     """Return the step and the steps since the compaction for every reacquisition."""
-    made, found = acts(entries), []
-    for place, (seq, act) in enumerate(made):
+    calls, reacquisitions = acts(entries), []
+    for place, (seq, act) in enumerate(calls):
         showing = [
             at
             for at in range(place)
-            if made[at][1].target == act.target and made[at][1].effect != "execution" and made[at][1].succeeded
+            if calls[at][1].target == act.target and calls[at][1].effect != "execution" and calls[at][1].succeeded
         ]
         if act.effect != "retrieval" or not act.succeeded or not showing:
             continue
-        writes = [at for at in showing if made[at][1].effect == "write"]
+        writes = [at for at in showing if calls[at][1].effect == "write"]
         live = [at for at in showing if not writes or at >= writes[-1]]
-        carriers = [one.call_item if one.effect == "write" else one.result_item for one in (made[at][1] for at in live)]
-        gone = next((compaction for compaction in compactions(entries[: seq - 1]) if made[showing[-1]][0] < compaction.seq
+        carriers = [one.call_item if one.effect == "write" else one.result_item for one in (calls[at][1] for at in live)]
+        gone = next((compaction for compaction in compactions(entries[: seq - 1]) if calls[showing[-1]][0] < compaction.seq
                      and not shown(entries, compaction.seq, carriers)), None)  # fmt: skip
-        newest = made[showing[-1]][1]
-        if gone and (newest.content_digest == act.content_digest or not touched(made, showing[-1], place)):
-            found.append((act.step, act.step - gone.event.step + 1))
-    return found
+        newest = calls[showing[-1]][1]
+        if gone and (newest.content_digest == act.content_digest or not touched(calls, showing[-1], place)):
+            reacquisitions.append((act.step, act.step - gone.event.step + 1))
+    return reacquisitions
 
 
 def evicted_again(entries):
     """Return for each reacquisition whether its target was evicted again next."""
-    made, total = acts(entries), 0
+    calls, total = acts(entries), 0
     fetched = {step for step, _ in reacquired(entries)}
-    for place, (_, act) in enumerate(made):
+    for place, (_, act) in enumerate(calls):
         if act.step not in fetched:
             continue
         carriers = {act.result_item}
         for entry in entries[act.result_item.event :]:
-            later = [one for seq, one in made[place + 1 :] if seq == entry.seq and one.target == act.target and one.succeeded]
+            later = [one for seq, one in calls[place + 1 :] if seq == entry.seq and one.target == act.target and one.succeeded]
             if any(one.effect == "write" for one in later):
                 break
             carriers |= {one.result_item for one in later if one.effect == "retrieval"}
@@ -106,8 +106,8 @@ def evicted_tokens(entries):
 def loops(entries):
     """Return the rule and the first step of every loop, by the position in the log at which the loop is complete."""
     moves: list[Any] = []
-    found: list[Any] = []
-    made = {(seq, place): act for place, (seq, act) in enumerate(acts(entries))}
+    doom_loops: list[Any] = []
+    calls = {(seq, place): act for place, (seq, act) in enumerate(acts(entries))}
     for entry in entries:
         if not isinstance(entry.event, MessageAdded):
             continue
@@ -116,9 +116,9 @@ def loops(entries):
             moves = []
         elif message.role == "assistant" and not message.calls:
             moves.append(("reply", entry.event.step))
-        moves += [("call", act) for (seq, _), act in made.items() if seq == entry.seq]
-        found += list(complete(moves)) if moves and (message.results or not message.calls) else []
-    return found
+        moves += [("call", act) for (seq, _), act in calls.items() if seq == entry.seq]
+        doom_loops += list(complete(moves)) if moves and (message.results or not message.calls) else []
+    return doom_loops
 
 
 def complete(moves):
@@ -128,9 +128,9 @@ def complete(moves):
         if kind != "call":
             break
         calls.insert(0, act)
-    talk = 0
-    while talk < len(moves) and moves[-1 - talk][0] == "reply":
-        talk += 1
+    replies = 0
+    while replies < len(moves) and moves[-1 - replies][0] == "reply":
+        replies += 1
     alike = [(act.signature, act.observation) for act in calls]
     if len(calls) >= 4 and alike[-4:] == [alike[-1]] * 4:
         yield "same call and answer", calls[-4].step
@@ -138,5 +138,5 @@ def complete(moves):
         yield "same failing call", calls[-3].step
     if len(calls) >= 6 and alike[-6:] == alike[-2:] * 3 and alike[-1] != alike[-2]:
         yield "alternation", calls[-6].step
-    if talk >= 3:
+    if replies >= 3:
         yield "monologue", moves[-3][1]

@@ -72,7 +72,7 @@ def test_an_alert_that_stops_holding_is_announced_again_when_it_begins_anew():
     log = make_log(60, [(number, 0.0) for number in (5, 9, 58, 59, 60)])
     usage = replace(step(1).usage, cache_read_tokens=Measured(10_000))
     log = [Entry(seq, replace(event, usage=usage) if isinstance(event, StepFinished) else event) for seq, event in log]
-    announced = [(entry.event.step, name_firing(found)) for entry in log if (found := announcer.receive(entry))]
+    announced = [(entry.event.step, name_firing(alerts)) for entry in log if (alerts := announcer.receive(entry))]
     assert announced == [(10, ["overflow rate"])]
     assert name_firing(announcer.monitor.list_firing()) == []
 

@@ -42,9 +42,9 @@ def seen(session, task=TASK):
 
 def rows(session):
     """Return fact, version, visibility before and after, and use of every probe."""
-    found = seen(session).probes
-    names = {fact.number: fact.name for fact in found.facts}
-    return [(names[row.fact], row.version, row.seen_before, row.seen_after, row.used) for row in found.rows]
+    probes = seen(session).probes
+    names = {fact.number: fact.name for fact in probes.facts}
+    return [(names[row.fact], row.version, row.seen_before, row.seen_after, row.used) for row in probes.rows]
 
 
 def test_a_fact_in_view_before_and_after_is_retained():
@@ -105,8 +105,8 @@ def test_only_the_summary_can_keep_what_no_kept_message_shows():
     session.compact(3, summary="the port is 4711", summarizer="scripted/extractive")
     session.compact(replace=[4], summary="", summarizer="scripted/empty")
     session.compact()
-    found = [(row.seen_in_kept, row.seen_after) for row in seen(session).probes.rows]
-    assert found == [(False, True), (True, True), (True, True), (False, False), (None, True)]
+    visibility = [(row.seen_in_kept, row.seen_after) for row in seen(session).probes.rows]
+    assert visibility == [(False, True), (True, True), (True, True), (False, False), (None, True)]
 
 
 def test_of_a_short_value_nobody_can_tell_where_else_it_stands():
@@ -268,6 +268,6 @@ def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_da
 @pytest.mark.bubblewrap
 def test_violations_do_not_depend_on_how_many_facts_are_revised():
     """Check worlds with equal forgetting that differ in the values stated first."""
-    found = [forgetful("flashcards", World(update_rate=rate)) for rate in (0.0, 0.5, 1.0)]
-    assert min(conduct.constraint_violations for conduct, _ in found) >= 20
-    assert all("constraint" in {fact.kind for fact in probes.facts} for _, probes in found)
+    sessions = [forgetful("flashcards", World(update_rate=rate)) for rate in (0.0, 0.5, 1.0)]
+    assert min(conduct.constraint_violations for conduct, _ in sessions) >= 20
+    assert all("constraint" in {fact.kind for fact in probes.facts} for _, probes in sessions)

@@ -34,16 +34,16 @@ def flagged(session, name):
 
 @given(sessions())
 def test_repeats_and_redundant_calls_are_those_of_the_reference(session):
-    found = reference.repeats(session.entries)
-    assert total(session, "repeats") == sum(repeated for repeated, _ in found)
-    assert total(session, "redundant") == sum(redundant for _, redundant in found)
+    flags = reference.repeats(session.entries)
+    assert total(session, "repeats") == sum(repeated for repeated, _ in flags)
+    assert total(session, "redundant") == sum(redundant for _, redundant in flags)
 
 
 @given(sessions())
 def test_reacquisitions_are_those_of_the_reference(session):
-    found = reference.reacquired(session.entries)
-    assert flagged(session, "reacquisitions") == [step for step, _ in found]
-    assert total(session, "reacquired_steps") == sum(since for _, since in found)
+    expected = reference.reacquired(session.entries)
+    assert flagged(session, "reacquisitions") == [step for step, _ in expected]
+    assert total(session, "reacquired_steps") == sum(since for _, since in expected)
 
 
 @given(sessions())
@@ -58,16 +58,16 @@ def test_evicted_tokens_are_those_of_the_reference(session):
 
 @given(sessions())
 def test_the_first_doom_loop_is_that_of_the_reference(session):
-    found = reference.loops(session.entries)
-    said = conduct(session)
-    assert (said.loop_rule, said.loop_onset_step) == (found[0] if found else ("", None))
+    expected = reference.loops(session.entries)
+    measured = conduct(session)
+    assert (measured.loop_rule, measured.loop_onset_step) == (expected[0] if expected else ("", None))
 
 
 @given(sessions())
 def test_every_call_is_an_execution_or_a_retrieval(session):
-    made = reference.acts(session.entries)
-    assert total(session, "executions") + total(session, "retrievals") == len(made)
-    assert total(session, "failures") == sum(not act.succeeded for _, act in made)
+    calls = reference.acts(session.entries)
+    assert total(session, "executions") + total(session, "retrievals") == len(calls)
+    assert total(session, "failures") == sum(not act.succeeded for _, act in calls)
 
 
 # --- by hand -------------------------------------------------------------------------------------------------------------
@@ -189,8 +189,8 @@ def test_an_attempt_that_came_to_nothing_takes_nothing_away():
     first = session.read("a.py")
     session.compact(first, status="failed", tokens_after=1000)
     session.read("a.py")
-    found = conduct(session)
-    assert (found.evicted_tokens, found.full_compactions, flagged(session, "reacquisitions")) == (0, 0, [])
+    measured = conduct(session)
+    assert (measured.evicted_tokens, measured.full_compactions, flagged(session, "reacquisitions")) == (0, 0, [])
 
 
 def test_a_user_message_ends_a_loop_before_it_is_one():
@@ -212,8 +212,8 @@ def test_a_loop_is_told_with_its_distance_from_the_compaction_before_it():
     session.read("b.py")
     for _ in range(3):
         session.run("make", "exit code 2")
-    found = conduct(session)
-    assert (found.loop_rule, found.loop_onset_step, found.loop_after_steps) == ("same failing call", 3, 2)
+    measured = conduct(session)
+    assert (measured.loop_rule, measured.loop_onset_step, measured.loop_after_steps) == ("same failing call", 3, 2)
 
 
 def test_a_failure_that_is_tried_again_after_a_compaction_is_a_dead_end():

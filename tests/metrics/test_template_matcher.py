@@ -58,8 +58,8 @@ def test_a_call_that_no_template_fits_tells_nothing(given_call):
 
 def test_known_values_decide_where_a_value_ends():
     uses = TemplateMatcher(script(template("execute_command", command="set ${ease}.${days}")))
-    made = call("execute_command", command="set 1.30.7")
-    assert uses.match_call(made, lambda fact: {"ease": ("1", "1.30"), "days": ()}[fact]) == {"ease": "1.30", "days": "7"}
+    tool_call = call("execute_command", command="set 1.30.7")
+    assert uses.match_call(tool_call, lambda fact: {"ease": ("1", "1.30"), "days": ()}[fact]) == {"ease": "1.30", "days": "7"}
 
 
 def test_repairs_are_recognised_too():
@@ -89,11 +89,11 @@ def test_what_two_templates_do_not_agree_on_is_not_told():
 def test_a_text_from_known_values_gives_them_back_or_fits_in_another_way(pieces, data):
     text = "begin " + "".join(f"${{{name}}}{fixed}" for name, fixed in pieces)
     values = {name: data.draw(_VALUES) for name, _ in pieces}
-    made = Template(text).substitute(values)
-    found = TemplateMatcher(script(template("execute_command", command=text))).match_call(
-        call("execute_command", command=made), lambda name: (values[name],)
+    text_with_values = Template(text).substitute(values)
+    match = TemplateMatcher(script(template("execute_command", command=text))).match_call(
+        call("execute_command", command=text_with_values), lambda name: (values[name],)
     )
-    assert not found or Template(text).substitute(found) == made
+    assert not match or Template(text).substitute(match) == text_with_values
 
 
 @pytest.mark.parametrize("name", sorted(SUITE))
@@ -106,6 +106,6 @@ def test_every_call_of_the_suite_is_recognised_with_its_values_and_never_with_ot
             for one in (*step.calls, *(call for repair in step.repairs for call in repair.calls)):
                 written = {key: Template(text).substitute(values) for key, text in one.arguments}
                 wanted = {fact for _, text in one.arguments for fact in Template(text).get_identifiers()}
-                found = uses.match_call(call(one.tool, **written), lambda fact: (task.values[fact], priors[fact]))
-                assert found.items() <= {fact: values[fact] for fact in wanted}.items()
-                assert values is priors or found.keys() == wanted
+                match = uses.match_call(call(one.tool, **written), lambda fact: (task.values[fact], priors[fact]))
+                assert match.items() <= {fact: values[fact] for fact in wanted}.items()
+                assert values is priors or match.keys() == wanted

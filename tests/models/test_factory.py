@@ -31,7 +31,7 @@ def test_a_scripted_agent_is_named_by_task_and_profile(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "said"),
+    ("name", "error", "explanation"),
     [
         ("scripted/flashcard", UnknownName, "scripted/flashcards:attentive"),
         ("scripted/flashcards:atentive", UnknownName, "did you mean 'attentive'"),
@@ -43,8 +43,8 @@ def test_a_scripted_agent_is_named_by_task_and_profile(name: str) -> None:
         ("scripted/oracle", UsageError, "cannot be the agent"),
     ],
 )
-def test_a_wrong_scripted_name_says_what_would_be_right(name: str, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_a_wrong_scripted_name_says_what_would_be_right(name: str, error: type[Exception], explanation: str) -> None:
+    with pytest.raises(error, match=explanation):
         agent(name)
 
 
@@ -111,8 +111,8 @@ def test_a_scripted_summarizer_reads_what_its_agent_reads():
 
 
 def test_a_scripted_summarizer_s_window_can_be_told_too() -> None:
-    told = open_summarizer("scripted/empty", agent=agent(), task=None, seed=0, window_tokens=9_000)
-    assert told.window.tokens == 9_000
+    model = open_summarizer("scripted/empty", agent=agent(), task=None, seed=0, window_tokens=9_000)
+    assert model.window.tokens == 9_000
 
 
 def test_the_oracle_needs_its_task() -> None:

@@ -97,9 +97,9 @@ def test_a_rate_limit_that_mentions_quota_or_billing_is_waited_for(text, headers
     ],
 )
 def test_exhausted_credit_is_not_waited_for(error):
-    found = map_provider_error("m", 0, error, NOW)
-    assert isinstance(found, RequestRefused)
-    assert str(found).endswith("; the account has no credit")
+    failure = map_provider_error("m", 0, error, NOW)
+    assert isinstance(failure, RequestRefused)
+    assert str(failure).endswith("; the account has no credit")
 
 
 @given(status=st.integers(400, 599))
@@ -110,21 +110,21 @@ def test_only_what_the_document_lists_and_what_a_server_did_not_wait_for_is_trie
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "explanation"),
     [
         (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
         (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
     ],
 )
-def test_where_nobody_answers_the_systems_reason_is_told_and_no_status_that_nobody_sent(reason, said):
+def test_where_nobody_answers_the_systems_reason_is_told_and_no_status_that_nobody_sent(reason, explanation):
     error = Raised("InternalServerError: [Errno 111] Connection refused", 500)
     error.__cause__ = OSError("in between")
     error.__cause__.__context__ = reason
-    found = map_provider_error("m", 0, error)
-    assert isinstance(found, ProviderFailed)
-    assert found.status is None
-    assert str(found) == (
-        f"the provider of 'm' failed (no status): {said}; "
+    failure = map_provider_error("m", 0, error)
+    assert isinstance(failure, ProviderFailed)
+    assert failure.status is None
+    assert str(failure) == (
+        f"the provider of 'm' failed (no status): {explanation}; "
         "no server answers at this address: check the address, and that the server runs"
     )
 
@@ -137,10 +137,10 @@ def test_an_overflow_carries_the_window():
 
 @pytest.mark.parametrize("wording", sorted(OVERFLOW_MESSAGES))
 def test_an_overflow_is_known_in_every_providers_words_with_the_numbers_that_they_tell(wording):
-    told = render_overflow_message(wording, 9031, 8192)
-    error = map_provider_error("m", 8192, Raised(told, 400))
+    message = render_overflow_message(wording, 9031, 8192)
+    error = map_provider_error("m", 8192, Raised(message, 400))
     assert isinstance(error, ContextOverflow)
-    assert error.prompt_tokens == (9031 if "9031" in told else None)
+    assert error.prompt_tokens == (9031 if "9031" in message else None)
 
 
 WORDINGS = tomllib.loads((Path(__file__).with_name("overflows.toml")).read_text())

@@ -62,9 +62,9 @@ def error_of(route, *answers, **fields):
 
 def test_an_answer_streams_to_the_listener_and_comes_back_whole(route):
     details = {"prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 3}}
-    said = Say(pieces=("Hel", "lo"), reasoning="hm", usage={"prompt_tokens": 11, "completion_tokens": 7, **details})
+    answer = Say(pieces=("Hel", "lo"), reasoning="hm", usage={"prompt_tokens": 11, "completion_tokens": 7, **details})
     heard: list[TextDelta] = []
-    with serving(said) as stub:
+    with serving(answer) as stub:
         reply = model_at(stub, route)[0].reply(HELLO, heard.append)
     assert [(delta.part, delta.text) for delta in heard if delta.text] == [("reasoning", "hm"), ("text", "Hel"), ("text", "lo")]
     assert reply.message.text == "Hello"
@@ -80,9 +80,9 @@ def test_the_request_carries_conversation_tools_and_limits(route):
         Call(call_id="c1", name="list_directory", arguments_json="{}"),
         Result(call_id="c1", name="list_directory", output="a.py"),
     )
-    talk = (system("s"), user("u"), assistant("looking", call), tool(result))
+    messages = (system("s"), user("u"), assistant("looking", call), tool(result))
     with serving(OK) as stub:
-        model_at(stub, route)[0].reply(Request(messages=talk, tools=(LIST,), max_output_tokens=50))
+        model_at(stub, route)[0].reply(Request(messages=messages, tools=(LIST,), max_output_tokens=50))
     [asked], [headers] = stub.asked, stub.headers_seen
     assert [message["role"] for message in asked["messages"]] == ["system", "user", "assistant", "tool"]
     assert asked["messages"][2]["tool_calls"][0]["function"]["name"] == "list_directory"
@@ -111,9 +111,9 @@ def test_an_endpoint_that_reports_no_usage_is_counted(route):
 
 def test_an_endpoint_that_does_not_stream_is_understood_at_once(route):
     calls = (("same", "list_directory", '{"path": "a"}'), ("same", "list_directory", '{"path": "b"}'))
-    said = Say(pieces=("Hel", "lo"), calls=calls, reasoning="hm", finish="tool_calls", streams=False)
+    answer = Say(pieces=("Hel", "lo"), calls=calls, reasoning="hm", finish="tool_calls", streams=False)
     heard: list[TextDelta] = []
-    with serving(said) as stub:
+    with serving(answer) as stub:
         model, waits = model_at(stub, route)
         reply = model.reply(HELLO, heard.append)
     assert waits == []
@@ -155,8 +155,8 @@ def test_a_report_of_no_prompt_tokens_counts_as_no_report(route, streams):
 
 @pytest.mark.parametrize("streams", [True, False])
 def test_an_answer_that_is_too_long_is_refused_at_once(route, streams):
-    said = Say(pieces=("Hello",), streams=streams, padding_bytes=1_000_000)
-    with serving(said, said) as stub:
+    answer = Say(pieces=("Hello",), streams=streams, padding_bytes=1_000_000)
+    with serving(answer, answer) as stub:
         model, waits = model_at(stub, route)
         with pytest.raises(RequestRefused, match="its answer has more than 900,000 bytes"):
             replace(model, max_answer_bytes=900_000).reply(HELLO)

@@ -44,7 +44,7 @@ plain_messages = st.builds(
 calling = st.builds(lambda text, calls: assistant(text, *calls), texts, st.lists(calls, min_size=1, max_size=3))
 messages = (
     st.lists(st.one_of(plain_messages, calling, results.map(tool)), max_size=6)
-    .map(lambda made: [one for one in made if one != assistant()])
+    .map(lambda conversation: [one for one in conversation if one != assistant()])
     .map(tuple)
 )
 roles = st.sampled_from(["system", "user", "assistant", "tool"])
@@ -121,19 +121,19 @@ def test_hostile_chunks_never_break_the_reading(chunk):
 
 
 @given(texts, st.lists(calls, max_size=3), st.lists(st.integers(1, 5), min_size=1))
-def test_an_answer_is_the_same_however_its_stream_is_cut(text, made, widths):
+def test_an_answer_is_the_same_however_its_stream_is_cut(text, tool_calls, widths):
     answer = StreamedReply()
-    told = [answer.add(chunk) for chunk in _chunks(text, made, widths)]
-    assert all(told), "something is told of every chunk"
-    assert "".join(delta.text for deltas in told for delta in deltas) == text
-    expected = [(call.name, call.arguments_json) for call in made]
+    deltas_by_chunk = [answer.add(chunk) for chunk in _chunks(text, tool_calls, widths)]
+    assert all(deltas_by_chunk), "something is told of every chunk"
+    assert "".join(delta.text for deltas in deltas_by_chunk for delta in deltas) == text
+    expected = [(call.name, call.arguments_json) for call in tool_calls]
     message = answer.build_message(make_call_namer(()))
     assert message.text == text
     assert [(call.name, call.arguments_json) for call in message.calls] == expected
-    assert len({call.call_id for call in message.calls}) == len(made)
+    assert len({call.call_id for call in message.calls}) == len(tool_calls)
 
 
-def _chunks(text, made, widths):
+def _chunks(text, tool_calls, widths):
     def pieces(whole):
         at, turn = 0, 0
         while at < len(whole):
@@ -143,7 +143,7 @@ def _chunks(text, made, widths):
 
     for piece in pieces(text):
         yield {"choices": [{"delta": {"content": piece}}]}
-    for index, call in enumerate(made):
+    for index, call in enumerate(tool_calls):
         head = {"index": index, "id": call.call_id, "function": {"name": call.name, "arguments": ""}}
         yield {"choices": [{"delta": {"tool_calls": [head]}}]}
         for piece in pieces(call.arguments_json):

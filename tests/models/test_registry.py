@@ -124,8 +124,8 @@ except UnknownName as error:
 def test_a_model_of_tomorrow_is_declared_in_a_file_with_its_window_and_price(tmp_path):
     table = tmp_path / "models.json"
     priced = {"input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6}
-    told = {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 123_456, **priced}
-    table.write_text(json.dumps({"openai/gpt-of-tomorrow": told}))
+    declaration = {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 123_456, **priced}
+    table.write_text(json.dumps({"openai/gpt-of-tomorrow": declaration}))
     environment = {**os.environ, "HARNESS_MODEL_TABLE": str(table)}
     done = subprocess.run([sys.executable, "-c", DECLARED], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.startswith("123456 8.0 nominal-1, litellm-"), done.stderr

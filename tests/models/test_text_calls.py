@@ -38,19 +38,19 @@ some_calls = st.lists(calls, min_size=1, max_size=3)
 LIST = ToolSpec(name="list_directory", description="Lists {it}.", parameters_json='{"type": "object", "properties": {}}')
 
 
-def told(call):
+def split_call(call):
     return call.name, call.arguments_json
 
 
 @given(hostile, some_calls)
-def test_any_call_survives_the_way_to_text_and_back(text, made):
-    [message] = render_messages([assistant(text, *made)], ())
-    assert parse_answer(message.text).calls == tuple(map(told, made))
+def test_any_call_survives_the_way_to_text_and_back(text, tool_calls):
+    [message] = render_messages([assistant(text, *tool_calls)], ())
+    assert parse_answer(message.text).calls == tuple(map(split_call, tool_calls))
 
 
 @given(st.text(alphabet="ab\n <", max_size=40), some_calls)
-def test_text_before_the_calls_survives_but_for_its_last_spaces(text, made):
-    [message] = render_messages([assistant(text, *made)], ())
+def test_text_before_the_calls_survives_but_for_its_last_spaces(text, tool_calls):
+    [message] = render_messages([assistant(text, *tool_calls)], ())
     assert parse_answer(message.text).text == text.rstrip()
 
 
@@ -61,9 +61,9 @@ def test_no_quoted_text_is_a_call(text, role):
 
 
 @given(st.lists(hostile, min_size=1, max_size=4), hostile)
-def test_no_result_is_a_call_or_ends_before_its_end(outputs, said):
+def test_no_result_is_a_call_or_ends_before_its_end(outputs, text):
     messages = [tool(ToolResult(call_id=str(n), name="t", output=output)) for n, output in enumerate(outputs)]
-    [message] = render_messages([*messages, user(said)], ())
+    [message] = render_messages([*messages, user(text)], ())
     assert message.role == "user"
     assert parse_answer(message.text).calls == ()
     assert message.text.count(RESULT_OPEN) == message.text.count(RESULT_CLOSE) == len(outputs)
@@ -73,10 +73,10 @@ def test_no_result_is_a_call_or_ends_before_its_end(outputs, said):
 
 @given(hostile)
 def test_whatever_a_model_writes_is_read(text):
-    said = parse_answer(text)
-    assert all(len(name) <= len(text) or name == UNREADABLE_CALL_NAME for name, _ in said.calls)
-    if not said.calls:
-        assert said.text == text
+    reply = parse_answer(text)
+    assert all(len(name) <= len(text) or name == UNREADABLE_CALL_NAME for name, _ in reply.calls)
+    if not reply.calls:
+        assert reply.text == text
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ class Stutterer(Parrot):
 
 
 @given(hostile, some_calls, st.integers(0, 99))
-def test_what_came_before_an_answer_that_comes_anew_counts_no_more(text, made, fails_after):
-    [message] = render_messages([assistant(text, *made)], ())
+def test_what_came_before_an_answer_that_comes_anew_counts_no_more(text, tool_calls, fails_after):
+    [message] = render_messages([assistant(text, *tool_calls)], ())
     stutterer = Stutterer(message.text)
     stutterer.fails_after = fails_after
     heard: list[TextDelta] = []
@@ -163,15 +163,15 @@ def test_what_came_before_an_answer_that_comes_anew_counts_no_more(text, made, f
 
 
 @given(hostile, some_calls, st.integers(1, 9))
-def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text, made, size):
-    [message] = render_messages([assistant(text, *made)], ())
+def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text, tool_calls, size):
+    [message] = render_messages([assistant(text, *tool_calls)], ())
     heard: list[str] = []
     reply = TextCallModel(model=Parrot(message.text, size)).reply(
         Request(messages=(system("s"), user("u")), tools=(LIST,)), lambda delta: heard.append(delta.text)
     )
     assert "".join(heard).rstrip() == reply.message.text == escape_tags(text).rstrip()
-    assert [told(call) for call in reply.message.calls] == [told(call) for call in made]
-    assert len({call.call_id for call in reply.message.calls}) == len(made)
+    assert [split_call(call) for call in reply.message.calls] == [split_call(call) for call in tool_calls]
+    assert len({call.call_id for call in reply.message.calls}) == len(tool_calls)
 
 
 class Thinker(Parrot):
@@ -183,8 +183,8 @@ class Thinker(Parrot):
 
 
 @given(hostile, some_calls, st.integers(1, 9))
-def test_something_is_told_of_every_piece_and_reasoning_is_told_as_it_is(text, made, size):
-    [message] = render_messages([assistant(text, *made)], ())
+def test_something_is_told_of_every_piece_and_reasoning_is_told_as_it_is(text, tool_calls, size):
+    [message] = render_messages([assistant(text, *tool_calls)], ())
     heard: list[TextDelta] = []
     TextCallModel(model=Thinker(message.text, size)).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
     assert heard[0] == TextDelta(text="<call_tool>", part="reasoning")
@@ -198,13 +198,13 @@ def test_without_tools_nothing_that_is_said_is_a_call():
 
 
 @given(st.lists(st.tuples(texts, some_calls, hostile), min_size=1, max_size=3), hostile)
-def test_a_longer_conversation_extends_the_text_of_the_shorter(steps, said):
-    messages = [system("s"), user(said)]
+def test_a_longer_conversation_extends_the_text_of_the_shorter(steps, request):
+    messages = [system("s"), user(request)]
     sent = []
-    for text, made, output in steps:
+    for text, tool_calls, output in steps:
         sent.append(render_messages(messages, (LIST,)))
-        messages.append(assistant(text, *made))
-        messages.extend(tool(ToolResult(call_id="", name=call.name, output=output)) for call in made)
+        messages.append(assistant(text, *tool_calls))
+        messages.extend(tool(ToolResult(call_id="", name=call.name, output=output)) for call in tool_calls)
     whole = render_messages(messages, (LIST,))
     assert all(whole[: len(before)] == before for before in sent)
 

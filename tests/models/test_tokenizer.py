@@ -28,12 +28,12 @@ def refuse(text: str) -> int:
     raise AssertionError(f"counted again: {text!r:.40}")
 
 
-@given(found=st.lists(texts, max_size=9))
-def test_packed_counts_give_the_same_numbers_in_another_process(found: list[str]) -> None:
+@given(words=st.lists(texts, max_size=9))
+def test_packed_counts_give_the_same_numbers_in_another_process(words: list[str]) -> None:
     first, second = TokenCounts(), TokenCounts()
-    counted = [first.find_or_count(text, len) for text in found]
+    counted = [first.find_or_count(text, len) for text in words]
     second.merge(first.pack() + b"part")
-    for text, count in zip(found, counted, strict=True):
+    for text, count in zip(words, counted, strict=True):
         assert second.find_or_count(text, len if len(text) < MIN_DIGESTED_CHARACTERS else refuse) == count
     assert (first.unsaved, second.unsaved) == (0, 0)
 

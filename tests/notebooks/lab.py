@@ -65,8 +65,8 @@ def waited_for(what: str, find: Callable[[], Found | None]) -> Found:
     """Call `find` repeatedly until it returns a value."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
-        if (found := find()) is not None:
-            return found
+        if (value := find()) is not None:
+            return value
         time.sleep(0.1)
     raise TimeoutError(f"{what}: not there after {PATIENCE_SECONDS} s")
 
@@ -93,12 +93,12 @@ def marked_environment(**more: str) -> Iterator[dict[str, str]]:
 
 def _carrying(mark: str) -> dict[int, str]:
     """Return the command lines of living processes with a mark in their environment, by process id."""
-    found = {}
+    commands = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):  # the process has just ended or belongs to another user
             if process.environ().get(MARK) == mark:
-                found[process.pid] = " ".join(process.cmdline())
-    return found
+                commands[process.pid] = " ".join(process.cmdline())
+    return commands
 
 
 @contextmanager
@@ -138,11 +138,11 @@ def jupyter(root: Path, private: Path, environment: Mapping[str, str]) -> Iterat
 def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str] | None:
     """Return address and token of a server once it listens; the server writes them to a file, so no port is chosen beforehand."""
     assert server.poll() is None, f"the server ended at its start:\n{log.read_text()}"
-    told = runtime / f"jpserver-{server.pid}.json"
-    if not told.exists():
+    server_file = runtime / f"jpserver-{server.pid}.json"
+    if not server_file.exists():
         return None
     try:
-        facts = json.loads(told.read_text())
+        facts = json.loads(server_file.read_text())
         socket.create_connection(("127.0.0.1", facts["port"]), timeout=1).close()
     except (json.JSONDecodeError, ConnectionRefusedError):  # the file is being written; the server listens a moment later
         return None

@@ -172,9 +172,9 @@ def inspector(page: Page, post: MessageSender, folder: Path, theme: Theme) -> No
 
 def form(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """Show the summary of a form with a warning, code and plan."""
-    made = GridForm(GRID.base, seeds=(0, 1), output=folder / "output")
-    made._summary.channel.update_state(refusal="The grid cannot start.", wrong=["threshold"])
-    Linked(page, made._summary, SHARED_SENDER, theme)
+    grid_form = GridForm(GRID.base, seeds=(0, 1), output=folder / "output")
+    grid_form._summary.channel.update_state(refusal="The grid cannot start.", wrong=["threshold"])
+    Linked(page, grid_form._summary, SHARED_SENDER, theme)
     page.locator("details").evaluate("one => one.open = true")
 
 
@@ -228,11 +228,11 @@ def test_texts_drawings_and_fields_of_a_widget_can_be_seen_named_and_reached(pag
     if colours == "jupyterlab":
         page.add_style_tag(path=THEMES / f"theme-{theme}-extension" / "index.css")
     page.evaluate(VARIABLES, MEANINGS)
-    found = Axe().run(page, ".harness-surface", RULES)
-    assert found.violations_count == 0, found.generate_report()
+    results = Axe().run(page, ".harness-surface", RULES)
+    assert results.violations_count == 0, results.generate_report()
     measured = [*((GRAPHIC, mark) for mark in marks), *((TEXT, mark) for mark in TEXTS.get(name, []))]
     measured += [(GRAPHIC, (f".colour-{meaning}", "color")) for meaning in MEANINGS]
-    doubtful = [target for one in found.response["incomplete"] for node in one["nodes"] for target in node["target"]]
+    doubtful = [target for one in results.response["incomplete"] for node in one["nodes"] for target in node["target"]]
     assert page.evaluate(OTHERS, [doubtful, [selector for _, (selector, _) in measured]]) == []
     ratios = page.evaluate(MEASURE, [mark for _, mark in measured])
     assert all(ratios), [mark for (_, mark), one in zip(measured, ratios, strict=True) if not one]

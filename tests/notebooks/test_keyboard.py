@@ -82,15 +82,15 @@ def opens_a_form_from_the_explorer(page):
     explorer = page.get_by_role("region", name="Compaction explorer")
     slider = explorer.get_by_role("slider", name="threshold", exact=True)
     press(page, slider, *["ArrowLeft"] * 5, "x")  # x would cut the cell
-    found = slider.input_value()
-    explorer.get_by_text(f"{float(found):g} × (32768").first.wait_for()  # the kernel has answered
+    value = slider.input_value()
+    explorer.get_by_text(f"{float(value):g} × (32768").first.wait_for()  # the kernel has answered
     press(page, explorer.get_by_role("button", name="pin to compare"), "Enter")
     explorer.get_by_text("pinned (dashed line)").wait_for()
     press(page, explorer.get_by_role("slider", name="step", exact=True), "Home", "ArrowRight")
     explorer.get_by_text("step 2 of ").wait_for()
     press(page, explorer.get_by_role("button", name="use in a grid"), "Enter")
     form = page.locator(".harness-form")
-    expect(form.get_by_label("threshold", exact=True)).to_have_value(f"{float(found):g}", **SOON)
+    expect(form.get_by_label("threshold", exact=True)).to_have_value(f"{float(value):g}", **SOON)
     form.get_by_text("3 trials, 1 arm").wait_for()
     return form
 
@@ -158,5 +158,7 @@ def list_violations(page):
     """Return the rules of WCAG that the widgets break, with the elements that break them."""
     surfaces = page.locator(".harness-surface").all()
     assert len(surfaces) >= 5, "explorer, summary, grid, inspector, panel"
-    found = Axe().run(page, context={"include": [[".harness-surface"], [".harness-form"]]}, options=RULES).response["violations"]
-    return [(one["id"], node["html"][:200], node.get("failureSummary", "")[:300]) for one in found for node in one["nodes"]]
+    violations = (
+        Axe().run(page, context={"include": [[".harness-surface"], [".harness-form"]]}, options=RULES).response["violations"]
+    )
+    return [(one["id"], node["html"][:200], node.get("failureSummary", "")[:300]) for one in violations for node in one["nodes"]]

@@ -35,7 +35,7 @@ def faults(node):
     """Return the reasons why a notebook cannot be read without running it."""
     text = nbformat.writes(node)
     sources = [cell for cell in node.cells if cell.cell_type == "code" and cell.source.strip()]
-    found = {
+    problems = {
         "stale or never executed": [cell.execution_count for cell in sources] != list(range(1, len(sources) + 1)),
         "widget state": "widgets" in node.metadata,
         "an error": any(output.output_type == "error" for cell in sources for output in cell.outputs),
@@ -45,7 +45,7 @@ def faults(node):
         f"over {CELLS_AT_MOST} cells": len(node.cells) > CELLS_AT_MOST,
         f"over {BYTES_AT_MOST} bytes": len(text) > BYTES_AT_MOST,
     }
-    return [words for words, there in found.items() if there]
+    return [words for words, there in problems.items() if there]
 
 
 @pytest.mark.parametrize("notebook", committed(), ids=lambda path: path.stem)
@@ -159,10 +159,10 @@ def test_the_published_outcomes_give_the_published_figures(tmp_path, monkeypatch
     node = nbformat.read(notebook, as_version=4)
     node.cells.append(nbformat.v4.new_code_cell(PRINT_TABLES))
     nbformat.write(node, tmp_path / notebook.name)
-    found = json.loads(execute(tmp_path / notebook.name).cells[-1].outputs[0].text)
+    published = json.loads(execute(tmp_path / notebook.name).cells[-1].outputs[0].text)
     for model, contrasts in PUBLISHED.items():
         for row, (points, wins, losses, p, discordance, holm, turns, interval) in zip(
-            found["table"][model].values(), contrasts, strict=True
+            published["table"][model].values(), contrasts, strict=True
         ):
             assert (round(row["points"], 1), row["wins"], row["losses"]) == (points, wins, losses)
             assert [row["p"], row["discordance"], row["Holm"]] == pytest.approx([p, discordance, holm], abs=0.01)
@@ -170,17 +170,17 @@ def test_the_published_outcomes_give_the_published_figures(tmp_path, monkeypatch
             if interval is not None:
                 assert row["turns low"] == pytest.approx(interval[0], abs=0.01)
                 assert row["turns high"] == pytest.approx(interval[1], abs=0.014 if interval == DRAWN_END else 0.01)
-    thinking = found["table"]["Qwen3-32B thinking"].values()
+    thinking = published["table"]["Qwen3-32B thinking"].values()
     assert all(0.2 <= round(row["points"], 1) <= 1.8 and row["p"] >= 0.37 and row["Holm"] == 1 for row in thinking)
     assert all(0.97 - 0.01 <= row["turns"] <= 1.05 + 0.01 for row in thinking)
     for model, figures in TOTALS.items():
-        row = found["table"][model]["mask − raw"]
+        row = published["table"][model]["mask − raw"]
         computed = [row[name] for name in ("cost, totals", "totals low", "totals high", "cost, medians")]
         assert computed == pytest.approx(figures, abs=0.01)
-    assert {model: row["without a summary, %"] for model, row in found["exposure"].items()} == pytest.approx(
+    assert {model: row["without a summary, %"] for model, row in published["exposure"].items()} == pytest.approx(
         WITHOUT_SUMMARY, abs=0.1
     )
-    placebo = {f"{model}, {label}": row for model, rows in found["placebo"].items() for label, row in rows.items()}
+    placebo = {f"{model}, {label}": row for model, rows in published["placebo"].items() for label, row in rows.items()}
     assert [name for name, row in placebo.items() if row["p"] < 0.05] == [
         "Gemini 2.5 Flash, mask: stopped by turn 10",
         "Gemini 2.5 Flash thinking, sum: solved within 30 turns",
@@ -226,8 +226,12 @@ def test_a_notebook_that_was_never_executed_is_seen():
 def test_a_path_of_the_machine_that_executed_a_notebook_is_seen(top):
     node, path = made_of("1 + 1"), f"in &quot;/{top}/here/j.sqlite&quot;"
     plain, rich = ({data: path} for data in ("text/plain", "text/html"))
-    made = nbformat.v4.new_output
-    for output in (made("display_data", data=plain), made("display_data", data=rich), made("stream", text=path)):
+    make_output = nbformat.v4.new_output
+    for output in (
+        make_output("display_data", data=plain),
+        make_output("display_data", data=rich),
+        make_output("stream", text=path),
+    ):
         node.cells[0].outputs = [output]
         assert faults(node) == ["stale or never executed", "no chart", "a path of this machine"]
 

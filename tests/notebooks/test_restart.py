@@ -47,12 +47,12 @@ def both_say_what_to_do(page: Page) -> re.Match[str]:
     page.locator(".g-alarm").get_by_text("The kernel does not answer").wait_for()
     assert "finished trials are stored: run the cell again and press Resume" in page.locator(".g-alarm").inner_text()
     page.locator(".a-alarm").get_by_text("The kernel does not answer").wait_for()
-    said = page.locator(".a-alarm").first.inner_text()
-    assert "the logged session is not lost" in said
+    alarm = page.locator(".a-alarm").first.inner_text()
+    assert "the logged session is not lost" in alarm
     assert page.locator(".a-phase, .g-state").all_inner_texts() == ["no answer"] * 2
-    told = TOLD.search(said)
-    assert told is not None, said
-    return told
+    match = TOLD.search(alarm)
+    assert match is not None, alarm
+    return match
 
 
 @pytest.mark.parametrize(("app", "server"), [("lab", "lab"), ("notebook", "classic")], ids=["jupyterlab", "notebook"])
@@ -69,12 +69,12 @@ def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_a
     notebook.restart_kernel()
     seen = transcript(page)
     finished = page.evaluate("document.querySelector('.g-root progress').value")
-    told = both_say_what_to_do(page)
+    advice = both_say_what_to_do(page)
     page.screenshot(path=tmp_path / "alarmed.png")
     assert transcript(page) == seen
     root, _ = request.getfixturevalue(server)
-    logged = len(load_log(root / told[1], told[2]))
-    a_session_goes_on(page, notebook, told, seen, logged)
+    logged = len(load_log(root / advice[1], advice[2]))
+    a_session_goes_on(page, notebook, advice, seen, logged)
     page.screenshot(path=tmp_path / "gone-on.png")
     notebook.start_cell(GRID)
     notebook.finish_cell(GRID)
@@ -82,9 +82,11 @@ def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_a
     goes_on_to_the_end(page, notebook, root / "restarted.gate", counting=COUNT)
 
 
-def a_session_goes_on(page: Page, notebook: LabNotebook, told: re.Match[str], seen: list[str], logged: int) -> None:
+def a_session_goes_on(page: Page, notebook: LabNotebook, advice: re.Match[str], seen: list[str], logged: int) -> None:
     """Run the suggested line: it shows the logged rows and brings the session to its end."""
-    passed_task = told[0].removesuffix(")") + ", task=hostile_task())"  # a task of one's own is not loaded because a log names it
+    passed_task = (
+        advice[0].removesuffix(")") + ", task=hostile_task())"
+    )  # a task of one's own is not loaded because a log names it
     notebook.write_cell(AGAIN, REOPENING.format(told=passed_task))
     notebook.write_cell(LOGGED, LOGGED_IN_KERNEL)
     notebook.write_cell(END, ENDED)

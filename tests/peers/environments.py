@@ -50,7 +50,7 @@ class Environment:
         return self.path / "bin" / "python"
 
     @property
-    def made(self) -> bool:
+    def is_installed(self) -> bool:
         return (self.path / ".made").is_file()
 
     def make(self) -> None:
@@ -58,7 +58,7 @@ class Environment:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if self.made:
+            if self.is_installed:
                 return
             shutil.rmtree(self.path, ignore_errors=True)
             _uv("venv", "--python", interpreter(self.python), str(self.path))
@@ -90,9 +90,9 @@ BENCHMARKED = {
 
 def read_version(environment: Environment) -> str:
     """Return the locked version of the package that gives an environment its name."""
-    found = re.search(rf"^{environment.name}(?:-ai)?==([^ ;\\]+)", environment.lock.read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1]
+    match = re.search(rf"^{environment.name}(?:-ai)?==([^ ;\\]+)", environment.lock.read_text(), re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
 def folder() -> Path:
@@ -103,7 +103,7 @@ def folder() -> Path:
 
 def missing() -> str | None:
     """Return a message that names the missing environments and the command that creates them."""
-    absent = [name for name, environment in ENVIRONMENTS.items() if not environment.made]
+    absent = [name for name, environment in ENVIRONMENTS.items() if not environment.is_installed]
     return f"no environment for {', '.join(absent)}: make peers" if absent else None
 
 
@@ -113,10 +113,10 @@ def interpreter(least: tuple[int, int]) -> str:
     Raises:
         RuntimeError: there is no such interpreter.
     """
-    found = next((path for path in _interpreters() if _version(path) >= least), None)
-    if found is None:
+    python = next((path for path in _interpreters() if _version(path) >= least), None)
+    if python is None:
         raise RuntimeError(f"no Python {least[0]}.{least[1]} or newer: install one and put it on the PATH")
-    return found
+    return python
 
 
 def _interpreters() -> Iterator[str]:

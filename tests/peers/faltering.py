@@ -15,7 +15,7 @@ from harness.conversation.view import View, fold
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.compactor import SessionCompactor
-from tests.peers.drivers.serving import calls_of, said
+from tests.peers.drivers.serving import calls_of, write_answer
 from tests.peers.walking import conversation_of
 from tests.session.finished_steps import step
 
@@ -48,7 +48,7 @@ class Faltering:
         if fault in errors:
             raise errors[fault]
         usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
-        return Reply(message=assistant(said(fault, self.asked)), usage=usage, seconds=0.0)
+        return Reply(message=assistant(write_answer(fault, self.asked)), usage=usage, seconds=0.0)
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Session:
         summarizer = Faltering(self.answers)
         window = Window(tokens=self.window_tokens, source="configuration")
         compactor = SessionCompactor(policy=self.policy, window=window, summarizer=summarizer)
-        found: list[dict[str, Any]] = []
+        acts: list[dict[str, Any]] = []
         before = 0
         for point in calls_of(conversation_of(self.messages)):
             for at in range(before, point):
@@ -85,10 +85,10 @@ class Session:
                 continue
             self._add(point, event, compaction=True)
             condensed, self.saves_nothing = event.status == "applied", event.status == "no-op"
-            found.append({"call": point, "condensed": condensed, "asked": summarizer.asked - asked, "view": self.shown()})
-            if not condensed or len(found) == self.most_acts:
+            acts.append({"call": point, "condensed": condensed, "asked": summarizer.asked - asked, "view": self.shown()})
+            if not condensed or len(acts) == self.most_acts:
                 break
-        return found
+        return acts
 
     def _add(self, number: int, event: MessageAdded | StepFinished | Compaction, *, compaction: bool = False) -> None:
         self.view = fold(self.view, Entry(1_000 * number + compaction, event), self.policy.counter)
@@ -105,4 +105,4 @@ def bare(acts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _answer(text: str) -> str:
-    return next((known for known in (said("fine", number) for number in range(1, 100)) if known in text), "")
+    return next((known for known in (write_answer("fine", number) for number in range(1, 100)) if known in text), "")

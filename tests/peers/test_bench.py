@@ -23,7 +23,7 @@ def results_of(cpu_seconds):
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS, ids=[one.key for one in SYSTEMS])
 def test_every_driver_makes_all_steps_and_its_log_has_all_outputs(system, tmp_path):
-    if system.environment is not None and not system.environment.made:
+    if system.environment is not None and not system.environment.is_installed:
         pytest.skip("`make bench-peers` creates its environment")
     with closing(system.start(str(tmp_path))) as driver:
         measured = driver.ask("measure", steps=STEPS, session=3, folder=str(tmp_path / "one"))  # checks the number of results

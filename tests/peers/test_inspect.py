@@ -49,8 +49,8 @@ def _longer(message: Message) -> Message:
 
 def _called(number: int, *, calls: int) -> tuple[Message, ...]:
     names = [f"c{number}-{index}" for index in range(calls)]
-    made = [ToolCall(call_id=name, name="execute_command", arguments_json="{}") for name in names]
-    return assistant("", *made), *(tool(ToolResult(call_id=name, name="execute_command", output="")) for name in names)
+    tool_calls = [ToolCall(call_id=name, name="execute_command", arguments_json="{}") for name in names]
+    return assistant("", *tool_calls), *(tool(ToolResult(call_id=name, name="execute_command", output="")) for name in names)
 
 
 SAVES_NOTHING_ONCE = (

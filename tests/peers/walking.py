@@ -21,9 +21,9 @@ from tests.peers.drivers.serving import Shown, calls_of
 
 def plain(message: Message) -> dict[str, Any]:
     """Return a message in the notation of the drivers."""
-    made: dict[str, Any] = {"role": message.role, "text": transcript.extract_text(message)}
+    row: dict[str, Any] = {"role": message.role, "text": transcript.extract_text(message)}
     if message.role == "assistant":
-        made["calls"] = [
+        row["calls"] = [
             {
                 "id": call.call_id,
                 "name": call.name,
@@ -34,8 +34,8 @@ def plain(message: Message) -> dict[str, Any]:
         ]
     if message.role == "tool":
         (result,) = message.results
-        made |= {"call_id": result.call_id, "name": result.name}
-    return made
+        row |= {"call_id": result.call_id, "name": result.name}
+    return row
 
 
 def conversation_of(messages: Sequence[Message], reported: Mapping[int, int] | None = None) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ class Walk:
 
     def acts(self, before: int | None = None) -> list[dict[str, Any]]:
         """Return the changes before each model call, from the current place to the call at a given place."""
-        found: list[dict[str, Any]] = []
+        acts: list[dict[str, Any]] = []
         budget = self.policy.budget(Window(tokens=self.window_tokens, source="configuration"))
         for point in calls_of(conversation_of(self.messages)):
             if point < self.entries or (before is not None and point >= before):
@@ -87,8 +87,8 @@ class Walk:
             if plan is None or plan.is_empty:
                 continue
             tellings = self._apply(plan, 1_000 * self.entries + 1)
-            found.append({"call": point, "view": self.shown(), "told": tellings})
-        return found
+            acts.append({"call": point, "view": self.shown(), "told": tellings})
+        return acts
 
     def _usage(self, point: int) -> Usage | None:
         tokens = next((self.reported[at] for at in range(point - 1, -1, -1) if at in self.reported), None)

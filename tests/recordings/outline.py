@@ -53,6 +53,6 @@ def _squeeze(event: NativeCompaction) -> tuple[object, ...]:
     return (event.kind, event.position, event.trigger, event.tokens_before, event.summary)
 
 
-def told(recording: Recording) -> str:
+def join_caveats(recording: Recording) -> str:
     """Return all caveats as one text."""
     return "\n".join(f"{caveat.place}: {caveat.text}" for caveat in recording.caveats)

@@ -3,7 +3,7 @@
 import json
 
 from harness.recordings.formats import read_recording
-from tests.recordings.outline import FIXTURES, fixture, outline, squeezes, told
+from tests.recordings.outline import FIXTURES, fixture, join_caveats, outline, squeezes
 
 
 def test_rows_of_one_answer_are_one_message_sub_agents_and_doubles_are_left_out():
@@ -63,4 +63,4 @@ def test_a_file_that_begins_in_mid_session_says_so(tmp_path):
     message = {"role": "assistant", "id": "m", "content": "Go on.", "usage": usage}
     row = {"type": "assistant", "sessionId": "s", "uuid": "u", "message": message}
     (tmp_path / "late.jsonl").write_text(json.dumps(row))
-    assert "120000 tokens: the file begins in the middle of a session" in told(read_recording(tmp_path / "late.jsonl"))
+    assert "120000 tokens: the file begins in the middle of a session" in join_caveats(read_recording(tmp_path / "late.jsonl"))

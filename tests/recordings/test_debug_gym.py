@@ -3,7 +3,7 @@
 import json
 
 from harness.recordings.formats import read_recording
-from tests.recordings.outline import FIXTURES, fixture, outline, squeezes, told
+from tests.recordings.outline import FIXTURES, fixture, join_caveats, outline, squeezes
 
 
 def test_steps_become_calls_and_results():
@@ -35,4 +35,4 @@ def test_a_system_prompt_in_the_role_of_a_user_is_still_one(tmp_path):
     (tmp_path / "log.jsonl").write_text(json.dumps(log))
     recording = read_recording(tmp_path / "log.jsonl")
     assert outline(recording) == outline(fixture("debug-gym.jsonl"))
-    assert "the system prompt was sent in the role 'user'" in told(recording)
+    assert "the system prompt was sent in the role 'user'" in join_caveats(recording)

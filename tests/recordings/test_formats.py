@@ -16,7 +16,7 @@ from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageE
 from harness.recordings.document import Document, parse_document
 from harness.recordings.formats import FORMATS, detect_format, read_document, read_recording, read_recordings
 from harness.recordings.session_log import build_entries
-from tests.recordings.outline import FIXTURES, told
+from tests.recordings.outline import FIXTURES, join_caveats
 
 FORMAT_OF = {
     "atif.json": "atif",
@@ -86,7 +86,7 @@ def test_every_fixture_and_every_format_is_in_the_table():
 @pytest.mark.parametrize("name", FORMAT_OF)
 def test_a_fixture_is_claimed_by_its_format_alone_whatever_its_name(name, tmp_path):
     document = parse_document((FIXTURES / name).read_bytes(), name)
-    assert [found for found, known in FORMATS.items() if known.can_read(document)] == [FORMAT_OF[name]]
+    assert [name_of_format for name_of_format, known in FORMATS.items() if known.can_read(document)] == [FORMAT_OF[name]]
     (tmp_path / "anonymous").write_bytes((FIXTURES / name).read_bytes())
     assert read_recordings(tmp_path / "anonymous") == read_recordings(FIXTURES / name, FORMAT_OF[name])
 
@@ -96,7 +96,7 @@ def test_a_file_cut_between_rows_is_never_taken_for_another_format(name):
     lines = (FIXTURES / name).read_bytes().splitlines(keepends=True)
     for end in range(1, len(lines) + 1):
         document = parse_document(b"".join(lines[:end]), name)
-        assert {found for found, known in FORMATS.items() if known.can_read(document)} <= {FORMAT_OF[name]}
+        assert {name_of_format for name_of_format, known in FORMATS.items() if known.can_read(document)} <= {FORMAT_OF[name]}
         read_safely(b"".join(lines[:end]), name)
 
 
@@ -106,7 +106,7 @@ def test_rows_before_a_cut_row_are_read_with_a_caveat(name):
     last = whole.count(b"\n") + 1
     cut = read_safely(whole[:-5], name)
     assert cut
-    assert f"line {last}: the file is truncated here" in told(cut[0])
+    assert f"line {last}: the file is truncated here" in join_caveats(cut[0])
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -170,7 +170,7 @@ def test_a_hostile_value_anywhere_is_read_or_refused(name, hostile, data):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "explanation"),
     [
         ({"usage": {"output_tokens": 10**400}}, r"line 3, message.usage.output_tokens: expected a whole number .*, got int"),
         ({"usage": {"output_tokens": "many"}}, r"line 3, message.usage.output_tokens: expected a whole number .*, got str"),
@@ -179,11 +179,11 @@ def test_a_hostile_value_anywhere_is_read_or_refused(name, hostile, data):
         ({"id": {}}, r"line 3, message.id: expected a string, got dict"),
     ],
 )
-def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, said, tmp_path):
+def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, explanation, tmp_path):
     rows = [json.loads(line) for line in (FIXTURES / "claude-code.jsonl").read_text().splitlines()]
     rows[2]["message"] |= spoil
     (tmp_path / "spoiled.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(MalformedRecording, match=said) as caught:
+    with pytest.raises(MalformedRecording, match=explanation) as caught:
         read_recording(tmp_path / "spoiled.jsonl")
     assert caught.value.file == str(tmp_path / "spoiled.jsonl")
 
@@ -203,16 +203,16 @@ def test_nesting_that_would_exhaust_the_parser_is_told_by_line():
 def test_what_follows_a_single_value_is_told_by_its_line(name, rest):
     text = (FIXTURES / name).read_text().rstrip() + "\n\n" + rest
     line = text.count("\n")
-    found: Document | MalformedRecording
+    document: Document | MalformedRecording
     try:
-        found = parse_document(text.encode(), name)
-        detect_format(found)
+        document = parse_document(text.encode(), name)
+        detect_format(document)
     except MalformedRecording as error:
-        found = error
-    if isinstance(found, MalformedRecording):
-        assert (found.place, "nothing after" in found.expected) == (f"line {line}", True)
+        document = error
+    if isinstance(document, MalformedRecording):
+        assert (document.place, "nothing after" in document.expected) == (f"line {line}", True)
     else:
-        assert [caveat.place for caveat in found.caveats] == [f"line {line}"], "a value on one line is a row, and read"
+        assert [caveat.place for caveat in document.caveats] == [f"line {line}"], "a value on one line is a row, and read"
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_what_is_no_text_in_utf_8_is_refused_with_what_to_do(data, hint):
 def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
     lines = (FIXTURES / "claude-code.jsonl").read_bytes().splitlines()
     (recording,) = read_safely(b"\n".join([*lines[:4], b"Segmentation fault", *lines[4:]]))
-    assert "line 5: dropped: not JSON" in told(recording)
+    assert "line 5: dropped: not JSON" in join_caveats(recording)
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# A diary\n", b"{}", b"[]", b'{"messages": []}', b"[1, 2]", b"\xc3\x28\xa0"])

@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.recordings.formats import read_recording
-from tests.recordings.outline import fixture, outline, squeezes, told
+from tests.recordings.outline import fixture, join_caveats, outline, squeezes
 
 
 def test_aborted_calls_results_out_of_order_and_two_rows_on_a_line_are_read():
@@ -61,7 +61,7 @@ def test_a_tree_is_read_along_its_last_branch(tmp_path):
     (tmp_path / "tree.jsonl").write_text("\n".join(map(json.dumps, rows)))
     recording = read_recording(tmp_path / "tree.jsonl")
     assert outline(recording) == ["0 user: Dig.", "1 assistant: South."]
-    assert "1 × row of an abandoned branch" in told(recording)
+    assert "1 × row of an abandoned branch" in join_caveats(recording)
 
 
 @pytest.mark.parametrize("role", ["referee", ["user"], None])

@@ -52,8 +52,8 @@ def rows(log):
     return [json.loads(line) for line in encode_lines(log)]
 
 
-def numbered(*told):
-    return [Entry(seq, event) for seq, event in enumerate(told, 1)]
+def numbered(*logged_events):
+    return [Entry(seq, event) for seq, event in enumerate(logged_events, 1)]
 
 
 def without_patches(given_rows):
@@ -64,8 +64,8 @@ def without_patches(given_rows):
 @settings(max_examples=40)
 @given(st.sampled_from(PLAIN).flatmap(sessions))
 def test_the_first_kept_entry_says_all_of_a_compaction_that_keeps_the_last(log):
-    told = rows(logged(log))
-    assert not any("patch" in row for row in told)
+    written = rows(logged(log))
+    assert not any("patch" in row for row in written)
     back = [entry for entry, _ in read_log(document(logged(log)))]
     assert back == list(log)
     assert fold_all(back) == fold_all(log)
@@ -75,13 +75,13 @@ def test_the_first_kept_entry_says_all_of_a_compaction_that_keeps_the_last(log):
 @given(st.sampled_from(PLAIN).flatmap(sessions))
 def test_what_a_reader_builds_from_the_entries_alone_is_what_was_sent_next(log):
     """The view is the system message, the summary, and the messages from the first kept entry on."""
-    told = rows(logged(log))
-    squeezed = [number for number, row in enumerate(told) if row["type"] == "compaction"]
+    written = rows(logged(log))
+    squeezed = [number for number, row in enumerate(written) if row["type"] == "compaction"]
     for number in squeezed:
-        row = told[number]
-        names = [one["id"] for one in told[:number]]
+        row = written[number]
+        names = [one["id"] for one in written[:number]]
         first = number if row["first_kept_entry_id"] is None else names.index(row["first_kept_entry_id"])
-        kept = [one["parts"] for one in told[first:number] if one["type"] == "message"]
+        kept = [one["parts"] for one in written[first:number] if one["type"] == "message"]
         view = fold_all(log[: number + 1])
         assert len(view.items) == 2 + len(kept)
         assert view.items[1].message.text == row["summary"]
@@ -139,10 +139,10 @@ def test_whatever_the_types_allow_comes_back_with_its_time(batches, at_ms):
 @given(st.sampled_from(OTHERS[1:]).flatmap(sessions))
 def test_without_the_patches_a_reader_sees_at_least_what_was_in_view(log):
     """Masked messages are whole again, and messages evicted from the middle are present again."""
-    told = rows(logged(log))
-    if not all(row.get("summary") for row in told if row["type"] == "compaction"):
+    written = rows(logged(log))
+    if not all(row.get("summary") for row in written if row["type"] == "compaction"):
         return
-    back = fold_all(entry for entry, _ in read_log(without_patches(told)))
+    back = fold_all(entry for entry, _ in read_log(without_patches(written)))
     assert {item.item_id for item in fold_all(log).items if item.item_id.slot == 0} - {
         item.item_id for item in back.items
     } == set()
@@ -188,8 +188,8 @@ def test_the_fixture_reads_value_by_value():
 
 
 def test_the_fixture_folds_to_the_view_that_it_describes():
-    found = read_log(parse_document((FIXTURES / "harness.jsonl").read_bytes(), "harness.jsonl"))
-    view = fold_all(entry for entry, _ in found)
+    entries = read_log(parse_document((FIXTURES / "harness.jsonl").read_bytes(), "harness.jsonl"))
+    view = fold_all(entry for entry, _ in entries)
     assert [item.message.text for item in view.items] == ["Be brief.", "North is planted.", "Both are planted."]
     assert [item.message.role for item in view.items] == ["system", "user", "assistant"]
 
@@ -198,7 +198,7 @@ GOOD = rows(logged(numbered(*opening(), *step(1), *step(2), compaction(forget=[3
 
 
 @pytest.mark.parametrize(
-    ("place", "change", "said"),
+    ("place", "change", "explanation"),
     [
         (0, {"version": 2}, "line 1: expected version 1, got 2"),
         (0, {"model": None}, "line 1: expected a row 'session' of a session, got model"),
@@ -219,31 +219,31 @@ GOOD = rows(logged(numbered(*opening(), *step(1), *step(2), compaction(forget=[3
         (9, {"patch": {"forget": "all"}}, "line 10: expected a row 'compaction'"),
     ],
 )
-def test_a_row_that_is_not_right_is_refused_by_its_line(place, change, said):
-    told = [dict(row) for row in GOOD]
+def test_a_row_that_is_not_right_is_refused_by_its_line(place, change, explanation):
+    written = [dict(row) for row in GOOD]
     if "first_kept_entry_id" in change or "summary" in change or "summary_role" in change:
-        told[place].pop("patch", None)
-    told[place] |= change
-    text = "\n".join(map(json.dumps, told)).encode()
+        written[place].pop("patch", None)
+    written[place] |= change
+    text = "\n".join(map(json.dumps, written)).encode()
     with pytest.raises(MalformedRecording) as caught:
         read_log(parse_document(text, "f.jsonl"))
-    assert said in str(caught.value)
+    assert explanation in str(caught.value)
 
 
 def test_a_compaction_that_does_not_say_what_it_kept_is_refused():
-    told = [dict(row) for row in GOOD]
-    del told[9]["first_kept_entry_id"]
+    written = [dict(row) for row in GOOD]
+    del written[9]["first_kept_entry_id"]
     with pytest.raises(MalformedRecording, match="line 10: expected a first_kept_entry_id \\(null if no message was kept\\)"):
-        read_log(parse_document("\n".join(map(json.dumps, told)).encode(), "f.jsonl"))
+        read_log(parse_document("\n".join(map(json.dumps, written)).encode(), "f.jsonl"))
 
 
 def test_ids_may_be_any_texts():
     names = {str(number): f"entry-{number}" for number in range(30)}
     log = numbered(*opening(), *step(1), replace(compaction(forget=[3]), patch=compaction(forget=[3]).patch))
-    told = rows(logged(log))
-    for row in told[1:]:
+    written = rows(logged(log))
+    for row in written[1:]:
         row["id"] = names[row["id"]]
         if row.get("first_kept_entry_id"):
             row["first_kept_entry_id"] = names[row["first_kept_entry_id"]]
-    found = read_log(parse_document("\n".join(map(json.dumps, told)).encode(), "f"))
-    assert fold_all(entry for entry, _ in found) == fold_all(log)
+    entries = read_log(parse_document("\n".join(map(json.dumps, written)).encode(), "f"))
+    assert fold_all(entry for entry, _ in entries) == fold_all(log)

@@ -222,8 +222,8 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
     judged = look_at(mixed)
     assert judged is not None
     assert (judged.refusal, [claim.is_shown for claim in judged.claims]) == ("", [True, True])
-    found = [section for section in report(mixed).sections if section.heading.startswith("Declared contrasts")]
-    assert [section.heading for section in found] == [
+    contrast_sections = [section for section in report(mixed).sections if section.heading.startswith("Declared contrasts")]
+    assert [section.heading for section in contrast_sections] == [
         "Declared contrasts: comparisons that the plan named before the trials ran"
     ] * 2
 

@@ -44,16 +44,18 @@ def test_the_text_fits_its_width():
 
 
 def test_a_hostile_name_steers_neither_terminal_nor_markup(tmp_path):
-    found = report(results([{"arm": HOSTILE, "seed": s, "experiment": HOSTILE, "reason": HOSTILE} for s in (0, 1)]))
-    for text in (found.render_text(), found.render_text(full=True), found.render_markdown()):
+    text_report = report(results([{"arm": HOSTILE, "seed": s, "experiment": HOSTILE, "reason": HOSTILE} for s in (0, 1)]))
+    for text in (text_report.render_text(), text_report.render_text(full=True), text_report.render_markdown()):
         assert "\x1b" not in text
         assert "\u202e" not in text
-    assert "[red]x[/red]" in found.render_text()
-    assert "<script>" not in found.render_markdown()
-    rows = [line.replace("\\|", "") for line in found.render_markdown().splitlines() if line.startswith("|")]
-    widths = [len(section.columns) + 1 for section in found.sections for _ in range(len(section.rows) + 2) if section.columns]
+    assert "[red]x[/red]" in text_report.render_text()
+    assert "<script>" not in text_report.render_markdown()
+    rows = [line.replace("\\|", "") for line in text_report.render_markdown().splitlines() if line.startswith("|")]
+    widths = [
+        len(section.columns) + 1 for section in text_report.sections for _ in range(len(section.rows) + 2) if section.columns
+    ]
     assert [row.count("|") for row in rows] == widths
-    found.write(tmp_path)
+    text_report.write(tmp_path)
 
 
 def test_colours_of_a_terminal_come_from_us_alone():
@@ -66,14 +68,14 @@ def test_colours_of_a_terminal_come_from_us_alone():
 
 def test_in_a_notebook_a_report_shows_itself_as_its_text():
     class Printer:
-        said = ""
+        output = ""
 
         def text(self, text):
-            self.said += text
+            self.output += text
 
-    printer, found = Printer(), small_report()
-    found._repr_pretty_(printer, False)
-    assert printer.said == found.render_text()
+    printer, report_shown = Printer(), small_report()
+    report_shown._repr_pretty_(printer, False)
+    assert printer.output == report_shown.render_text()
 
 
 @pytest.mark.slow
@@ -102,12 +104,12 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
 @pytest.mark.slow
 def test_levels_get_sections_and_charts_of_their_own(tmp_path):
     mixed = [{"seed": s, "level": level, "trial_id": f"{level}{s}"} for s in (0, 1) for level in ("L0", "L3")]
-    found = report(results(mixed))
-    assert [section.heading for section in found.sections if "ended" in section.heading] == [
+    text_report = report(results(mixed))
+    assert [section.heading for section in text_report.sections if "ended" in section.heading] == [
         "How the trials ended (L0 simulated)",
         "How the trials ended (L3 real model)",
     ]
-    assert "compaction_rounds_L3.png" in {path.name for path in found.write(tmp_path, figures="png")}
+    assert "compaction_rounds_L3.png" in {path.name for path in text_report.write(tmp_path, figures="png")}
 
 
 def test_an_unfinished_experiment_says_so_first():
@@ -136,12 +138,12 @@ def test_a_report_on_a_selection_says_so_and_is_unfinished_only_if_selected_tria
 def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
     today = [{"arm": "a", "seed": seed, "success": False} for seed in range(4)]
     earlier = [{"arm": "a (earlier plan 0a1b2c)", "seed": seed, "success": True, "window_tokens": 9} for seed in range(3)]
-    found, alone = report(results(today + earlier)), report(results(today))
-    assert found.sections[:-1] == alone.sections
-    assert "3 trials of earlier plans" in found.sections[-1].notes[0]
+    text_report, alone = report(results(today + earlier)), report(results(today))
+    assert text_report.sections[:-1] == alone.sections
+    assert "3 trials of earlier plans" in text_report.sections[-1].notes[0]
     assert list(heat_map.table(results(today + earlier))["n"]) == [4]
     assert "3 trials" in report(results(earlier)).title
-    found.write(tmp_path / "both")
+    text_report.write(tmp_path / "both")
     alone.write(tmp_path / "alone")
     for chart in (tmp_path / "alone" / "charts").iterdir():
         assert (tmp_path / "both" / "charts" / chart.name).read_bytes() == chart.read_bytes()

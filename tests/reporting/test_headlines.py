@@ -241,9 +241,9 @@ def test_an_arm_that_lost_its_expensive_tasks_does_not_look_cheap():
 @pytest.mark.parametrize(("success", "clause"), [(False, "None of 28 trials"), (True, "All of 28 trials")])
 def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0)]
-    found = report(results([row | {"success": success} for row in rows]))
-    assert f"{clause} passed every check (success), so arms are compared by score (share of" in found.sections[0].notes[0]
-    (table,) = (section for section in found.sections if section.heading.startswith("How the trials ended"))
+    text_report = report(results([row | {"success": success} for row in rows]))
+    assert f"{clause} passed every check (success), so arms are compared by score (share of" in text_report.sections[0].notes[0]
+    (table,) = (section for section in text_report.sections if section.heading.startswith("How the trials ended"))
     assert table.columns[1:3] == ("trials", "score, 95 %, range")
     assert not any("success" in column for column in table.columns)
     assert f"{clause} passed every check (success), so success is left out." in table.notes
@@ -289,12 +289,12 @@ def large_report():
 @pytest.mark.slow
 @pytest.mark.parametrize("full", [False, True])
 def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full, large_report):
-    found = large_report
-    text = found.render_text(full=full)
-    headings = [section.heading for section in found.sections]
+    text_report = large_report
+    text = text_report.render_text(full=full)
+    headings = [section.heading for section in text_report.sections]
     assert all(
         (heading in text.split("Further sections")[0].splitlines()) == (full or not section.is_detail)
-        for heading, section in zip(headings, found.sections, strict=True)
+        for heading, section in zip(headings, text_report.sections, strict=True)
     )
     assert ("Further sections" in text) is not full
     if not full:

@@ -29,7 +29,7 @@ def facts(name, kinds, replicate=0, seen_in_kept=False):
     ]
 
 
-def said(trials, probes):
+def describe(trials, probes):
     compactions = [
         {"trial_id": f"{one['arm']}/flashcards/{one.get('seed', 0)}/{one['replicate']}", "event": 1, "status": "applied"}
         | {"summarizer": one.pop("writer") or ""}
@@ -49,25 +49,25 @@ def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left
     probes = [*facts("careful", {"value": 4}), *facts("careless", kinds), *facts("careless again", kinds, replicate=1)]
     lost = "(most: 75 % of goals, 50 % of next steps, 25 % of error messages; least: 0 % of records of finished work)"
     careless = f'"careless" lost 35 % of 20, in 1 compaction {lost}'
-    assert said(trials, probes) == [f'{SUMMARIES}"careful" lost 0 % of 4 {ONLY_SUMMARIZED}, in 1 compaction; {careless}.']
+    assert describe(trials, probes) == [f'{SUMMARIES}"careful" lost 0 % of 4 {ONLY_SUMMARIZED}, in 1 compaction; {careless}.']
 
 
 def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive"), run("again", "extractive", replicate=1)]
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 4}), *facts("weak", {"goal": 0})]
     extractive = f"extractive (base and late together) lost 25 % of 8 {ONLY_SUMMARIZED}, in 2 compactions (25 % of goals)"
-    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4, in 1 compaction (100 % of goals)."]
+    assert describe(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4, in 1 compaction (100 % of goals)."]
     trials += [run(name, "extractive") for name in ("early", "wide")]
     probes += [*facts("early", {"goal": 0}), *facts("wide", {"goal": 4})]
     extractive = f"extractive (4 arms together, without A/A) lost 38 % of 16 {ONLY_SUMMARIZED}, in 4 compactions (38 % of goals)"
-    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4, in 1 compaction (100 % of goals)."]
+    assert describe(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4, in 1 compaction (100 % of goals)."]
 
 
 def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
     trials = [run("summary", "s"), run("mask"), run("old", "s")]
     summary = [fact | {"seen_in_kept": at < 2} for at, fact in enumerate(facts("summary", {"goal": 3}))]
     others = [*facts("mask", {"goal": 3}, seen_in_kept=None), *facts("old", {"goal": 0}, seen_in_kept=None)]
-    assert said(trials, [*summary, *others]) == [
+    assert describe(trials, [*summary, *others]) == [
         f'{SUMMARIES}"summary" lost 50 % of 2 {ONLY_SUMMARIZED}, in 1 compaction (50 % of goals).',
         (
             f"{COMPACTIONS}no summarizer lost 25 % of 4 facts in view, in 1 compaction (25 % of goals); s lost 100 % of 4, in 1 "
@@ -80,7 +80,7 @@ def test_an_arm_with_summaries_is_not_described_by_its_trials_without_any():
     trials = [run("a", "s"), run("a", "s") | {"seed": 1}]
     masked = [fact | {"trial_id": "a/flashcards/1/0"} for fact in facts("a", {"goal": 0}, seen_in_kept=None)]
     probes = [*facts("a", {"goal": 2}), *masked]
-    assert said(trials, probes) == [f'{SUMMARIES}"a" lost 50 % of 4 {ONLY_SUMMARIZED}, in 1 compaction (50 % of goals).']
+    assert describe(trials, probes) == [f'{SUMMARIES}"a" lost 50 % of 4 {ONLY_SUMMARIZED}, in 1 compaction (50 % of goals).']
 
 
 def test_the_share_is_that_of_all_facts_and_no_mean_over_kinds():
@@ -88,7 +88,7 @@ def test_the_share_is_that_of_all_facts_and_no_mean_over_kinds():
         *facts("a", {"goal": 0}),
         *[fact | {"fact": f"{fact['fact']} {at}"} for at in range(4) for fact in facts("a", {"value": 4})],
     ]
-    assert said([run("a", "s")], probes) == [
+    assert describe([run("a", "s")], probes) == [
         f'{SUMMARIES}"a" lost 20 % of 20 {ONLY_SUMMARIZED}, in 1 compaction (100 % of goals).'
     ]
 
@@ -98,16 +98,18 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
     probes = [
         probe("a/flashcards/0/0", fact=fact, kind=kind, seen_after=not lost, seen_in_kept=False) for fact, kind, lost in kinds
     ]
-    assert said([run("a", "s")], probes) == [
+    assert describe([run("a", "s")], probes) == [
         (
             f'{SUMMARIES}"a" lost 90 % of 30 {ONLY_SUMMARIZED}, in 1 compaction (100 % of values, 90 % of goals, 80 % of error '
             "messages)."
         )
     ]
     equal = [probe | {"seen_after": False} for probe in probes]
-    assert said([run("a", "s")], equal) == [f'{SUMMARIES}"a" lost 100 % of 30 {ONLY_SUMMARIZED}, in 1 compaction (of each kind).']
+    assert describe([run("a", "s")], equal) == [
+        f'{SUMMARIES}"a" lost 100 % of 30 {ONLY_SUMMARIZED}, in 1 compaction (of each kind).'
+    ]
     alike = [probe for probe in probes if probe["kind"] != "error"]
-    assert said([run("a", "s")], alike) == [
+    assert describe([run("a", "s")], alike) == [
         f'{SUMMARIES}"a" lost 95 % of 20 {ONLY_SUMMARIZED}, in 1 compaction (90 % to 100 %, depending on the kind).'
     ]
 
@@ -115,7 +117,7 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
 def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [fact for number, name in enumerate(names) for fact in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
-    (sentence,) = said([run(name, "s") for name in names], probes)
+    (sentence,) = describe([run(name, "s") for name in names], probes)
     assert (
         sentence
         == f'{SUMMARIES}"arm 2" lost 100 % of 4 {ONLY_SUMMARIZED}, in 1 compaction (100 % of goals); "arm 1" lost 0 % of 4, in 1 '
@@ -130,7 +132,7 @@ def test_one_summarizer_under_two_names_is_one_group_and_two_under_one_name_are_
         run("weak", "scripted/empty"),
     ]
     probes = [*facts("base", {"goal": 4}), *facts("named", {"goal": 2}), *facts("weak", {"goal": 0})]
-    assert said(trials, probes) == [
+    assert describe(trials, probes) == [
         (
             f"{SUMMARIES}scripted/extractive (base and named together) lost 25 % of 8 {ONLY_SUMMARIZED}, in 2 compactions (25 % "
             "of goals); scripted/empty lost 100 % of 4, in 1 compaction (100 % of goals)."
@@ -138,7 +140,7 @@ def test_one_summarizer_under_two_names_is_one_group_and_two_under_one_name_are_
     ]
     models = [run(name, "same", writer=f"model {name}") for name in "ab"]
     probes = [*facts("a", {"goal": 4}), *facts("b", {"goal": 0})]
-    assert said(models, probes) == [
+    assert describe(models, probes) == [
         (
             f"{SUMMARIES}model a lost 0 % of 4 {ONLY_SUMMARIZED}, in 1 compaction (0 % of goals); model b lost 100 % of 4, in 1 "
             "compaction (100 % of goals)."
@@ -160,4 +162,4 @@ def test_an_arm_that_loops_is_left_out_by_name():
 
 
 def test_nothing_is_said_without_compactions():
-    assert said([run("a", "s")], []) == []
+    assert describe([run("a", "s")], []) == []

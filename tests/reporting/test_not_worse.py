@@ -30,9 +30,9 @@ def run(name, scores, *, tasks=1, cost_usd=1.0, margin=MARGIN, **more):
 
 
 def rank(rows, **tables):
-    made = results(rows, **tables)
-    comparer = ArmComparer(made)
-    ranking = rank_arms(made, summarize_arms(made), comparer, None)
+    selection = results(rows, **tables)
+    comparer = ArmComparer(selection)
+    ranking = rank_arms(selection, summarize_arms(selection), comparer, None)
     assert ranking is not None
     return ranking, describe_not_worse(ranking, comparer)
 
@@ -114,12 +114,12 @@ def test_an_arm_whose_interval_lies_above_the_margin_is_not_worse_on_the_page_an
 )
 def test_an_arm_that_had_no_fair_trial_is_not_called_not_worse(more, reason):
     rows = [*run("dear", spread(0.81), tasks=8, cost_usd=9.0), *run("cheap", spread(0.809), tasks=8)]
-    made = results(vary(rows, "cheap"))
-    is_cheap = made.trials["arm"] == "cheap"
-    changed = made.trials.astype({"compactions": "Int64"}).assign(
-        **{name: made.trials[name].astype(object).mask(is_cheap, value) for name, value in more.items()}
+    selection = results(vary(rows, "cheap"))
+    is_cheap = selection.trials["arm"] == "cheap"
+    changed = selection.trials.astype({"compactions": "Int64"}).assign(
+        **{name: selection.trials[name].astype(object).mask(is_cheap, value) for name, value in more.items()}
     )
-    tables = dataclasses.replace(made, trials=changed)
+    tables = dataclasses.replace(selection, trials=changed)
     ranking = rank_arms(tables, summarize_arms(tables), ArmComparer(tables), None)
     assert ranking is not None
     (standing,) = ranking.standings
@@ -154,10 +154,10 @@ def test_lost_trials_that_may_have_failed_take_the_label_away():
 
 def test_the_margin_of_the_first_run_counts_and_later_ones_are_printed():
     rows = [*run("dear", spread(0.81), tasks=7), *run("cheap", spread(0.80), tasks=7, margin=0.3)]
-    made = results(rows)
+    selection = results(rows)
     later = pd.to_datetime(["2026-01-01"] * 140 + ["2026-01-02"] * 140, utc=True)
     for order, (first, change) in enumerate([(0.05, "from 0.05 to 0.3"), (0.3, "from 0.3 to 0.05")]):
-        tables = dataclasses.replace(made, trials=made.trials.assign(started_at=later if order == 0 else later[::-1]))
+        tables = dataclasses.replace(selection, trials=selection.trials.assign(started_at=later if order == 0 else later[::-1]))
         margin = read_margin(tables)
         assert (margin.value, margin.describe_change()) == (
             first,

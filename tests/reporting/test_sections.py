@@ -40,7 +40,7 @@ def write_out(sections):
     )
 
 
-def said(tables):
+def render(tables):
     return write_out(build_sections(tables))
 
 
@@ -138,7 +138,7 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
     idle = [{"arm": "idle", "seed": seed, "activity": activity} for seed in (0, 1)]
     some = [{"arm": "some", "seed": seed, "activity": kind} for seed, kind in enumerate((activity, "active"))]
     tables = results([*idle, *some])
-    text = said(tables)
+    text = render(tables)
     assert f"Without effect in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace(
         "triggered but ", ""
     )
@@ -148,16 +148,16 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
 
 
 def test_where_every_policy_acted_nothing_is_said_of_inert_ones():
-    assert "Without effect" not in said(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
+    assert "Without effect" not in render(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
 
 
 def test_the_width_of_a_single_comparison_is_stated_once():
     rows = [{"arm": arm, "task": f"t{task}", "success": arm == "a" and task > 2} for arm in "ab" for task in range(8)]
-    assert re.search(r"Intervals of differences in success: ±\d+ points\.", said(results(rows)))
+    assert re.search(r"Intervals of differences in success: ±\d+ points\.", render(results(rows)))
 
 
 def test_lost_trials_are_listed_with_their_reasons():
-    text = said(results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": "sandbox_error"}]))
+    text = render(results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": "sandbox_error"}]))
     assert "1 of 2 trials are excluded" in text
     assert "1 × sandbox_error" in text
 
@@ -165,7 +165,7 @@ def test_lost_trials_are_listed_with_their_reasons():
 @pytest.mark.slow
 def test_what_lost_trials_could_have_shown_is_part_of_the_short_report_where_arms_lost_different_ones():
     rows = [{"arm": arm, "seed": seed, "success": arm == "a", "score": 0.5} for arm in "abcdef" for seed in range(4)]
-    assert "whatever the excluded trials" not in said(results(rows))
+    assert "whatever the excluded trials" not in render(results(rows))
     lost = [row | ({"status": "crashed"} if row["arm"] == "a" and row["seed"] == 0 else {}) for row in rows]
     validity = list(build_sections(results(lost), "a"))[-1]
     assert (validity.heading, validity.is_detail) == ("Validity", False)
@@ -193,27 +193,27 @@ def test_each_declared_contrast_has_its_verdict_in_the_short_report(count, is_de
 
 
 def test_without_control_and_repeats_the_first_arm_is_what_others_are_compared_with():
-    found = list(build_sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
-    assert [one.heading for one in found if "against" in one.heading] == [
+    sections = list(build_sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
+    assert [one.heading for one in sections if "against" in one.heading] == [
         "Paired comparison on the same task and seed, against: a"
     ]
 
 
 def test_an_experiment_of_one_arm_is_reported_without_comparisons():
-    text = said(results([{"seed": s} for s in range(3)]))
+    text = render(results([{"seed": s} for s in range(3)]))
     assert "3/3, 100 % [29, 100]" in text
     assert "there is no other arm to compare" in text
     assert "against" not in text
 
 
 def test_an_experiment_whose_trials_were_all_lost_is_reported():
-    assert "0/0" in said(results([{"status": "crashed", "reason": "crashed"}]))
+    assert "0/0" in render(results([{"status": "crashed", "reason": "crashed"}]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("level", "warned"), [("L0", "Simulated"), ("L1", "scripted"), ("L2-open", "not success"), ("L3", None)])
 def test_each_level_says_what_it_is_no_evidence_of(level, warned):
-    text = said(results([{"level": level}]))
+    text = render(results([{"level": level}]))
     assert warned in text if warned else "Simulated" not in text
 
 

@@ -91,14 +91,14 @@ class Liar:
 @pytest.fixture
 def lying() -> Iterator[Callable[..., ServedSandbox]]:
     """Return a function that starts a sandbox whose server sends the given replies."""
-    made: list[ServedSandbox] = []
+    sandboxes: list[ServedSandbox] = []
 
     def make(*answers: bytes | None) -> ServedSandbox:
         sandbox = ServedSandbox(Liar(list(answers), frame({"pid": 1})), LIMITS, grace_seconds=0.2)
-        made.append(sandbox)
+        sandboxes.append(sandbox)
         sandbox.start()
         return sandbox
 
     yield make
-    for sandbox in made:
+    for sandbox in sandboxes:
         sandbox.close()

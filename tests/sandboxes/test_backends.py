@@ -17,36 +17,36 @@ from harness.sandboxes.local import LocalLauncher
 
 def test_a_backend_without_isolation_does_not_pass():
     limits = SandboxLimits()
-    found = run_probe("local", lambda: ServedSandbox(LocalLauncher(limits), limits))
-    assert not found.ok
-    assert found.reason
-    assert found.advice
+    probe = run_probe("local", lambda: ServedSandbox(LocalLauncher(limits), limits))
+    assert not probe.ok
+    assert probe.reason
+    assert probe.advice
 
 
 @pytest.mark.bubblewrap
 def test_a_backend_with_a_network_does_not_pass():
     limits = SandboxLimits(network=True)
-    found = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits))
-    assert found.ok is (len(Path("/proc/net/route").read_text().splitlines()) <= 1)
-    assert found.ok or "network" in found.reason
+    probe = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits))
+    assert probe.ok is (len(Path("/proc/net/route").read_text().splitlines()) <= 1)
+    assert probe.ok or "network" in probe.reason
 
 
 @pytest.mark.bubblewrap
 def test_bubblewrap_passes_and_names_its_version():
     limits = SandboxLimits()
-    found = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits))
-    assert found.ok, found.reason
-    assert "bubblewrap" in found.reason
-    assert found.advice == ""
+    probe = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits))
+    assert probe.ok, probe.reason
+    assert "bubblewrap" in probe.reason
+    assert probe.advice == ""
 
 
 @pytest.mark.bubblewrap
 def test_a_sandbox_without_the_program_that_is_needed_does_not_pass():
     limits = SandboxLimits()
-    found = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits), "no-such-runtime")
-    assert not found.ok
-    assert found.reason.startswith("the sandbox has no program no-such-runtime in /usr/local/sbin:/usr/local/bin:")
-    assert "/usr/local/bin" in found.advice
+    probe = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits), "no-such-runtime")
+    assert not probe.ok
+    assert probe.reason.startswith("the sandbox has no program no-such-runtime in /usr/local/sbin:/usr/local/bin:")
+    assert "/usr/local/bin" in probe.advice
     assert run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits), "sed").ok
 
 
@@ -71,9 +71,9 @@ def test_auto_takes_bubblewrap_where_there_is_no_engine(fresh):
 
 
 def test_a_named_image_is_docker_or_nothing(fresh):
-    for made in (choose_backend, lambda image: open_sandbox(session_id="x", image=image)):
+    for open_backend in (choose_backend, lambda image: open_sandbox(session_id="x", image=image)):
         with pytest.raises(SandboxUnavailable, match=r"'docker' is not available: .*no other backend can use the image 'mine:1'"):
-            made("mine:1")
+            open_backend("mine:1")
 
 
 @pytest.mark.parametrize("backend", ["bubblewrap", "local"])

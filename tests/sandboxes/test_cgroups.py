@@ -49,8 +49,8 @@ def test_a_group_is_joined_by_who_has_become_another_user(group):
 
 
 def test_groups_of_dead_owners_are_reaped_and_others_left_alone(group):
-    said = subprocess.run([sys.executable, "-c", _MAKE_AND_DIE], capture_output=True, text=True, check=True).stdout
-    paths = [Path(word) for word in said.split()]
+    output = subprocess.run([sys.executable, "-c", _MAKE_AND_DIE], capture_output=True, text=True, check=True).stdout
+    paths = [Path(word) for word in output.split()]
     assert all(path.exists() for path in paths)
     reaped = reap_groups()
     assert {path.name for path in paths} <= set(reaped)

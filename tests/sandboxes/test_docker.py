@@ -190,9 +190,9 @@ def bare(client):
     digest = client.images.get(f"{name}:1").id
     yield f"{name}:1"
     served = find_served_image(client.api, digest)
-    for made in (served, f"{name}:1"):
-        if made:
-            client.images.remove(made, force=True)
+    for image in (served, f"{name}:1"):
+        if image:
+            client.images.remove(image, force=True)
 
 
 @pytest.mark.docker
@@ -224,9 +224,9 @@ def conda(client):
 
 @pytest.mark.docker
 def test_an_image_whose_python_commands_do_not_find_does_not_pass(conda):
-    found = probe_backend("docker", conda)
-    assert not found.ok
-    assert found.reason.startswith("the sandbox has no program python3 in /usr/local/sbin:")
+    probe = probe_backend("docker", conda)
+    assert not probe.ok
+    assert probe.reason.startswith("the sandbox has no program python3 in /usr/local/sbin:")
     assert probe_backend("docker", IMAGE).ok
 
 

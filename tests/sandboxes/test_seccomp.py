@@ -113,8 +113,8 @@ def test_the_numbers_are_those_of_the_kernel(machine):
     numbers |= {"socket": seccomp.SOCKET_NUMBERS, "prlimit64": seccomp.PRLIMIT_NUMBERS, **seccomp.SERVER_CALLS}
     numbers |= {"fcntl": seccomp.FCNTL_NUMBERS, "ioctl": seccomp.IOCTL_NUMBERS}
     numbers |= {name: pair for name, (pair, _) in seccomp.PRIORITY_CALLS.items()}
-    found = {name: number[list(MACHINES).index(machine)] for name, number in numbers.items() if name in names}
-    assert found == {name: names[name] for name in found}
+    own_numbers = {name: number[list(MACHINES).index(machine)] for name, number in numbers.items() if name in names}
+    assert own_numbers == {name: names[name] for name in own_numbers}
     assert set(numbers) - set(names) <= {"open_tree_attr", "fcntl"}  # newer than many headers, or defined by another name
     assert KEYCTL_NUMBERS[machine] == names["keyctl"]
 

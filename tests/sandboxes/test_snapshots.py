@@ -27,13 +27,13 @@ LINES = st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=12)
 @given(LINES, LINES)
 def test_added_minus_removed_is_the_growth_and_equal_files_are_not_named(old, new):
     blobs = TemporaryBlobStore()
-    found = diff_snapshots(
+    diff = diff_snapshots(
         blobs, snapshot_of(blobs, {"f": b"\n".join(old) + b"\n"}), snapshot_of(blobs, {"f": b"\n".join(new) + b"\n"})
     )
     if (old or [b""]) == (new or [b""]):
-        assert found == ()
+        assert diff == ()
     else:
-        (change,) = found
+        (change,) = diff
         assert change.added_lines - change.removed_lines == len(new or [b""]) - len(old or [b""])
         assert 0 < change.added_lines + change.removed_lines <= len(old or [b""]) + len(new or [b""])
 

@@ -57,23 +57,23 @@ class Made:
 
 
 def test_its_last_words_are_the_answer_and_only_looking_is_allowed():
-    made = Made([LOOK, assistant("It is in a.py.\nTASK COMPLETE")])
-    result = made.tool.run(ASKED)
+    subtask = Made([LOOK, assistant("It is in a.py.\nTASK COMPLETE")])
+    result = subtask.tool.run(ASKED)
     assert (result.status, result.output) == ("completed", "It is in a.py.\n[2 steps, session parent.1]")
-    assert {spec.name for spec in made.model.requests[0].tools} == {"execute_command", "read_file", "list_directory"}
-    assert isinstance(list(made.log.entries())[-1].event, SessionEnded)
+    assert {spec.name for spec in subtask.model.requests[0].tools} == {"execute_command", "read_file", "list_directory"}
+    assert isinstance(list(subtask.log.entries())[-1].event, SessionEnded)
 
 
 def test_what_it_took_is_told_once_whatever_came_of_it():
-    made = Made([LOOK, assistant("It is in a.py.")])
-    made.tool.run(ASKED)
-    finished = [entry.event for entry in made.log.entries() if isinstance(entry.event, StepFinished)]
-    [spent] = made.tool.collect_subagent_events(7)
+    subtask = Made([LOOK, assistant("It is in a.py.")])
+    subtask.tool.run(ASKED)
+    finished = [entry.event for entry in subtask.log.entries() if isinstance(entry.event, StepFinished)]
+    [spent] = subtask.tool.collect_subagent_events(7)
     assert (spent.step, spent.session_id, spent.steps) == (7, "parent.1", 2)
     assert spent.prompt_tokens == sum(one.usage.prompt_tokens for one in finished) > 0
     assert spent.output_tokens == sum(one.usage.output_tokens for one in finished) > 0
     assert spent.cost_usd is None, "a puppet has no price"
-    assert made.tool.collect_subagent_events(8) == []
+    assert subtask.tool.collect_subagent_events(8) == []
     for failing in (Made([LOOK, ProviderFailed("puppet", 500, "down")]), Made([LOOK, LOOK], max_steps=1)):
         failing.tool.run(ASKED)
         assert [one.steps for one in failing.tool.collect_subagent_events(1)] == [1]
@@ -93,13 +93,13 @@ def test_a_call_without_a_question_is_told_what_is_right(arguments):
 
 
 @pytest.mark.parametrize(
-    ("replies", "said"),
+    ("replies", "explanation"),
     [([LOOK] * 3, "no answer after 3 steps: stopped after 3 steps"), ([ProviderFailed("puppet", 500, "down")], "down")],
 )
-def test_without_an_answer_the_asking_agent_is_told_why(replies, said):
+def test_without_an_answer_the_asking_agent_is_told_why(replies, explanation):
     result = Made(replies, max_steps=3).tool.run(ASKED)
     assert result.status == "error"
-    assert said in result.output
+    assert explanation in result.output
 
 
 def test_it_is_stopped_with_the_session_that_asked():

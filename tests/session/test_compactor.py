@@ -75,7 +75,7 @@ def forget(*items: int) -> tuple[ItemId, ...]:
 
 
 @pytest.mark.parametrize(
-    ("plan", "said"),
+    ("plan", "explanation"),
     [
         (Plan(reason="all", forget=forget(1, 2, 3, 4, 5)), "system message"),
         (Plan(reason="system", forget=forget(1)), "system message .* leave the first of `view.items` out of `forget`"),
@@ -97,8 +97,8 @@ def forget(*items: int) -> tuple[ItemId, ...]:
         ),
     ],
 )
-def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: Plan, said: str) -> None:
-    with pytest.raises(IllegalPlan, match=said) as caught:
+def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: Plan, explanation: str) -> None:
+    with pytest.raises(IllegalPlan, match=explanation) as caught:
         apply(plan)
     assert caught.value.policy == "stubborn"
 

@@ -32,18 +32,18 @@ class Keeper:
 
 @given(st.lists(st.tuples(HEARD, st.floats(0, 2))))
 def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
-    keeper, said = Keeper(), StreamBuffer()
+    keeper, answer = Keeper(), StreamBuffer()
     for one, seconds in heard:
         keeper.now += seconds
         keeper.draft.add_event(one)
         before = len(keeper.kept)
         if isinstance(one, TextDelta):
-            said.add(one)
+            answer.add(one)
         elif one == ENDED:
-            said = StreamBuffer()
+            answer = StreamBuffer()
         keeper.draft.save_if_due(7)
         if len(keeper.kept) > before:
-            assert keeper.kept[-1][1] == records.UnfinishedStep(7, said.text, said.reasoning)
+            assert keeper.kept[-1][1] == records.UnfinishedStep(7, answer.text, answer.reasoning)
     times = [at for at, _ in keeper.kept]
     assert all(later >= earlier + SAVE_INTERVAL_SECONDS for earlier, later in pairwise(times))
 

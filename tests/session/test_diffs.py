@@ -32,12 +32,12 @@ def between(old, new):
 
 def applied(old, text):
     """Return a text after applying a patch by the rules of the unified format."""
-    lines, made, at = old.split("\n"), [], 0
-    _, _, *told = text.split("\n")[:-1]
-    for number, line in enumerate(told):
+    lines, lines_after, at = old.split("\n"), [], 0
+    _, _, *diff_lines = text.split("\n")[:-1]
+    for number, line in enumerate(diff_lines):
         if header := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", line):
             begins = int(header[1]) - (header[2] != "0")
-            made += lines[at:begins]
+            lines_after += lines[at:begins]
             at = begins
         elif line.startswith("\\"):
             pass
@@ -46,29 +46,29 @@ def applied(old, text):
                 assert lines[at] == line[1:]
                 at += 1
             if line[0] in " +":
-                made.append(line[1:])
-                last = told[number + 1 : number + 2]
+                lines_after.append(line[1:])
+                last = diff_lines[number + 1 : number + 2]
                 if last and last[0].startswith("\\"):
-                    return "\n".join(made)
+                    return "\n".join(lines_after)
     rest = lines[at:]
-    return "\n".join([*made, *rest]) if rest else "\n".join([*made, ""]) if made else ""
+    return "\n".join([*lines_after, *rest]) if rest else "\n".join([*lines_after, ""]) if lines_after else ""
 
 
 @given(LINES, LINES, LINES, LINES, ENDS, ENDS)
 def test_a_patch_leads_from_the_old_text_to_the_new(lead, old, new, tail, old_end, new_end):
     before, after = ("\n".join([*lead, *middle, *tail]) + end for middle, end in ((old, old_end), (new, new_end)))
-    found = between({"f": before.encode()}, {"f": after.encode()})
+    patches = between({"f": before.encode()}, {"f": after.encode()})
     if before == after:
-        assert found == ()
+        assert patches == ()
     else:
-        assert applied(before, found[0].text) == after
+        assert applied(before, patches[0].text) == after
 
 
 def test_a_change_in_a_long_file_is_shown_at_its_place():
     old = [f"line {n}\n" for n in range(50_000)]
     new = [*old[:40_000], "new\n", *old[40_001:]]
-    [found] = between({"f": "".join(old).encode()}, {"f": "".join(new).encode()})
-    assert found.text == (
+    [patch] = between({"f": "".join(old).encode()}, {"f": "".join(new).encode()})
+    assert patch.text == (
         "--- a/f\n+++ b/f\n@@ -39998,7 +39998,7 @@\n"
         " line 39997\n line 39998\n line 39999\n-line 40000\n+new\n line 40001\n line 40002\n line 40003\n"
     )
@@ -82,10 +82,10 @@ def test_files_come_and_go_by_path():
 
 
 def test_what_is_no_text_is_named_with_its_sizes():
-    [found] = between({"f": b"\0\1\2"}, {"f": b"text"})
-    assert found.text == "--- a/f\n+++ b/f\n(binary: 3 bytes -> 4 bytes)\n"
-    [found] = between({"f": b"x"}, {"f": b"y" * (module.MAX_FILE_BYTES + 1)})
-    assert "(too large to be shown: 1 bytes -> 1,048,577 bytes)" in found.text
+    [patch] = between({"f": b"\0\1\2"}, {"f": b"text"})
+    assert patch.text == "--- a/f\n+++ b/f\n(binary: 3 bytes -> 4 bytes)\n"
+    [patch] = between({"f": b"x"}, {"f": b"y" * (module.MAX_FILE_BYTES + 1)})
+    assert "(too large to be shown: 1 bytes -> 1,048,577 bytes)" in patch.text
 
 
 def test_a_changed_mode_is_named():
@@ -93,8 +93,8 @@ def test_a_changed_mode_is_named():
     older = snapshot_of(blobs, {"f": b"x\n"})
     state = older.files["f"]
     newer = type(older)(tree_id="other", files={"f": FileState(sha256=state.sha256, mode=0o100755, size_bytes=state.size_bytes)})
-    [found] = build_patches(blobs, older, newer)
-    assert found.text == "--- a/f\n+++ b/f\n(mode 100644 -> 100755)\n"
+    [patch] = build_patches(blobs, older, newer)
+    assert patch.text == "--- a/f\n+++ b/f\n(mode 100644 -> 100755)\n"
 
 
 HOSTILE = "\x1b[2J\r\x07\u202e\x85\u2028\x0c\ud800".encode("utf-8", "surrogatepass")
@@ -102,28 +102,28 @@ HOSTILE = "\x1b[2J\r\x07\u202e\x85\u2028\x0c\ud800".encode("utf-8", "surrogatepa
 
 def test_control_characters_of_names_and_contents_are_shown_escaped_and_forge_no_line():
     name = "x\n+++ b/forged\x1b[31m\udcff"
-    [found] = between({}, {name: b"<script>\xff" + HOSTILE + b"\n+++ b/too\n"})
-    head, into, hunk, first, second = found.text.splitlines()
+    [patch] = between({}, {name: b"<script>\xff" + HOSTILE + b"\n+++ b/too\n"})
+    head, into, hunk, first, second = patch.text.splitlines()
     assert (head, into) == ("--- /dev/null", "+++ b/x\\n+++ b/forged\\x1b[31m\\xff")
     assert first.startswith("+<script>\\xff\\x1b[2J\\r\\x07\\u202e\\x85\\u2028\\x0c\\xed")
     assert second == "++++ b/too"
-    assert all(line.isprintable() for line in found.text.splitlines())
+    assert all(line.isprintable() for line in patch.text.splitlines())
     assert hunk == "@@ -0,0 +1,2 @@"
 
 
 @pytest.mark.parametrize("content", [b"x" * 1_000_000, b"x\n" * 3_000, b"".join(b"%d\n" % (n % 90) for n in range(2_000))])
 def test_what_is_shown_of_a_file_is_bounded_and_quick(content):
     began = time.process_time()
-    [found] = between({"f": b"".join(b"%d\n" % (n * 7 % 90) for n in range(1_900))}, {"f": content})
+    [patch] = between({"f": b"".join(b"%d\n" % (n * 7 % 90) for n in range(1_900))}, {"f": content})
     assert time.process_time() - began < 20
-    assert len(found.text.splitlines()) <= MAX_FILE_LINES + 5
-    assert max(map(len, found.text.splitlines())) < MAX_LINE_CHARACTERS + 60
+    assert len(patch.text.splitlines()) <= MAX_FILE_LINES + 5
+    assert max(map(len, patch.text.splitlines())) < MAX_LINE_CHARACTERS + 60
 
 
 def test_of_very_many_files_the_first_are_shown():
-    found = between({}, {f"{n:04}": b"x\n" for n in range(2 * MAX_FILES)})
-    assert [one.path for one in found] == [f"{n:04}" for n in range(MAX_FILES)]
-    assert "there may be more files" in join_patches(found)
+    patches = between({}, {f"{n:04}": b"x\n" for n in range(2 * MAX_FILES)})
+    assert [one.path for one in patches] == [f"{n:04}" for n in range(MAX_FILES)]
+    assert "there may be more files" in join_patches(patches)
     many = join_patches(between({}, {f"{n:04}": b"x" * 300 + b"\n" * 390 for n in range(MAX_FILES)}) * 3)
     assert len(many) < MAX_TOTAL_CHARACTERS + 100
     assert many.endswith(" characters more)\n")

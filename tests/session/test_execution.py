@@ -19,7 +19,7 @@ from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.task import Evidence
 from tests.experiment.run_grid import TINY
-from tests.experiment.tiny_task import made, step, tiny
+from tests.experiment.tiny_task import make_tiny_task, step, tiny
 from tests.store.samples import plain
 from tests.store.sessions.test_failures import refuse_writes
 
@@ -39,11 +39,11 @@ def session(**changes):
 def test_what_is_told_is_what_is_logged(tmp_path):
     heard: list[Entry | Signal] = []
     ended = execute_session(session(journal=tmp_path / "j.sqlite"), "s1", on_event=heard.append)
-    told = [one for one in heard if isinstance(one, Entry)]
+    entries = [one for one in heard if isinstance(one, Entry)]
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
-        assert list(journal.read_entries("s1")) == told
-    assert isinstance(told[0].event, SessionStarted)
-    assert isinstance(told[-1].event, SessionEnded)
+        assert list(journal.read_entries("s1")) == entries
+    assert isinstance(entries[0].event, SessionStarted)
+    assert isinstance(entries[-1].event, SessionEnded)
     assert (ended.outcome.status, ended.outcome.reason) == ("completed", "replied")
     assert [check.passed for check in ended.checks] == [True, True]
 
@@ -104,14 +104,14 @@ def test_what_a_policy_will_not_do_as_it_seems_is_told_first_in_the_words_of_a_g
 
 def test_the_instructions_of_a_session_count_as_its_first_request():
     tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 2_500, "summarizer": "scripted/oracle"})
-    told = {}
+    notices = {}
     for instructions in ("", "Mind the gap. " * 500):
         heard: list[Entry | Signal] = []
         given = session(policy=tight, window_tokens=16_000, instructions=instructions, max_steps=1)
         execute_session(given, "s1", on_event=heard.append)
-        told[bool(instructions)] = [one.text for one in heard if isinstance(one, Notice)]
-    assert told[False] == []
-    [warning] = told[True]
+        notices[bool(instructions)] = [one.text for one in heard if isinstance(one, Notice)]
+    assert notices[False] == []
+    [warning] = notices[True]
     assert "tokens for a summary of up to 800 tokens" in warning
 
 
@@ -160,7 +160,7 @@ HEADING = "[first 524288 and last 524288 of 5242881 bytes]"
 )
 def test_of_5_mib_on_each_stream_the_exit_code_and_the_end_of_standard_error_stay(plain, tmp_path):
     """S3.1: in a whole session, whichever end of the output its policy keeps."""
-    task = made(0, "true")
+    task = make_tiny_task(0, "true")
     flood = step("flood", "execute_command", command=FLOOD)
     script = replace(task.script, steps=(replace(flood, done=Evidence(receipts=(("execute_command", "No such port"),))),))
     journal = tmp_path / "j.sqlite"
@@ -190,17 +190,17 @@ def test_directories_links_and_large_files_of_a_workspace_do_not_keep_the_others
     sandbox = open_sandbox("bubblewrap", session_id="keeping", limits=SandboxLimits(file_bytes=1000))
     with closing(sandbox):
         sandbox.start()
-        made = "mkdir -p a/b empty; echo deep > a/b/c; echo x > x; chmod 000 x; ln -s nowhere dangling; ln -s a/b/c link"
-        sandbox.run(f"{made}; ln -s /etc up; head -c 1001 /dev/zero > large; head -c 1000 /dev/zero > small; mkfifo pipe")
+        command = "mkdir -p a/b empty; echo deep > a/b/c; echo x > x; chmod 000 x; ln -s nowhere dangling; ln -s a/b/c link"
+        sandbox.run(f"{command}; ln -s /etc up; head -c 1001 /dev/zero > large; head -c 1000 /dev/zero > small; mkfifo pipe")
         kept = copy_files(sandbox, tmp_path / "kept")
-    found = {str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if not path.is_dir()}
+    paths = {str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if not path.is_dir()}
     skipped = dict(kept.skipped)
-    assert {"a/b/c", "small"} <= found
-    assert len(found) == kept.files
+    assert {"a/b/c", "small"} <= paths
+    assert len(paths) == kept.files
     assert {"dangling", "link", "up", "large"} <= set(skipped)
     assert "larger than 1000 bytes" in skipped["large"]
     assert "link" in skipped["dangling"]
-    assert found.isdisjoint(skipped)
+    assert paths.isdisjoint(skipped)
     assert {"a", "a/b", "empty"}.isdisjoint(skipped)
 
 

@@ -40,11 +40,11 @@ def judged(judge, sandbox=None, *interviews, **expected):
 
 
 @given(st.dictionaries(st.sampled_from("abcz"), st.builds(Verdict, st.booleans(), st.text())))
-def test_each_check_has_one_verdict_in_order_and_a_missing_one_has_failed(said):
-    found = apply_verdicts(CHECKS, said, "no verdict")
-    assert [one.check for one in found] == list(CHECKS)
-    assert all(one.passed == (one.check.name in said and said[one.check.name].passed) for one in found)
-    assert all(one.detail == "no verdict" for one in found if one.check.name not in said)
+def test_each_check_has_one_verdict_in_order_and_a_missing_one_has_failed(verdicts):
+    results = apply_verdicts(CHECKS, verdicts, "no verdict")
+    assert [one.check for one in results] == list(CHECKS)
+    assert all(one.passed == (one.check.name in verdicts and verdicts[one.check.name].passed) for one in results)
+    assert all(one.detail == "no verdict" for one in results if one.check.name not in verdicts)
 
 
 def test_a_judge_reads_files_and_compares_them_with_what_it_expects():
@@ -61,8 +61,8 @@ def test_a_judge_reads_files_and_compares_them_with_what_it_expects():
 
 def test_two_verdicts_that_differ_are_a_failure_in_either_order():
     for first in (True, False):
-        found = judged(lambda _, first=first: (("a", first, ""), ("a", not first, ""), ("b", True, ""), ("b", True, "")))
-        assert found == [(False, "the judge gave contradictory verdicts"), (True, "")]
+        results = judged(lambda _, first=first: (("a", first, ""), ("a", not first, ""), ("b", True, ""), ("b", True, "")))
+        assert results == [(False, "the judge gave contradictory verdicts"), (True, "")]
 
 
 def test_a_judge_that_fails_leaves_the_checks_that_it_has_not_decided_failed():
@@ -121,8 +121,8 @@ def ask(sandbox, source, *questions, **more):
         return ()
 
     interview = Interview(source=source, questions=questions, **{"timeout_seconds": 20, **more})
-    found = judged(judge, sandbox, interview)
-    return answers or found[0][1]
+    results = judged(judge, sandbox, interview)
+    return answers or results[0][1]
 
 
 AGENT = "import agent\n\ndef x():\n    return agent.x\n\ndef y():\n    return agent.y()\n"

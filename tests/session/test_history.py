@@ -112,8 +112,8 @@ def test_the_saved_results_of_a_killed_process_keep_their_times():
 
 def test_a_later_message_of_a_task_is_due_until_it_was_said_and_again_after_a_rollback():
     later = (LaterMessage(step=1, text="first"), LaterMessage(step=2, text="second"))
-    said = MessageAdded(message=user("second"), step=2)
-    log = [Entry(1, started("s")), Entry(2, make_step_finished(1)), Entry(3, said)]
+    addition = MessageAdded(message=user("second"), step=2)
+    log = [Entry(1, started("s")), Entry(2, make_step_finished(1)), Entry(3, addition)]
     assert history.select_due_messages(later, log[:2]) == later[1:]
     assert history.select_due_messages(later, log) == ()
     assert history.select_due_messages(later, [*log, Entry(4, RolledBack(step=1, to_event=2))]) == later[1:]
@@ -148,8 +148,10 @@ def test_a_log_tells_the_texts_that_were_moved_edited_ones_too():
     log = logged(result("one"), result("two"), result("three"), compaction(edit), compaction(Patch(), "one", "edited"))
     assert history.list_offloaded_texts(log) == ("one", "edited")
     assert history.list_offloaded_texts(log[:4]) == ()
-    said = replace(edit, replace=(), insert=(Insert(message=user("one"), after=ItemId(1)),))
-    assert history.list_offloaded_texts(logged(result("two"), compaction(said, "one"))) == (), "what is no result was never moved"
+    edit_of_text = replace(edit, replace=(), insert=(Insert(message=user("one"), after=ItemId(1)),))
+    assert history.list_offloaded_texts(logged(result("two"), compaction(edit_of_text, "one"))) == (), (
+        "what is no result was never moved"
+    )
 
 
 POLICY = KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty")
@@ -178,8 +180,8 @@ def test_the_reminder_tells_all_that_was_dropped_and_nothing_else_went(task, ent
         rows = [row for row in probes.rows if row.event == seq]
         assert set(lost.fact_names) == {names[row.fact] for row in rows if row.seen_before and not row.seen_after}
         before = {name: values[-1] for name, values in patterns.find_values("\n".join(_texts(fold_all(entries[: seq - 1]))))}
-        told = {name: values[-1] for name, values in patterns.find_values(lost.reminder)}
-        assert {name: told.get(name) for name in lost.fact_names} == {name: before[name] for name in lost.fact_names}
+        reminder_values = {name: values[-1] for name, values in patterns.find_values(lost.reminder)}
+        assert {name: reminder_values.get(name) for name in lost.fact_names} == {name: before[name] for name in lost.fact_names}
         reminded = (*entries[:seq], Entry(seq + 1, MessageAdded(message=user(lost.reminder), step=event.step)))
         again = {name for name, _ in patterns.find_values("\n".join(_texts(fold_all(reminded))))}
         assert set(lost.fact_names) <= again

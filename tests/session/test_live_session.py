@@ -64,7 +64,7 @@ class Living:
 
     def __init__(self, folder):
         self.folder = folder
-        self.made = []
+        self.sessions = []
 
     def __call__(self, listen=lambda _: None, *, start=True, **changes):
         changes.setdefault("journal", self.folder / "j.sqlite")
@@ -72,24 +72,24 @@ class Living:
         return one.start() if start else one
 
     def too(self, one):
-        self.made.append(one)
+        self.sessions.append(one)
         return one
 
     def close(self):
-        for one in self.made:
+        for one in self.sessions:
             one.close()
 
 
 @pytest.fixture
 def living(tmp_path):
-    made = Living(tmp_path)
-    yield made
-    made.close()
+    factory = Living(tmp_path)
+    yield factory
+    factory.close()
 
 
 def user_texts(live):
-    said = [entry.event.message for entry in live.entries if isinstance(entry.event, MessageAdded)]
-    return [one.text for one in said if one.role == "user" and one.text != "Take your time."]
+    messages = [entry.event.message for entry in live.entries if isinstance(entry.event, MessageAdded)]
+    return [one.text for one in messages if one.role == "user" and one.text != "Take your time."]
 
 
 def test_a_window_too_narrow_for_its_policy_is_told_and_stands_in_the_panel(living):
@@ -130,9 +130,9 @@ def test_what_is_told_is_what_is_logged_in_order_and_in_one_thread(living, tmp_p
     live.send("more")
     live.wait(SECONDS)
     live.close()
-    told = [one for one in heard if isinstance(one, Entry)]
+    entries = [one for one in heard if isinstance(one, Entry)]
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
-        assert list(journal.read_entries(live.session_id)) == told == list(live.entries)
+        assert list(journal.read_entries(live.session_id)) == entries == list(live.entries)
     assert threads == {f"harness-session-{live.session_id}"}
     states = [one.state for one in heard if isinstance(one, StateChanged)]
     assert states[-1] == "closed"
@@ -331,14 +331,14 @@ def test_a_file_that_the_user_attaches_is_a_part_of_the_message_also_after_the_s
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "explanation"),
     [(None, "No such file"), (b"\xff\xfe", "not UTF-8 text"), (b"x" * 1_000_001, "more than the 1,000,000")],
 )
-def test_what_cannot_be_attached_is_refused_and_nothing_is_sent(living, tmp_path, content, said):
+def test_what_cannot_be_attached_is_refused_and_nothing_is_sent(living, tmp_path, content, explanation):
     live, file = living(start=False), tmp_path / "a"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=explanation):
         live.send("Use this.", files=[file])
     assert live.queued_messages == ()
 
@@ -814,8 +814,8 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
             victim.kill()
     assert drafted(file) == "I was about to say"
     live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
-    said, ended = (entry.event for entry in live.entries[-2:])
-    assert (said.message.role, said.message.text, said.step) == ("assistant", "I was about to say", 1)
+    answer, ended = (entry.event for entry in live.entries[-2:])
+    assert (answer.message.role, answer.message.text, answer.step) == ("assistant", "I was about to say", 1)
     assert (ended.turn, ended.status, ended.reason) == (1, "failed", "broken_off")
     before = live.entries
     live.start()
@@ -863,8 +863,8 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     living, tmp_path, checkout, provider
 ):
     call = ("c1", "execute_command", json.dumps({"command": "touch made; sleep 600"}))
-    said = Say(reasoning="hm", pieces=("I run it.",), calls=(call,), finish="tool_calls")
-    stub = provider(said, Say(pieces=("Now I say it.",)))
+    reply = Say(reasoning="hm", pieces=("I run it.",), calls=(call,), finish="tool_calls")
+    stub = provider(reply, Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
     with PreparedProcess(SPEAKER, file, cwd=checkout, modules=("litellm",)) as victim:
         try:
@@ -1066,10 +1066,10 @@ def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept
     live.stop()
     assert stub.left.wait(SECONDS)
     assert live.wait(SECONDS) == "idle"
-    said = live.view.messages[-1]
-    assert said.role == "assistant"
-    assert getattr(said, kept)
-    assert LONG.startswith(said.reasoning)
+    answer = live.view.messages[-1]
+    assert answer.role == "assistant"
+    assert getattr(answer, kept)
+    assert LONG.startswith(answer.reasoning)
     live.send("go on")
     assert live.wait(SECONDS) == "idle"
     assert live.view.messages[-1].text == "Now I say it."
@@ -1078,9 +1078,9 @@ def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept
 
 @pytest.mark.slow  # litellm takes seconds to import
 @pytest.mark.parametrize(
-    ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
+    ("answer", "reason", "completed"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
 )
-def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer, reason, made):
+def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer, reason, completed):
     """S3.10; a refusal is the only permission that is denied, and ends the turn (S3.9: "blocked")."""
     provider(*(asks(number) for number in range(5)), Say(pieces=("done",)))
     heard = list[object]()
@@ -1094,7 +1094,7 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
     assert (asked.call.name, asked.times) == ("execute_command", 3)
     assert next(entry.event.reason for entry in reversed(live.entries) if isinstance(entry.event, TurnEnded)) == reason
     results = [part for message in live.view.messages for part in message.results]
-    assert sum(result.status == "completed" for result in results) == made
+    assert sum(result.status == "completed" for result in results) == completed
     with pytest.raises(UsageError, match="waits for no decision"):
         live.decide_repeated_call("stop")
 
@@ -1170,15 +1170,15 @@ def test_a_summarizer_of_its_own_tells_of_its_waits_and_is_not_asked_again_once_
     policy = policy_from_plain(
         {"kind": "keep-last", "measure": "estimate", "summarizer": "hosted_vllm/other", "threshold": 0.5, "keep_last": 1}
     )
-    waits, told = list[float](), threading.Event()
+    waits, first_wait = list[float](), threading.Event()
 
     def listen(one):
         if isinstance(one, Waiting) and one.seconds is not None:
             waits.append(one.seconds)
-            told.set()
+            first_wait.set()
 
     live = living(listen, policy=policy, **REAL)
-    assert told.wait(SECONDS), (live.state, live.failure)
+    assert first_wait.wait(SECONDS), (live.state, live.failure)
     assert live.state == "compacting"
     live.stop()
     assert live.wait(SECONDS) == "idle"
@@ -1446,13 +1446,13 @@ def test_many_who_send_at_once_lose_nothing_and_change_no_order(living):
     assert live.wait(SECONDS) == "idle", live.failure
     live.resume()
     assert live.wait(SECONDS) == "idle", live.failure
-    said = [text for text in user_texts(live)[1:] if text != "Go on."]
+    texts = [text for text in user_texts(live)[1:] if text != "Go on."]
     assert live.queued_messages == ()
     queued = [entry.event.text for entry in live.entries if isinstance(entry.event, MessageQueued)]
-    assert said == queued
-    assert sorted(said) == sorted(f"{name} {number}" for name in "abcd" for number in range(8))
+    assert texts == queued
+    assert sorted(texts) == sorted(f"{name} {number}" for name in "abcd" for number in range(8))
     for name in "abcd":
-        assert [text for text in said if text.startswith(name)] == [f"{name} {number}" for number in range(8)]
+        assert [text for text in texts if text.startswith(name)] == [f"{name} {number}" for number in range(8)]
     assert live.view == fold_all(live.entries)
 
 

@@ -62,7 +62,7 @@ def test_trials_are_checked_likewise():
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "expected"),
     [
         (KeepLast(), ["policy 'keep-last' never compacts: the context window of model 'hosted_vllm/x' is unknown"]),
         (Cline(), ["policy 'cline' assumes a window of 142,223 tokens: the context window of model 'hosted_vllm/x' is unknown"]),
@@ -71,12 +71,13 @@ def test_trials_are_checked_likewise():
         (NoCompaction(), []),
     ],
 )
-def test_an_unknown_window_is_told_with_what_the_policy_makes_of_it(policy, said):
+def test_an_unknown_window_is_told_with_what_the_policy_makes_of_it(policy, expected):
     spec = SessionSpec(request="Build it.", model="hosted_vllm/x", policy=policy)
     warnings = list(map(str, find_advisories(spec, look_up_window("hosted_vllm/x"))))
-    assert len(warnings) == len(said)
+    assert len(warnings) == len(expected)
     assert all(
-        warning.startswith(start) and warning.endswith("set window_tokens") for warning, start in zip(warnings, said, strict=True)
+        warning.startswith(start) and warning.endswith("set window_tokens")
+        for warning, start in zip(warnings, expected, strict=True)
     )
 
 

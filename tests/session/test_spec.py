@@ -177,13 +177,15 @@ def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
     as_it_was, other = live.fork(2), live.fork(2, spec=replace(live.spec, max_steps=77))
     assert LiveSession.reopen(path, as_it_was.session_id).spec == replace(live.spec, unsafe_local=False)
     assert LiveSession.reopen(path, other.session_id).spec.max_steps == 77
-    told = [[one.event.setup_json for one in fork.entries if isinstance(one.event, SessionForked)] for fork in (as_it_was, other)]
-    assert told[0] == [""]
-    assert find_setup(other.entries) == told[1][0] == encode_setup(other.spec)
+    setups = [
+        [one.event.setup_json for one in fork.entries if isinstance(one.event, SessionForked)] for fork in (as_it_was, other)
+    ]
+    assert setups[0] == [""]
+    assert find_setup(other.entries) == setups[1][0] == encode_setup(other.spec)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "explanation"),
     [
         ("{", "is not JSON"),
         ("[]", "not a JSON object"),
@@ -192,10 +194,10 @@ def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
         ('{"policy": {"kind": "of another package"}}', "of another package"),
     ],
 )
-def test_a_setup_that_cannot_be_read_is_refused_with_what_is_wrong(tmp_path, text, said):
+def test_a_setup_that_cannot_be_read_is_refused_with_what_is_wrong(tmp_path, text, explanation):
     with Journal.open(tmp_path / "j.sqlite") as journal:
         journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((replace(started("s1", "x"), setup_json=text),))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=explanation):
         LiveSession.reopen(tmp_path / "j.sqlite", "s1")
 
 

@@ -102,9 +102,9 @@ def test_an_imported_session_says_what_can_be_done_with_it_and_all_of_it_can(liv
         AgentWidget.reopen(there, live.session_id)
     with pytest.raises(UsageError, match=match) as refused:
         LiveSession.reopen(there, live.session_id)
-    said = str(refused.value)
-    inspect = shlex.split(said[said.index("(harness inspect") + 9 :].partition("),")[0])
-    export = shlex.split(said[said.index("(harness export") + 9 :].rpartition(")")[0])
+    message = str(refused.value)
+    inspect = shlex.split(message[message.index("(harness inspect") + 9 :].partition("),")[0])
+    export = shlex.split(message[message.index("(harness export") + 9 :].rpartition(")")[0])
     assert within(*inspect).exit_code == 0
     again = tmp_path / "again.jsonl"
     assert within(*(str(again) if word == "FILE" else word for word in export)).exit_code == 0
@@ -228,12 +228,12 @@ def test_the_agent_reads_back_what_was_offloaded_also_reopened_and_in_a_fork(liv
         with Journal.open(journal) as opened:
             assert opened.remove_outputs(2**60) == 2, "of the session and its fork; they were kept long enough"
         again = living.too(LiveSession.reopen(journal, live.session_id, spec=live.spec))
-    for one, found in ((again, "336: 1334"), (fork, "337: 1335"))[: 2 if journal else 1]:
+    for one, line in ((again, "336: 1334"), (fork, "337: 1335"))[: 2 if journal else 1]:
         one.start()
         assert one.wait(SECONDS) == "idle", one.failure
         one.send("look again")
         assert one.wait(SECONDS) == "idle", one.failure
-        assert newest_result(one) == f"{found}\n[1 of 1 lines that hold it]"
+        assert newest_result(one) == f"{line}\n[1 of 1 lines that hold it]"
 
 
 @pytest.mark.parametrize("kept", ["in memory", "in the same journal", "in another journal"])

@@ -59,13 +59,13 @@ def test_an_equal_workspace_gets_the_stored_verdicts_without_a_sandbox(cache):
 
 
 def test_the_details_of_failed_checks_are_stored_too(cache):
-    found = []
+    grades = []
     for _ in range(2):
         with submitted(cache, conf="port=1\n") as sandbox:
-            found.append(grade_with_cache(TASK, sandbox, "t", reuse=True))
-    assert found[0].checks == found[1].checks
-    assert found[1].checks[0].detail == "got 'port=1\\n'"
-    assert found[1].is_cached
+            grades.append(grade_with_cache(TASK, sandbox, "t", reuse=True))
+    assert grades[0].checks == grades[1].checks
+    assert grades[1].checks[0].detail == "got 'port=1\\n'"
+    assert grades[1].is_cached
 
 
 KEY_PARTS = {

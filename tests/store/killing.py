@@ -24,7 +24,7 @@ KILLS_A_FILE = 20
 EVENTS_A_STEP = 3
 
 
-def write_until_killed(path: Path, told: int) -> None:
+def write_until_killed(path: Path, pipe: int) -> None:
     """Append steps (every seventh with a compaction) and write the length of the log to the pipe after each."""
     with Journal.open(path) as journal:
         log = begun(journal)
@@ -35,11 +35,11 @@ def write_until_killed(path: Path, told: int) -> None:
         while True:
             number += 1
             appended = log.append(step(number, f"output of step {number}\n" * random.randint(1, 200)))
-            os.write(told, struct.pack("q", appended[-1].seq))
+            os.write(pipe, struct.pack("q", appended[-1].seq))
             if number % 7 == 0:
                 last = appended[-1].seq
                 appended = log.append([compaction(forget=range(3, last), number=number)])
-                os.write(told, struct.pack("q", appended[-1].seq))
+                os.write(pipe, struct.pack("q", appended[-1].seq))
 
 
 def last_told(reading: int, data: bytes) -> int:
@@ -52,12 +52,12 @@ def last_told(reading: int, data: bytes) -> int:
 
 def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
     """Start a writer and kill it some time after its start or its first step."""
-    reading, told = os.pipe()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        write_until_killed(path, told)
-    os.close(told)
+        write_until_killed(path, writing)
+    os.close(writing)
     first = os.read(reading, 8) if wait else b""
     time.sleep(after_seconds)
     os.kill(child, signal.SIGKILL)
@@ -68,7 +68,7 @@ def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
     return length
 
 
-def found(path: Path, told: int, before: int) -> tuple[str, int]:
+def find_fault(path: Path, acknowledged: int, before: int) -> tuple[str, int]:
     """Return the fault of the file after a kill (empty if there is none) and the length of the log."""
     if not path.exists():
         return "", 0
@@ -79,10 +79,10 @@ def found(path: Path, told: int, before: int) -> tuple[str, int]:
     if whole != "ok" or strays:
         return f"integrity: {whole}, {strays}", 0
     with Journal.open(path) as journal:
-        return wrong_with(journal, told, before)
+        return wrong_with(journal, acknowledged, before)
 
 
-def wrong_with(journal: Journal, told: int, before: int) -> tuple[str, int]:
+def wrong_with(journal: Journal, acknowledged: int, before: int) -> tuple[str, int]:
     """Return the fault in the tables of the file, or an empty string."""
     entries = list(begun(journal).entries())
     (messages,) = journal.query("SELECT count(*) FROM messages WHERE NOT is_compacted")[0]
@@ -92,8 +92,9 @@ def wrong_with(journal: Journal, told: int, before: int) -> tuple[str, int]:
     length = len(entries)
     problems = {
         "events are missing": [entry.seq for entry in entries] != list(range(1, length + 1)),
-        f"lost: {length} events of {max(told, before)} that were told": length < max(told, before),
-        f"more than one step beyond what was told: {length}, {told}": told > 0 and length > told + EVENTS_A_STEP,
+        f"lost: {length} events of {max(acknowledged, before)} that were told": length < max(acknowledged, before),
+        f"more than one step beyond what was told: {length}, {acknowledged}": acknowledged > 0
+        and length > acknowledged + EVENTS_A_STEP,
         f"half a step: {length} events, {steps} steps ({typed} typed), {compactions} compactions": length > 0
         and (length != 3 + EVENTS_A_STEP * steps + compactions or typed != steps),
         "the messages are not those of the view": len(fold_all(entries).items) != messages,
@@ -110,12 +111,12 @@ def main(folder: Path, kills: int) -> None:
     for number in range(kills):
         path = folder / f"{number // KILLS_A_FILE}.sqlite"
         before = lengths.get(path, 0)
-        told = kill_one(path, random.uniform(0.0, 0.02), wait=number % 12 > 0)
-        problem, lengths[path] = found(path, told, before)
+        acknowledged = kill_one(path, random.uniform(0.0, 0.02), wait=number % 12 > 0)
+        problem, lengths[path] = find_fault(path, acknowledged, before)
         if problem:
             wrong.append(f"kill {number}: {problem}")
-        in_flight += told > 0
-        beyond += lengths[path] > max(told, before)
+        in_flight += acknowledged > 0
+        beyond += lengths[path] > max(acknowledged, before)
     outcome = {"kills": kills, "while writing": in_flight, "committed untold": beyond, "longest": max(lengths.values())}
     print(json.dumps({**outcome, "wrong": wrong}))
 

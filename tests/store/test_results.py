@@ -203,8 +203,8 @@ def test_every_metric_of_the_document_is_a_query(tmp_path: Path) -> None:
         begun(journal, "s").append(events)
         journal.record_trial(trial("t", "s", activity="active", cache_saved_usd=0.0625, overflows=1), checks("t"))
     results = load(tmp_path)
-    found = {name: results.sql(f"SELECT {query}").iloc[:, 0].tolist() for name, (query, _) in METRICS.items()}
-    assert found == {name: expected for name, (_, expected) in METRICS.items()}
+    values = {name: results.sql(f"SELECT {query}").iloc[:, 0].tolist() for name, (query, _) in METRICS.items()}
+    assert values == {name: expected for name, (_, expected) in METRICS.items()}
 
 
 def test_a_step_has_a_row_with_its_tokens_and_the_rounds_before_it(folder: Path) -> None:
@@ -291,8 +291,8 @@ def test_what_nobody_watched_is_missing_and_not_zero(tmp_path: Path) -> None:
         begun(journal, "s").append([*opening("s"), *step(1), ENDED])
         journal.record_trial(trial("t", "s"))
     results = load(tmp_path)
-    said = ["execution_calls", "redundant_calls", "evicted_tokens", "thrash", "doom_loop", "fact_uses"]
-    assert results.trials[said].isna().all(axis=None)
+    columns = ["execution_calls", "redundant_calls", "evicted_tokens", "thrash", "doom_loop", "fact_uses"]
+    assert results.trials[columns].isna().all(axis=None)
     assert results.steps[["is_execution", "is_repeat", "reacquired_tokens"]].isna().all(axis=None)
     assert results.probes.empty
 
@@ -405,10 +405,12 @@ def test_an_experiment_in_which_nothing_has_happened_has_empty_frames(tmp_path: 
     assert load(tmp_path).trials.empty
 
 
-@pytest.mark.parametrize(("name", "told"), [("there", "no trial has been run yet"), ("missing", "the folder does not exist")])
-def test_where_nothing_is_one_is_told_what_to_run(tmp_path: Path, name: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "explanation"), [("there", "no trial has been run yet"), ("missing", "the folder does not exist")]
+)
+def test_where_nothing_is_one_is_told_what_to_run(tmp_path: Path, name: str, explanation: str) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(StoreError, match=f"{told}; run the experiment with `harness run"):
+    with pytest.raises(StoreError, match=f"{explanation}; run the experiment with `harness run"):
         load(tmp_path / name)
 
 

@@ -21,10 +21,10 @@ PLAIN = st.recursive(
 @given(PLAIN)
 def test_what_is_taken_out_comes_back(value: object) -> None:
     before = json.dumps(value)
-    found: dict[str, tuple[str, bool]] = {}
-    stored = json.dumps(detach_texts(json.loads(before), found), separators=(",", ":"))
-    assert parse_stored(stored, {address: text for address, (text, _) in found.items()}) == json.loads(before)
-    assert set(list_addresses(stored)) == set(found)
+    detached: dict[str, tuple[str, bool]] = {}
+    stored = json.dumps(detach_texts(json.loads(before), detached), separators=(",", ":"))
+    assert parse_stored(stored, {address: text for address, (text, _) in detached.items()}) == json.loads(before)
+    assert set(list_addresses(stored)) == set(detached)
 
 
 @given(st.text(st.characters()), st.booleans())
@@ -39,12 +39,12 @@ def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
     """S3.14."""
     text = "word " * INLINE_CHARACTERS
     assert isinstance(Packer(JOURNAL).pack("a", text, compress=True).data, bytes)
-    found: dict[str, tuple[str, bool]] = {}
-    detach_texts({"text": text}, found)
-    assert found == {compute_address(text): (text, False)}
-    found.clear()
-    detach_texts({"output": text}, found)
-    assert found == {compute_address(text): (text, True)}
+    detached: dict[str, tuple[str, bool]] = {}
+    detach_texts({"text": text}, detached)
+    assert detached == {compute_address(text): (text, False)}
+    detached.clear()
+    detach_texts({"output": text}, detached)
+    assert detached == {compute_address(text): (text, True)}
 
 
 @pytest.mark.parametrize("name", ["harness/conversation/events.py", "tests/agent/test_loop.py", "harness/session/control.py"])

@@ -94,10 +94,10 @@ def test_workspaces_go_with_their_sessions_to_another_journal(tmp_path, way):
 @pytest.mark.bubblewrap
 def test_a_workspace_is_restored_in_another_sandbox_with_links_modes_and_empty_files(tmp_path):
     path = tmp_path / "j.sqlite"
-    made = "mkdir -p a/b none; printf x > a/b/c; touch empty; chmod 755 a/b/c; ln -s a/b/c link"
+    command = "mkdir -p a/b none; printf x > a/b/c; touch empty; chmod 755 a/b/c; ln -s a/b/c link"
     with closing(JournalWorkspaces(path)) as kept, closing(open_sandbox("bubblewrap", session_id="one").use_blobs(kept)) as first:
         first.start()
-        first.run(f"{made}; head -c 300000 /dev/urandom > large")
+        first.run(f"{command}; head -c 300000 /dev/urandom > large")
         snapshot = first.snapshot()
         kept.save(snapshot)
         digest = first.run("sha256sum large").stdout

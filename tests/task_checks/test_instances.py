@@ -14,11 +14,11 @@ def spread(scores: list[float], courses: str) -> InstanceSpread:
 
 
 def test_instances_that_differ_pass() -> None:
-    found = spread([0.5, 0.6, 0.7, 0.6], "abcd")
-    assert list(check_instances(found)) == []
-    assert found.mean_score == pytest.approx(0.6)
-    assert found.distinct_share == 1.0
-    assert found.standard_deviation == pytest.approx(0.0816, abs=1e-4)
+    instances = spread([0.5, 0.6, 0.7, 0.6], "abcd")
+    assert list(check_instances(instances)) == []
+    assert instances.mean_score == pytest.approx(0.6)
+    assert instances.distinct_share == 1.0
+    assert instances.standard_deviation == pytest.approx(0.0816, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def good(tmp_path_factory):
     return load_task(f"{file}:greeting")
 
 
-def found(template, law):
+def find(template, law):
     return list(BY_NAME[law].find(SessionCache(template, sandbox=LOCAL), 1, "extractive"))
 
 
@@ -387,7 +387,7 @@ def test_the_skeleton_keeps_every_law(good):
 @pytest.mark.parametrize("kind", BAD)
 def test_a_task_is_found_that(kind, good):
     law, spoil, about, words = BAD[kind]
-    findings = found(lambda seed: spoil(good(seed)), law)
+    findings = find(lambda seed: spoil(good(seed)), law)
     named = [finding.message for finding in findings if (finding.step, finding.fact, finding.check) == about]
     assert any(re.search(words, finding) for finding in named), [str(finding) for finding in findings]
 
@@ -396,20 +396,20 @@ def test_a_template_that_raises_is_told_with_its_seed_and_line(good):
     def raising(seed):
         return good(seed) if seed != 7 else good(seed).values["nothing"]
 
-    (finding,) = found(raising, "template")
+    (finding,) = find(raising, "template")
     assert finding.seed == 7
     assert "KeyError: 'nothing'" in finding.message
     assert "of test_laws.py" in finding.message
 
 
 def test_a_template_that_makes_something_else_is_told():
-    (finding,) = found(lambda seed: "a task", "template")
+    (finding,) = find(lambda seed: "a task", "template")
     assert "'str', expected a Task" in finding.message
 
 
 def test_a_template_that_draws_from_elsewhere_is_told(good):
     numbers = count()
-    (finding,) = found(lambda seed: replace(good(seed), title=f"Number {next(numbers)}"), "template")
+    (finding,) = find(lambda seed: replace(good(seed), title=f"Number {next(numbers)}"), "template")
     assert finding.message.startswith("`title` differs")
 
 
@@ -421,7 +421,7 @@ def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
         task = replace(task, values={**task.values, "times": number}, prompt=f"Greet {number} times.")
         return changed_step(task, "try", text=f"Try it {number} times.")
 
-    findings = found(random, "template")
+    findings = find(random, "template")
     assert about(findings) == {("", "times", ""), ("try", "", ""), ("", "", "")}
     assert [finding.message.split()[0] for finding in findings if not finding.step and not finding.fact] == ["`prompt`"]
     assert all("when the template is called again" in finding.message for finding in findings)
@@ -456,9 +456,9 @@ def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
 
 @pytest.mark.slow
 def test_an_answer_that_other_hashes_change_is_told_with_its_step(tmp_path):
-    told = hashing(tmp_path, {"Page {n} of": "Page {n} {hash('x')} of"}, "law-10")
-    assert told
-    assert all(one.step in GUESTS and one.message.endswith("gets another answer in a new process") for one in told)
+    findings = hashing(tmp_path, {"Page {n} of": "Page {n} {hash('x')} of"}, "law-10")
+    assert findings
+    assert all(one.step in GUESTS and one.message.endswith("gets another answer in a new process") for one in findings)
 
 
 @pytest.mark.slow
@@ -485,7 +485,7 @@ def test_a_template_that_works_in_one_process_only_is_told(tmp_path):
 
 
 def test_a_template_that_leaves_is_told_with_its_seed(good):
-    (finding,) = found(lambda seed: sys.exit(f"no seed {seed}"), "template")
+    (finding,) = find(lambda seed: sys.exit(f"no seed {seed}"), "template")
     assert (finding.seed, "SystemExit: no seed 0" in finding.message) == (0, True)
 
 
@@ -508,15 +508,15 @@ def test_a_verdict_that_changes_is_told(good, tmp_path):
     def flips(passed, *_):
         return passed and next(numbers) % 2 == 1
 
-    (finding,) = found(lambda seed: changed_verdict(good(seed), flips), "repeats")
+    (finding,) = find(lambda seed: changed_verdict(good(seed), flips), "repeats")
     assert ((finding.step, finding.fact, finding.check), "verdict" in finding.message) == (("write", "times", "times"), True)
 
 
 def test_a_fact_without_a_value_is_told_by_one_law_and_stops_no_other(good):
     sessions = SessionCache(lambda seed: replace(good(seed), values={"times": good(seed).values["times"]}), sandbox=LOCAL)
-    told = {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1])}
-    assert [name for name, findings in told.items() if findings] == ["values"]
-    assert told["patterns"] == ()
+    findings_by_law = {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1])}
+    assert [name for name, findings in findings_by_law.items() if findings] == ["values"]
+    assert findings_by_law["patterns"] == ()
 
 
 @pytest.mark.parametrize(("path", "is_shown"), [("once.txt", True), ("style.md", False)])
@@ -527,7 +527,7 @@ def test_a_fact_is_got_again_from_where_it_stands_when_a_step_needs_it(good, pat
         task = changed_fact(good(seed), "greeting", recover=run(f"cat {path} $$NOTHING"), source=path)
         return doing(task, "guests_7", "mv style.md once.txt")
 
-    findings = found(moving, "recovery")
+    findings = find(moving, "recovery")
     assert about(findings) == (set() if is_shown else {("write", "greeting", "")})
     assert all("cannot be recovered any more before this step: its source 'style.md'" in finding.message for finding in findings)
 
@@ -541,7 +541,7 @@ def test_a_step_may_need_a_fact_too_early_only_if_it_makes_the_source_itself(goo
         (calls,) = (step.calls for step in task.script.steps if step.name == maker)
         return changed_step(task, maker, calls=(*calls, run("cp style.md copy.md")))
 
-    assert about(found(copying, "recovery")) == (set() if is_shown else {("write", "greeting", "")})
+    assert about(find(copying, "recovery")) == (set() if is_shown else {("write", "greeting", "")})
 
 
 def test_laws_of_later_stages_are_not_tried_on_a_task_that_breaks_an_earlier_one(good):
@@ -622,9 +622,9 @@ def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
 
 
 def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
-    found = list(BY_NAME["law-6-answers"].find(Moody(good, sandbox=LOCAL), 1, "extractive"))
-    assert ("write", "times", "") in about(found)
-    assert all("another answer" in one.message for one in found)
+    findings = list(BY_NAME["law-6-answers"].find(Moody(good, sandbox=LOCAL), 1, "extractive"))
+    assert ("write", "times", "") in about(findings)
+    assert all("another answer" in one.message for one in findings)
 
 
 @pytest.mark.slow
@@ -638,9 +638,9 @@ def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
     ],
 )
 def test_a_session_that_cannot_come_from_the_action_cache_is_told(good, command, about, words):
-    found = list(BY_NAME["law-9"].find(SessionCache(lambda seed: doing(good(seed), "guests_5", command)), 1, "extractive"))
-    assert about in {(one.step, one.fact, one.check) for one in found}
-    assert any(words in one.message for one in found)
+    findings = list(BY_NAME["law-9"].find(SessionCache(lambda seed: doing(good(seed), "guests_5", command)), 1, "extractive"))
+    assert about in {(one.step, one.fact, one.check) for one in findings}
+    assert any(words in one.message for one in findings)
 
 
 @pytest.mark.bubblewrap

@@ -43,8 +43,8 @@ def copied(closed: Path, tmp_path: Path) -> Path:
 
 def again(root: Path, step: str) -> None:
     task = make_bug_hunt(SEED)
-    (found,) = [one for one in task.script.steps if one.name == step]
-    for call in found.calls:
+    (matching_step,) = [one for one in task.script.steps if one.name == step]
+    for call in matching_step.calls:
         do(root, call, task.values)
 
 
@@ -105,24 +105,24 @@ def test_a_refused_patch_tells_the_rate_in_force_and_leaves_the_module_alone(tmp
     number = 1 + structure_of(SEED).refusals.index(True)
     root = carried_out(task, tmp_path, task.values, [f"patch_{number}a"])
     module = root / f"wattbook/stages/{task.values[f'culprit_{number}']}.py"
-    found = module.read_text()
-    status, said = shell(root, f"python3 tools/ci.py patches/{number}a.sed {module.relative_to(root)}")
+    source = module.read_text()
+    status, output = shell(root, f"python3 tools/ci.py patches/{number}a.sed {module.relative_to(root)}")
     assert status == 1
-    assert f"the invoices imply a rate of `{task.values[f'final_rate_{number}']}`" in said
-    assert module.read_text() == found
+    assert f"the invoices imply a rate of `{task.values[f'final_rate_{number}']}`" in output
+    assert module.read_text() == source
 
 
 def test_a_patch_on_a_stage_without_a_difference_is_refused(copied: Path) -> None:
-    status, said = shell(copied, "python3 tools/ci.py patches/1a.sed wattbook/stages/vat.py")
-    assert (status, "the stage had no difference" in said) == (1, True)
+    status, output = shell(copied, "python3 tools/ci.py patches/1a.sed wattbook/stages/vat.py")
+    assert (status, "the stage had no difference" in output) == (1, True)
 
 
 def test_the_comparison_numbers_the_stages_with_a_bug_in_the_order_of_the_tariff(tmp_path: Path) -> None:
     for seed in range(4):
         task = make_bug_hunt(seed)
-        _, said = shell(lay(task, tmp_path / str(seed)), "python3 tools/compare.py --stale")
+        _, output = shell(lay(task, tmp_path / str(seed)), "python3 tools/compare.py --stale")
         culprits = [task.values[name] for name in sorted(task.values) if name.startswith("culprit_")]
-        assert re.findall(r"stale stage \d is `(\w+)`", said) == culprits
+        assert re.findall(r"stale stage \d is `(\w+)`", output) == culprits
 
 
 @pytest.mark.slow

@@ -41,11 +41,11 @@ def read(fact: Fact, text: str) -> list[str]:
 def test_a_revised_rule_is_told_by_each_message_with_another_value_and_last_with_its_own(seed: int) -> None:
     here, values = task(seed), draw_values(seed)
     texts = (here.prompt, *(late.text for late in here.later_messages))
-    told = {fact.name: [value for text in texts for value in read(fact, text)] for fact in REVISED}
-    assert told["interval"] == [values["interval_1"], values["interval_2"], values["interval"]]
+    values_by_fact = {fact.name: [value for text in texts for value in read(fact, text)] for fact in REVISED}
+    assert values_by_fact["interval"] == [values["interval_1"], values["interval_2"], values["interval"]]
     for fact in REVISED:
-        assert told[fact.name][-1] == here.values[fact.name]
-        assert len({*told[fact.name], fact.prior}) == len(told[fact.name]) + 1
+        assert values_by_fact[fact.name][-1] == here.values[fact.name]
+        assert len({*values_by_fact[fact.name], fact.prior}) == len(values_by_fact[fact.name]) + 1
 
 
 @pytest.mark.bubblewrap

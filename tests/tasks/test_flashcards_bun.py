@@ -61,12 +61,12 @@ def test_every_fact_carries_a_check_and_all_kinds_of_facts_are_there():
 @pytest.mark.parametrize("seed", range(5))
 def test_pages_are_long_and_hold_each_value_in_one_place(seed):
     task = make_flashcards_bun(seed)
-    found = {path: text for path, text in task.workspace if path.startswith("docs/")}
-    assert len(found) == 8
-    assert all(5_000 <= len(text) < 10_000 for text in found.values())
-    for fact in (fact for fact in FACTS if fact.said_in == "file" and fact.source in found):
+    texts = {path: text for path, text in task.workspace if path.startswith("docs/")}
+    assert len(texts) == 8
+    assert all(5_000 <= len(text) < 10_000 for text in texts.values())
+    for fact in (fact for fact in FACTS if fact.said_in == "file" and fact.source in texts):
         (pattern,) = fact.patterns
-        places = [(path, value) for path, text in found.items() for value in re.findall(pattern, text, re.MULTILINE)]
+        places = [(path, value) for path, text in texts.items() for value in re.findall(pattern, text, re.MULTILINE)]
         assert places == [(fact.source, task.values[fact.name])]
 
 

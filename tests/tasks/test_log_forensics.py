@@ -108,8 +108,8 @@ def test_every_needle_stands_once_in_megabytes(seed):
     texts = {path: text for path, text in task.workspace if path.startswith(("logs/", "dumps/"))}
     assert 2_000_000 < sum(map(len, texts.values())) < 5_000_000
     for fact in (fact for fact in task.facts if fact.name in {*SEARCH_BY_FINDING} - {"damage_offset"}):
-        found = [value for text in texts.values() for value in re.findall(fact.patterns[0], text, re.MULTILINE)]
-        assert found == [task.values[fact.name]], fact.name
+        values = [value for text in texts.values() for value in re.findall(fact.patterns[0], text, re.MULTILINE)]
+        assert values == [task.values[fact.name]], fact.name
     assert texts["logs/queue.log"].count("segment damaged beyond repair") == 1
 
 

@@ -55,12 +55,12 @@ def marched(world: World) -> Run:
 
 def tellings(fact: Fact, world: World) -> list[tuple[int, str]]:
     """Return step and value of each statement of a fact by prompt, page or report; the prompt is step 0."""
-    told = []
+    statements = []
     for event in marched(world).list_events(MessageAdded):
         text = "\n".join(result.output for result in event.message.results) or event.message.text
         if event.message.role in {"user", "tool"}:
-            told += [(event.step - 1 if event.step else 0, value) for value in re.findall(fact.patterns[0], text)]
-    return told
+            statements += [(event.step - 1 if event.step else 0, value) for value in re.findall(fact.patterns[0], text)]
+    return statements
 
 
 def used(fact: Fact, world: World) -> int:
@@ -79,12 +79,12 @@ def used(fact: Fact, world: World) -> int:
 def test_the_script_has_the_steps_and_the_facts_their_shares_that_the_world_says(world: World) -> None:
     task = march(world)
     assert len(task.script.steps) == world.steps
-    for share, found in (
+    for share, facts in (
         (world.recoverable_share, [fact for fact in task.facts if fact.recover]),
         (world.update_rate, [fact for fact in task.facts if fact.is_superseded]),
     ):
         assert share is not None
-        assert len(found) == round(share * len(task.facts))
+        assert len(facts) == round(share * len(task.facts))
     other = make_task("long-march", 2, world, structure_seed=1)
     assert (other.facts, other.script) == (task.facts, task.script)
     assert all(other.values[fact.name] != task.values[fact.name] for fact in task.facts)
@@ -254,5 +254,5 @@ def test_ten_thousand_steps_are_laid_out_with_tenths_of_equal_load() -> None:
     assert min(loads) > 0.8 * max(loads)
     assert len(task.facts) == len(due)
     texts = dict(task.workspace)
-    talk = [sum(int(row.split("\t")[1]) for row in texts[f"route/leg-{leg}.tsv"].splitlines()) for leg in range(100)]
-    assert statistics.mean(talk[:50]) == pytest.approx(statistics.mean(talk[50:]), rel=0.1)
+    leg_loads = [sum(int(row.split("\t")[1]) for row in texts[f"route/leg-{leg}.tsv"].splitlines()) for leg in range(100)]
+    assert statistics.mean(leg_loads[:50]) == pytest.approx(statistics.mean(leg_loads[50:]), rel=0.1)

@@ -96,18 +96,18 @@ def test_a_higher_difficulty_has_more_folders_helpers_and_facts() -> None:
 def test_forty_modules_use_the_name_and_all_tests_pass_before(tmp_path: Path) -> None:
     root = lay(make_rename_sweep(1), tmp_path)
     assert len(holding(root, draw_values(1)["old_name"])) >= 40
-    status, said = shell(root, TESTS)
-    assert (status, re.findall(r"FAIL|ERROR", said)) == (0, [])
+    status, output = shell(root, TESTS)
+    assert (status, re.findall(r"FAIL|ERROR", output)) == (0, [])
 
 
 def test_afterwards_all_tests_pass_and_every_module_can_be_imported(swept: Path) -> None:
-    status, said = shell(swept, TESTS)
-    assert (status, re.findall(r"FAIL|ERROR", said)) == (0, [])
+    status, output = shell(swept, TESTS)
+    assert (status, re.findall(r"FAIL|ERROR", output)) == (0, [])
     names = sorted(
         path.relative_to(swept).with_suffix("").as_posix().replace("/", ".") for path in (swept / "quay").rglob("*.py")
     )
-    status, said = shell(swept, f"python3 -c 'import {', '.join(names)}'")
-    assert (status, said) == (0, "")
+    status, output = shell(swept, f"python3 -c 'import {', '.join(names)}'")
+    assert (status, output) == (0, "")
 
 
 def test_the_old_name_is_kept_where_it_is_demanded_and_nowhere_else(swept: Path) -> None:
@@ -117,8 +117,10 @@ def test_the_old_name_is_kept_where_it_is_demanded_and_nowhere_else(swept: Path)
     assert alias in kept
     assert {path.split("/")[1] for path in kept - {alias}} == {values["excluded_folder"]}
     assert len(kept) <= int(values["goal_left"])
-    said = f"from quay.{values['alias_module']} import {values['old_name']} as a; from quay.core import {values['new_name']} as b"
-    assert shell(swept, f"python3 -c '{said}; print(a is b)'") == (0, "True\n")
+    imports = (
+        f"from quay.{values['alias_module']} import {values['old_name']} as a; from quay.core import {values['new_name']} as b"
+    )
+    assert shell(swept, f"python3 -c '{imports}; print(a is b)'") == (0, "True\n")
 
 
 def test_the_sweep_passes_every_check(copied: Path) -> None:
@@ -148,8 +150,8 @@ def test_another_seed_is_another_sweep_and_passes_too(difficulty: Difficulty, tm
 )
 def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, copied: Path) -> None:
     task = make_rename_sweep(1)
-    (found,) = [one for one in task.script.steps if one.name == step]
-    for call in found.calls:
+    (matching_step,) = [one for one in task.script.steps if one.name == step]
+    for call in matching_step.calls:
         do(copied, call, task.values)
     assert failed(grade(task, copied)) == {check}
 
@@ -181,8 +183,8 @@ def test_a_repeated_rehearsal_equals_a_script_that_was_carried_out(rehearsed: Re
 def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> None:
     task = make_rename_sweep(1)
     root = carried_out(task, tmp_path, task.values, [name for name in deeds(task) if name != f"helper_{HELPED}"])
-    status, said = shell(root, f"{TESTS} tests.test_{HELPED}")
-    assert (status, "FAIL" in said) == (1, True)
+    status, output = shell(root, f"{TESTS} tests.test_{HELPED}")
+    assert (status, "FAIL" in output) == (1, True)
     assert {"tests", "helpers"} <= failed(grade(task, root)) <= {"tests", "helpers", f"folders_{group_of(HELPED)}"}
 
 

@@ -64,12 +64,12 @@ def test_every_fact_carries_a_check_and_all_kinds_of_facts_are_there():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pages_are_long_and_hold_each_value_in_one_place(seed):
-    values, found = make_spec_api(seed).values, pages(seed)
-    assert len(found) == 11
-    assert all(6_000 <= len(text) <= 13_500 for text in found.values())
-    for fact in (fact for fact in FACTS if fact.said_in == "file" and fact.source in found):
+    values, texts = make_spec_api(seed).values, pages(seed)
+    assert len(texts) == 11
+    assert all(6_000 <= len(text) <= 13_500 for text in texts.values())
+    for fact in (fact for fact in FACTS if fact.said_in == "file" and fact.source in texts):
         (pattern,) = fact.patterns
-        places = [(path, value) for path, text in found.items() for value in re.findall(pattern, text, re.MULTILINE)]
+        places = [(path, value) for path, text in texts.items() for value in re.findall(pattern, text, re.MULTILINE)]
         assert places == [(fact.source, values[fact.name])]
 
 
@@ -85,9 +85,9 @@ def test_what_one_output_does_not_show_is_shown_by_the_end_of_the_page(seed, tmp
 
 
 def test_pages_still_hold_the_values_that_are_out_of_date():
-    found, priors = pages(1), {fact.name: fact.prior for fact in FACTS if fact.kind == "superseded"}
-    assert f"signatures aged within {priors['signature_seconds']} seconds" in found["spec/02-authentication.md"]
-    assert f"clients tried {priors['attempts']} times" in found["spec/05-reliability.md"]
+    texts, priors = pages(1), {fact.name: fact.prior for fact in FACTS if fact.kind == "superseded"}
+    assert f"signatures aged within {priors['signature_seconds']} seconds" in texts["spec/02-authentication.md"]
+    assert f"clients tried {priors['attempts']} times" in texts["spec/05-reliability.md"]
 
 
 @pytest.mark.slow

@@ -32,13 +32,15 @@ def session(world: World) -> Run:
     return simulate(turned(world), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
 
 
-def told(fact: Fact, world: World) -> list[tuple[int, str]]:
+def list_statements(fact: Fact, world: World) -> list[tuple[int, str]]:
     """Return request number and value of each statement of a fact by the user; 1 is the first request."""
-    found = []
+    statements = []
     for event in session(world).list_events(MessageAdded):
         if event.message.role == "user":
-            found += [(max(event.step, 1), match[1]) for text in fact.patterns for match in re.finditer(text, event.message.text)]
-    return found
+            statements += [
+                (max(event.step, 1), match[1]) for text in fact.patterns for match in re.finditer(text, event.message.text)
+            ]
+    return statements
 
 
 def needed(fact: Fact) -> list[int]:
@@ -112,7 +114,7 @@ def test_a_fact_that_is_revised_keeps_its_kind(name: str) -> None:
 def test_what_the_request_told_is_told_a_fixed_lag_before_its_first_use() -> None:
     world = World(use_lag_steps=LAG)
     for fact in asked(turned(world)):
-        ((at, value),) = told(fact, world)
+        ((at, value),) = list_statements(fact, world)
         assert value == turned(world).values[fact.name]
         assert at == max(1, needed(fact)[0] - LAG)
         assert first_uses(world)[fact.name] >= needed(fact)[0], "a repair puts off what follows"
@@ -126,8 +128,8 @@ def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
     steps = len(turned(world).script.steps)
     reminders = [1 + turn * steps // 4 for turn in (1, 2, 3)]
     for fact in asked(turned(world)):
-        assert [at for at, _ in told(fact, world)] == [1, *(at for at in reminders if at <= needed(fact)[-1])]
-    assert max(len(told(fact, world)) for fact in asked(turned(world))) == 4
+        assert [at for at, _ in list_statements(fact, world)] == [1, *(at for at in reminders if at <= needed(fact)[-1])]
+    assert max(len(list_statements(fact, world)) for fact in asked(turned(world))) == 4
     assert session(world).failed_checks == set()
 
 
@@ -136,7 +138,7 @@ def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
 def test_what_is_changed_is_told_with_another_value_and_corrected_before_its_first_use() -> None:
     world = World(update_rate=1.0)
     for fact in asked(turned(world)):
-        (first, old), (at, new) = told(fact, world)
+        (first, old), (at, new) = list_statements(fact, world)
         assert (first, new) == (1, turned(world).values[fact.name])
         assert old != new
         assert 1 < at <= first_uses(world)[fact.name]
@@ -147,7 +149,7 @@ def test_what_is_changed_is_told_with_another_value_and_corrected_before_its_fir
 @pytest.mark.bubblewrap
 def test_a_reminder_tells_what_holds_by_then() -> None:
     for fact in asked(turned(ALL)):
-        values = [value for _, value in told(fact, ALL)]
+        values = [value for _, value in list_statements(fact, ALL)]
         assert values[-1] == turned(ALL).values[fact.name]
         assert len(set(values)) == (2 if fact.is_superseded else 1)
         assert sorted(values, key=values[0].__ne__) == values, "the old value is not told after the correction"
@@ -172,7 +174,7 @@ def test_every_task_has_knobs_and_one_has_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "said"),
+    ("world", "explanation"),
     [
         (World(steps=9), r"world\.steps: .*supports only recoverable_share, .*'long-march' supports every setting"),
         (World(output_sigma=1.0), r"world\.output_sigma"),
@@ -180,8 +182,8 @@ def test_every_task_has_knobs_and_one_has_all() -> None:
         (World(redundancy=1_000), r"world\.redundancy: .*at most \d+ \(got 1000\)"),
     ],
 )
-def test_what_a_task_has_no_room_for_is_refused_by_the_name_of_the_knob(world: World, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_a_task_has_no_room_for_is_refused_by_the_name_of_the_knob(world: World, explanation: str) -> None:
+    with pytest.raises(UsageError, match=explanation):
         turned(world)
 
 

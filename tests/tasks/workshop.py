@@ -38,8 +38,8 @@ class FolderSandbox(MemorySandbox):
         return (self.root / path).read_bytes()[:max_bytes]
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
-        found = sorted((self.root / path).iterdir()) if (self.root / path).is_dir() else []
-        return tuple(FileEntry(name=one.name, kind="file" if one.is_file() else "directory", size_bytes=0) for one in found)
+        paths = sorted((self.root / path).iterdir()) if (self.root / path).is_dir() else []
+        return tuple(FileEntry(name=one.name, kind="file" if one.is_file() else "directory", size_bytes=0) for one in paths)
 
     def prepare_grading(self, files: Mapping[str, bytes]) -> None:
         for path, content in files.items():
@@ -179,8 +179,10 @@ def built(task: Task, root: Path, values: Mapping[str, str], effects: str) -> Pa
 
 def rewritten(task: Task, root: Path, fact: str, value: str) -> bool:
     """Write the files that contain a fact again, with another value; return False if a command contains the fact as well."""
-    values, told = {**task.values, fact: value}, "${" + fact + "}"
-    telling = [call for step in task.script.steps for call in final(step) if any(told in text for _, text in call.arguments)]
+    values, placeholder = {**task.values, fact: value}, "${" + fact + "}"
+    telling = [
+        call for step in task.script.steps for call in final(step) if any(placeholder in text for _, text in call.arguments)
+    ]
     for call in telling:
         if call.tool == "write_file":
             do(root, call, values)

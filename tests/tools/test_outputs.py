@@ -57,9 +57,9 @@ def test_paging_from_the_first_line_to_the_last_shows_the_whole_output(text: str
 
 def test_a_search_finds_every_line_that_holds_the_text_page_by_page() -> None:
     store, name = saved()
-    found = use(store, "search_output", output=name, text="NEEDLE").output.split("\n")
-    assert found[0] == "100: row 100 needle"
-    assert found[-1] == "[10 of 10 lines that hold it]"
+    lines = use(store, "search_output", output=name, text="NEEDLE").output.split("\n")
+    assert lines[0] == "100: row 100 needle"
+    assert lines[-1] == "[10 of 10 lines that hold it]"
     some = use(store, "search_output", output=name, text="hay").output.split("\n")
     assert len(some) == 51
     assert some[-1] == "[50 of 990 lines that hold it; go on with from_line=51]"

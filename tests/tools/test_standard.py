@@ -87,7 +87,7 @@ def run_cut(keep: str, result: ExecResult) -> str:
     return tools[0].run(ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "make"}')).output
 
 
-def made(exit_code: int, stdout: str, stderr: str, *, timed_out: bool = False) -> ExecResult:
+def make_result(exit_code: int, stdout: str, stderr: str, *, timed_out: bool = False) -> ExecResult:
     out, errors = stdout.encode(), stderr.encode()
     return ExecResult(
         exit_code=exit_code, stdout=out, stderr=errors, stdout_bytes=len(out), stderr_bytes=len(errors), timed_out=timed_out
@@ -100,17 +100,17 @@ def number_lines(name: str, count: int) -> str:
 
 def test_a_cut_to_the_tail_keeps_the_exit_code() -> None:
     """S3.1."""
-    output = run_cut("tail", made(137, number_lines("out", 90), "", timed_out=True))
+    output = run_cut("tail", make_result(137, number_lines("out", 90), "", timed_out=True))
     assert output.startswith("exit code 137\n[killed: the command ran longer than 60 s]\n\n...")
     assert output.endswith("bytes truncated...\n\n" + "\n".join(f"out {number}" for number in range(85, 90)))
 
 
 def test_a_cut_to_the_head_keeps_the_end_of_standard_error() -> None:
     """S3.1."""
-    output = run_cut("head", made(2, number_lines("out", 90), "Traceback\nValueError: no such port"))
+    output = run_cut("head", make_result(2, number_lines("out", 90), "Traceback\nValueError: no such port"))
     assert output.startswith("exit code 2\nout 0\nout 1\nout 2\nout 3\n\n...")
     assert output.endswith("bytes truncated...\n\n[stderr]\nTraceback\nValueError: no such port")
-    long = run_cut("head", made(2, "", number_lines("error", 500)))
+    long = run_cut("head", make_result(2, "", number_lines("error", 500)))
     assert long.endswith("\n\n" + "\n".join(f"error {number}" for number in range(500 - 21, 500)))
 
 
@@ -118,7 +118,7 @@ def test_a_cut_to_the_head_keeps_the_end_of_standard_error() -> None:
 @given(out=st.integers(0, 30), errors=st.integers(0, 30))
 def test_what_is_essential_is_never_cut_nor_shown_twice(keep: str, out: int, errors: int) -> None:
     """S3.1."""
-    result = made(3, number_lines("out", out), number_lines("error", errors))
+    result = make_result(3, number_lines("out", out), number_lines("error", errors))
     output = run_cut(keep, result)
     assert output.startswith("exit code 3")
     assert not errors or f"error {errors - 1}" in output.splitlines()
@@ -134,20 +134,20 @@ def run_clipped(result: ExecResult, limits: Truncation) -> str:
 
 def test_a_cut_to_a_number_of_characters_keeps_the_exit_code_and_the_end_of_standard_error() -> None:
     """S3.1, S0.9."""
-    output = run_clipped(made(2, number_lines("out", 5_000), "Traceback\nValueError: no such port"), DEFAULT_LIMITS)
+    output = run_clipped(make_result(2, number_lines("out", 5_000), "Traceback\nValueError: no such port"), DEFAULT_LIMITS)
     assert output.startswith("exit code 2\nout 0\nout 1\n")
     assert output.endswith(" characters cut]\n[stderr]\nTraceback\nValueError: no such port")
     assert 9_900 < len(output) <= 10_000
     whole = f"exit code 2\n{number_lines('out', 5_000)}\n[stderr]\nTraceback\nValueError: no such port"
     assert f"\n[{len(whole) - 9_940} of {len(whole)} characters cut]\n" in output
-    long = run_clipped(made(2, "", number_lines("error", 5_000)), DEFAULT_LIMITS)
+    long = run_clipped(make_result(2, "", number_lines("error", 5_000)), DEFAULT_LIMITS)
     assert long.endswith("\n" + "\n".join(f"error {number}" for number in range(5_000 - 20, 5_000)))
 
 
 @given(out=st.integers(0, 60), errors=st.integers(0, 60), most=st.integers(1, 600))
 def test_no_cut_to_characters_loses_the_exit_code_or_shows_a_line_twice(out: int, errors: int, most: int) -> None:
     """S3.1."""
-    result = made(3, number_lines("out", out), number_lines("error", errors))
+    result = make_result(3, number_lines("out", out), number_lines("error", errors))
     output = run_clipped(result, Truncation(max_characters=most, keep_essentials=True))
     assert len(output) <= most
     assert output.startswith("exit code 3"[:most])
@@ -158,7 +158,7 @@ def test_no_cut_to_characters_loses_the_exit_code_or_shows_a_line_twice(out: int
 
 
 def test_limits_that_keep_only_the_head_lose_the_end_of_standard_error() -> None:
-    result = made(2, number_lines("out", 5_000), "the reason")
+    result = make_result(2, number_lines("out", 5_000), "the reason")
     assert run_clipped(result, Truncation(max_characters=10_000)).endswith(" characters cut]")
 
 
@@ -166,9 +166,9 @@ def test_limits_that_cut_or_killed_are_told() -> None:
     cut = ExecResult(
         exit_code=137, stdout=b"\xff" * 10, stderr=b"", stdout_bytes=99, stderr_bytes=0, oom_killed=True, timed_out=True
     )
-    told = use(MemorySandbox(lambda _: cut), "execute_command", command="x").output
-    assert "out of memory" in told
-    assert "[first 10 of 99 bytes]" in told
+    output = use(MemorySandbox(lambda _: cut), "execute_command", command="x").output
+    assert "out of memory" in output
+    assert "[first 10 of 99 bytes]" in output
 
 
 def test_what_the_sandbox_left_out_between_both_ends_is_told_where_it_was() -> None:

@@ -53,14 +53,14 @@ def described(tmp_path, task=TASK, **changes):
 @pytest.fixture
 def panel(tmp_path, request):
     """Create widgets and close their sessions at the end."""
-    made = []
+    widgets = []
 
     def make(task=TASK, **given):
-        made.append(AgentWidget.from_session(described(tmp_path, task), **given))
-        return made[-1]
+        widgets.append(AgentWidget.from_session(described(tmp_path, task), **given))
+        return widgets[-1]
 
     yield make
-    for one in made:
+    for one in widgets:
         one.close()
 
 
@@ -256,10 +256,10 @@ def stops_and_goes_on(page, linked, widget):
 def shows_what_a_compaction_did(page, linked):
     page.locator(".a-rounds button").first.click()
     linked.until("() => !document.querySelector('.a-details').hidden")
-    told = page.locator(".a-details").inner_text()
-    assert "Compaction 1 before step" in told
-    assert "Facts of the task in view before: 1; lost: 0" in told
-    assert "Summary by scripted/oracle" in told
+    details = page.locator(".a-details").inner_text()
+    assert "Compaction 1 before step" in details
+    assert "Facts of the task in view before: 1; lost: 0" in details
+    assert "Summary by scripted/oracle" in details
     assert page.evaluate("document.activeElement.className") == "a-details"
     page.keyboard.press("Escape")
     assert page.locator(".a-details").is_hidden()
@@ -269,8 +269,8 @@ def hostile_task():
     """A session in which agent, tool, file and user all send HTML."""
     name = "<img src=x onerror=window.hacked=2>.txt"
     steps = list(TASK.script.steps)
-    said = CallTemplate(tool="execute_command", arguments=(("command", f"echo '{HOSTILE}'; touch '{name}'; echo round-0-"),))
-    steps[0] = replace(steps[0], text=f"Look: {HOSTILE}", calls=(said,))
+    call = CallTemplate(tool="execute_command", arguments=(("command", f"echo '{HOSTILE}'; touch '{name}'; echo round-0-"),))
+    steps[0] = replace(steps[0], text=f"Look: {HOSTILE}", calls=(call,))
     script = replace(TASK.script, steps=tuple(steps), final_text=HOSTILE)
     return replace(TASK, script=script, prompt=f"{TASK.prompt}\n{HOSTILE}")
 
@@ -313,7 +313,7 @@ def test_a_view_that_is_made_again_shows_the_same_and_keeps_what_was_typed(page,
     assert page.get_by_label("Message to the agent").input_value() == "half a sen"
 
 
-def told(widget, first, last):
+def log_messages(widget, first, last):
     """Show many messages as if the session had logged them."""
     for number in range(first, last):
         widget._listen(Entry(number + 1, MessageAdded(message=user(f"message {number} {HOSTILE}"), step=number)))
@@ -326,13 +326,13 @@ def rows(page):
 def test_a_page_holds_two_thousand_rows_and_asks_for_what_is_earlier(page, panel):
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
-    told(widget, 0, 5_000)
+    log_messages(widget, 0, 5_000)
     linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '4999'")
     assert rows(page) == list(range(3_000, 5_000))
     linked.click("Show earlier (3,000 rows)")
     linked.until("() => document.querySelector('.a-rows').firstChild.dataset.n === '2750'")
     assert rows(page) == list(range(2_750, 4_750))
-    told(widget, 5_000, 5_010)
+    log_messages(widget, 5_000, 5_010)
     linked.settle()
     assert rows(page)[-1] == 4_749
     linked.click("Back to the newest rows")
@@ -343,7 +343,7 @@ def test_a_page_holds_two_thousand_rows_and_asks_for_what_is_earlier(page, panel
 
 def test_a_page_that_is_opened_late_has_the_newest_rows(page, panel):
     widget = panel()
-    told(widget, 0, 20_000)
+    log_messages(widget, 0, 20_000)
     linked = Panel(page, widget, SHARED_SENDER)
     linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '19999'")
     linked.settle()
@@ -628,11 +628,11 @@ def test_only_a_session_that_was_started_says_how_to_reopen_it(panel):
 
 def test_the_model_of_sub_agents_can_be_chosen_as_well(tmp_path):
     """S3.20."""
-    made = AgentWidget(TASK, explore=True, explore_model="scripted:typical", journal=tmp_path / "session.sqlite")
+    widget = AgentWidget(TASK, explore=True, explore_model="scripted:typical", journal=tmp_path / "session.sqlite")
     try:
-        assert (made.session.spec.explore, made.session.spec.explore_model) == (True, "scripted:typical")
+        assert (widget.session.spec.explore, widget.session.spec.explore_model) == (True, "scripted:typical")
     finally:
-        made.close()
+        widget.close()
 
 
 def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):

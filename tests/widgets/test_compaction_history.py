@@ -37,24 +37,24 @@ def session(request):
 
 def heard(task, log):
     rounds = CompactionHistory(task, POLICY.counter)
-    return rounds, [found for entry in log if (found := rounds.receive(entry))]
+    return rounds, [change for entry in log if (change := rounds.receive(entry))]
 
 
 def test_each_compaction_is_told_with_the_views_around_it(session):
     _, task, log = session
-    rounds, found = heard(task, log)
+    rounds, changes = heard(task, log)
     events = [entry.event for entry in log if isinstance(entry.event, Compaction)]
-    assert [one.change.event for one in found] == events
-    assert list(rounds.rounds_by_seq.values()) == found
+    assert [one.change.event for one in changes] == events
+    assert list(rounds.rounds_by_seq.values()) == changes
     assert any(event.status == "applied" for event in events)
-    for one in found:
+    for one in changes:
         assert one.change.before.tokens == one.change.event.tokens_before
         assert one.change.after.tokens == one.change.event.tokens_after
-        told = one.build_details()
-        assert sum(told["counts"].values()) == len(told["messages"]) + told["left_out"]
-        kept = [line for line in told["messages"] if line["disposition"] in ("kept", "masked", "summary")]
+        details = one.build_details()
+        assert sum(details["counts"].values()) == len(details["messages"]) + details["left_out"]
+        kept = [line for line in details["messages"] if line["disposition"] in ("kept", "masked", "summary")]
         assert len(kept) == one.change.event.messages_after
-        assert sum(line["after"] for line in told["messages"]) == one.change.event.tokens_after
+        assert sum(line["after"] for line in details["messages"]) == one.change.event.tokens_after
 
 
 def test_facts_are_lost_where_the_summary_does_not_tell_them(session):
@@ -78,7 +78,7 @@ def test_after_a_rollback_only_what_counts_is_there(session):
     *_, view = accumulate(log[:at], lambda view, entry: fold(view, entry, POLICY.counter), initial=CompactionHistory().view)
     assert rounds.rounds_by_seq == {}
     assert rounds.view == view
-    again = [found for entry in log[at:] if (found := rounds.receive(entry))]
+    again = [change for entry in log[at:] if (change := rounds.receive(entry))]
     assert [one.build_timeline_point() for one in again] == [one.build_timeline_point() for one in heard(task, log)[1]]
 
 

@@ -86,7 +86,7 @@ def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "explanation"),
     [
         ({"step": 0}, "step: must be at least 1"),
         ({"step": 10**6}, "this session has"),
@@ -98,9 +98,9 @@ def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
         ({"policy": "oracle"}, "needs a forecast of the messages"),
     ],
 )
-def test_what_cannot_be_is_refused_and_the_look_stays(explorer, change, said):
+def test_what_cannot_be_is_refused_and_the_look_stays(explorer, change, explanation):
     before = explorer.render_text()
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=explanation):
         explorer.change_settings(**{"nominal_window_tokens": None, **change})
     assert explorer.render_text() == before
 

@@ -81,10 +81,10 @@ def test_a_page_that_is_told_in_pieces_knows_what_one_knows_that_is_told_at_once
 @given(logs(max_steps=8))
 def test_every_call_has_a_row_with_its_outcome_and_its_whole_answer_when_it_is_unfolded(log):
     feed = build_feed(CompactionHistory(), log)
-    said = [entry.event.message for entry in log if isinstance(entry.event, MessageAdded)]
-    results = [result for message in said for result in message.results]
+    messages = [entry.event.message for entry in log if isinstance(entry.event, MessageAdded)]
+    results = [result for message in messages for result in message.results]
     rows = [row for row in feed.rows if row["kind"] == "tool"]
-    assert len(rows) == sum(len(message.calls) for message in said) == len(results)
+    assert len(rows) == sum(len(message.calls) for message in messages) == len(results)
     for row, result in zip(rows, results, strict=True):
         assert row["size"] == len(result.output)
         assert row["status"] in ("ok", "error")
@@ -95,7 +95,7 @@ def entry(seq, event):
     return Entry(seq, event)
 
 
-def said(seq, message, step=1):
+def entry_of_message(seq, message, step=1):
     return entry(seq, MessageAdded(message=message, step=step))
 
 
@@ -105,7 +105,7 @@ def test_what_is_streamed_is_a_row_that_grows_and_the_whole_answer_takes_its_pla
     assert feed.take_update().items == [{"n": 0, "kind": "assistant", "step": 1, "text": "Let me 🙂 ", "live": True}]
     feed.receive(TextDelta(text="look"))
     assert feed.take_update().items == [{"kind": "grown", "n": 0, "at": 10, "text": "look"}]
-    feed.receive(said(1, assistant("Let me look.")))
+    feed.receive(entry_of_message(1, assistant("Let me look.")))
     assert [row["text"] for row in feed.rows] == ["Let me look."]
 
 
@@ -161,8 +161,8 @@ def test_a_running_call_shows_its_arguments_and_its_result_before_the_step_is_ov
     shown = [("read_file x.py", "error", 2), ("read_file x.py", "running", 0)]
     assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == shown
     feed.take_update()
-    feed.receive(said(1, assistant("", CALL, other)))
-    feed.receive(said(2, tool(result)))
+    feed.receive(entry_of_message(1, assistant("", CALL, other)))
+    feed.receive(entry_of_message(2, tool(result)))
     assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == shown
     assert feed.build_row_body(0)["parts"] == [["path", "x.py"], ["output", "no"]]
 
@@ -171,8 +171,8 @@ def test_what_streams_before_it_is_whole_can_be_sent_whatever_a_model_writes():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="half an emoji \ud83d"))
     feed.receive(ToolStarted(call=replace(CALL, arguments_json='{"path": "\\ud83d", "\\udc00": "\ud83d"}')))
-    told = json.dumps([*feed.take_update().items, feed.build_row_body(1)], ensure_ascii=False)
-    assert told.encode().decode() == told
+    text = json.dumps([*feed.take_update().items, feed.build_row_body(1)], ensure_ascii=False)
+    assert text.encode().decode() == text
     assert [row.get("text", row.get("title")) for row in feed.rows] == ["half an emoji ?", "read_file ?"]
 
 
@@ -186,7 +186,7 @@ def test_reasoning_streams_into_a_row_of_its_own_before_the_text():
     assert feed.take_update().items == [{"kind": "grown", "n": 0, "at": 5, "text": ", yes"}]
     feed.receive(TextDelta(text="Yes."))
     feed.receive(ToolStarted(call=CALL))
-    feed.receive(said(1, assistant("Yes.", CALL, reasoning="<b>hm, yes")))
+    feed.receive(entry_of_message(1, assistant("Yes.", CALL, reasoning="<b>hm, yes")))
     assert [(row["kind"], row.get("text"), row.get("live")) for row in feed.rows] == [
         ("thought", "<b>hm, yes", None),
         ("assistant", "Yes.", None),
@@ -199,7 +199,7 @@ def test_reasoning_that_was_stopped_or_comes_anew_stands_once():
     feed.receive(TextDelta(text="hm", part="reasoning"))
     feed.receive(TextDelta(text="", anew=True))
     feed.receive(TextDelta(text="h", part="reasoning"))
-    feed.receive(said(1, assistant(reasoning="h")))
+    feed.receive(entry_of_message(1, assistant(reasoning="h")))
     feed.receive(TextDelta(text="x" * (MAX_ROW_CHARACTERS + 5), part="reasoning"))
     feed.receive(entry(2, TurnEnded(turn=1, status="failed", reason="cancelled")))
     assert [(row["kind"], row["text"]) for row in feed.rows[:2]] == [("thought", "h"), ("thought", "x" * MAX_ROW_CHARACTERS)]
@@ -208,13 +208,13 @@ def test_reasoning_that_was_stopped_or_comes_anew_stands_once():
 
 def test_arguments_that_are_no_json_are_shown_as_they_are():
     call = ToolCall(call_id="a", name="x", arguments_json="<img src=x>{")
-    feed = build_feed(CompactionHistory(), [said(1, assistant("", call))])
+    feed = build_feed(CompactionHistory(), [entry_of_message(1, assistant("", call))])
     assert feed.build_row_body(0)["parts"] == [["arguments", "<img src=x>{"]]
 
 
 def test_a_long_text_is_shown_in_part_and_whole_when_it_is_unfolded():
     text = "x" * (MAX_ROW_CHARACTERS + 1)
-    feed = build_feed(CompactionHistory(), [said(1, user(text))])
+    feed = build_feed(CompactionHistory(), [entry_of_message(1, user(text))])
     assert len(feed.rows[0]["text"]) == MAX_ROW_CHARACTERS
     assert feed.rows[0]["more"] is True
     assert feed.build_row_body(0)["parts"] == [["", text]]
@@ -222,7 +222,7 @@ def test_a_long_text_is_shown_in_part_and_whole_when_it_is_unfolded():
 
 def test_thinking_has_a_row_of_its_own():
     message = Said(role="assistant", parts=(Reasoning(text="hm"), Text(text="Yes.")))
-    assert [(row["kind"], row["text"]) for row in build_feed(CompactionHistory(), [said(1, message)]).rows] == [
+    assert [(row["kind"], row["text"]) for row in build_feed(CompactionHistory(), [entry_of_message(1, message)]).rows] == [
         ("thought", "hm"),
         ("assistant", "Yes."),
     ]
@@ -231,10 +231,10 @@ def test_thinking_has_a_row_of_its_own():
 def test_the_gauge_tells_the_budget_the_view_and_the_last_report():
     feed = Feed(CompactionHistory())
     feed.set_budget(Budget(window_tokens=1000, reserved_tokens=100, threshold_tokens=700, rule="by hand"))
-    feed.receive(said(1, user("x" * 40)))
+    feed.receive(entry_of_message(1, user("x" * 40)))
     feed.receive(ContextUsage(tokens=30, usage_tokens=20, trailing_tokens=10))
-    told = {"window": 1000, "reserved": 100, "threshold": 700, "rule": "by hand", "tokens": 10, "messages": 1}
-    assert feed.state["gauge"] == told | {"reported": 20, "trailing": 10}
+    gauge = {"window": 1000, "reserved": 100, "threshold": 700, "rule": "by hand", "tokens": 10, "messages": 1}
+    assert feed.state["gauge"] == gauge | {"reported": 20, "trailing": 10}
 
 
 def priced(step, cost_usd):
@@ -287,7 +287,8 @@ def test_a_repeated_call_is_a_question_until_the_session_goes_on():
 
 def test_a_rollback_says_what_counts_no_more():
     feed = build_feed(
-        CompactionHistory(), [said(1, user("a")), said(2, assistant("b")), entry(3, RolledBack(step=0, to_event=1))]
+        CompactionHistory(),
+        [entry_of_message(1, user("a")), entry_of_message(2, assistant("b")), entry(3, RolledBack(step=0, to_event=1))],
     )
     assert "rolled back to the end of step 0" in feed.rows[-1]["text"]
     assert feed.state["gauge"]["messages"] == 1

@@ -157,8 +157,8 @@ def goes_on_to_the_end(page, notebook, gate, counting=1):
     page.wait_for_function("() => document.querySelector('.g-state').textContent === 'done'")
     notebook.start_cell(counting)
     notebook.finish_cell(counting)
-    told = "; ".join(f"{arm}={count}" for arm, count in sorted(counts(page).items()))
-    assert page.locator(".jp-OutputArea-output pre").get_by_text(told, exact=True).count() == 1, told
+    counts_text = "; ".join(f"{arm}={count}" for arm, count in sorted(counts(page).items()))
+    assert page.locator(".jp-OutputArea-output pre").get_by_text(counts_text, exact=True).count() == 1, counts_text
     assert HOSTILE in page.locator(".g-title").inner_text()
     assert page.locator(".g-root img, .g-root script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
@@ -214,7 +214,7 @@ def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook,
 @pytest.mark.browser
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "advice"),
     [
         (
             "new",
@@ -223,7 +223,7 @@ def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook,
         ("done", "The run is complete and all results are stored."),
     ],
 )
-def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, tmp_path):
+def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, advice, page, tmp_path):
     if state == "done":
         with open_output(tmp_path / "output") as output:
             for cell in GRID.grid:
@@ -240,7 +240,7 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
     page.clock.run_for(40_000)
     alarm = page.locator(".g-alarm")
     alarm.wait_for()
-    assert alarm.inner_text() == f"The kernel does not answer. {said}"
+    assert alarm.inner_text() == f"The kernel does not answer. {advice}"
     assert linked.errors == []
     widget.close()
 
@@ -531,10 +531,10 @@ def test_a_plan_with_declared_contrasts_shows_its_progress_until_it_is_complete(
     widget = GridWidget(grid, tmp_path)
     linked = Linked(page, widget, SHARED_SENDER)
     assert set(counts(page).values()) <= COUNTS
-    said = page.locator(".g-standing").inner_text()
-    assert said.startswith("Progress only: the plan declares contrasts")
-    assert "`looks = 2` under [experiment]" in said
-    assert "Transcripts of single trials stay open" in said
+    standing = page.locator(".g-standing").inner_text()
+    assert standing.startswith("Progress only: the plan declares contrasts")
+    assert "`looks = 2` under [experiment]" in standing
+    assert "Transcripts of single trials stay open" in standing
     assert not page.get_by_label("metric", exact=True).is_visible()
     assert page.locator(".g-look").is_hidden()
     page.locator(".g-cell button").first.click()
@@ -547,7 +547,7 @@ def test_a_plan_with_declared_contrasts_shows_its_progress_until_it_is_complete(
         page.locator("td.g-cell").evaluate_all("all => all.map(one => one.title)")
     )
     for text in (shown, widget.render_html(), widget.render_text()):
-        assert not [word for word in OUTCOMES if word in text.replace(said, "")]
+        assert not [word for word in OUTCOMES if word in text.replace(standing, "")]
     assert not (tmp_path / LOOKS_FILE).read_text().count("trials_sha256")
     with pytest.raises(UsageError, match="no interim look to take: the plan declares 1 look"):
         widget.take_look()

@@ -80,9 +80,9 @@ def test_the_fallback_is_escaped_and_lies_beside_the_live_view():
 
 
 def test_cells_of_a_table_are_escaped():
-    made = render_table(["a", HOSTILE], [[1, HOSTILE]])
-    assert made.count("&lt;script&gt;") == 2
-    assert "<img" not in made + render_preformatted(HOSTILE)
+    markup = render_table(["a", HOSTILE], [[1, HOSTILE]])
+    assert markup.count("&lt;script&gt;") == 2
+    assert "<img" not in markup + render_preformatted(HOSTILE)
 
 
 def test_words_stand_at_the_left_and_columns_of_numbers_where_a_notebook_puts_them():

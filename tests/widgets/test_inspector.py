@@ -64,7 +64,7 @@ def compacted_session():
     return RecordedSession(name=HOSTILE, entries=tuple(Entry(seq, event) for seq, event in enumerate(events, 1)))
 
 
-def told(page, name):
+def read_cell(page, name):
     """Return the cell beside a name in the table of the step."""
     return page.locator(".h-facts tr").filter(has=page.get_by_role("rowheader", name=name, exact=True)).locator("td").inner_text()
 
@@ -73,10 +73,10 @@ def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, sessi
     for step in (1, inspector.step_count // 2, inspector.step_count):
         inspector.show_step(step)
         sent = reconstruct_request(session.entries, step)
-        told = dict(inspector._describe_step())
-        assert told["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
-        assert sent.digest[:16] in told["digest"]
-        assert told["digest"].endswith("equal to the log")
+        description = dict(inspector._describe_step())
+        assert description["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
+        assert sent.digest[:16] in description["digest"]
+        assert description["digest"].endswith("equal to the log")
 
 
 def test_a_log_that_is_not_what_was_sent_is_said_so(session):
@@ -168,7 +168,7 @@ def test_keys_and_buttons_go_through_the_steps(link, inspector, page):
         page.keyboard.press(key)
         linked.settle()
         assert inspector._step_number == place
-        assert told(page, "step").endswith(f"number {place} of {inspector.step_count}")
+        assert read_cell(page, "step").endswith(f"number {place} of {inspector.step_count}")
     page.get_by_role("button", name="next step").click()
     linked.settle()
     assert inspector._step_number == 2

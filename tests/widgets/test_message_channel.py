@@ -43,7 +43,7 @@ def all_sent(send, **limits):
 def test_a_page_that_loses_messages_ends_with_every_item_in_order_and_the_newest_state(sizes, lost):
     sent: list[Any] = []
     wire = MessageChannel(sent.append, QuietPost())
-    reader, told, delivered = Reader(wire), 0, 0
+    reader, count, delivered = Reader(wire), 0, 0
 
     def carry(*, losing):
         nonlocal delivered
@@ -55,16 +55,16 @@ def test_a_page_that_loses_messages_ends_with_every_item_in_order_and_the_newest
             sent.clear()
 
     for size in sizes:
-        wire.append(numbered(told, size))
-        told += size
-        wire.update_state(told=told)
+        wire.append(numbered(count, size))
+        count += size
+        wire.update_state(told=count)
         carry(losing=True)
-    wire.append(numbered(told, 1))
+    wire.append(numbered(count, 1))
     carry(losing=False)
     wire.update_state(end=True)
     carry(losing=False)
-    assert reader.items == numbered(0, told + 1)
-    assert reader.state == {"told": told, "end": True}
+    assert reader.items == numbered(0, count + 1)
+    assert reader.state == {"told": count, "end": True}
 
 
 class QuietPost(MessageSender):
@@ -81,10 +81,10 @@ def test_many_wires_together_keep_the_pace_and_starve_none():
         sent.append(name)
 
     post = MessageSender(messages_per_second=100)
-    made = [MessageChannel(partial(note, name), post) for name in range(4)]
+    channels = [MessageChannel(partial(note, name), post) for name in range(4)]
     began = time.monotonic()
     while time.monotonic() - began < 0.5:
-        for wire in made:
+        for wire in channels:
             wire.append([{"text": "x"}])
         time.sleep(0.001)
     assert post.drain()
@@ -150,8 +150,8 @@ def test_what_is_no_question_for_items_is_not_answered():
 
 def test_a_send_that_failed_is_no_secret_and_the_next_one_is_sent(monkeypatch):
     sent: list[Any] = []
-    told = threading.Event()
-    monkeypatch.setattr(threading, "excepthook", lambda failure: told.set())
+    failure_seen = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda failure: failure_seen.set())
 
     def send(message):
         if message["number"] == 1:
@@ -160,7 +160,7 @@ def test_a_send_that_failed_is_no_secret_and_the_next_one_is_sent(monkeypatch):
 
     post, wire = all_sent(send)
     wire.update_state(first=1)
-    assert told.wait(60)
+    assert failure_seen.wait(60)
     wire.update_state(second=2)
     assert post.drain()
     assert [message["state"] for message in sent] == [{"second": 2}]

@@ -170,33 +170,33 @@ def test_levels_are_named_and_never_pooled():
     ],
 )
 def test_a_cell_shows_the_chosen_metric_with_the_numbers_of_the_report(name, changes, value, text):
-    made = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1, 2]}), metric=METRICS[name])
-    [arm] = made.add(records(made.experiment.grid, success=True, **changes))
+    success_grid = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1, 2]}), metric=METRICS[name])
+    [arm] = success_grid.add(records(success_grid.experiment.grid, success=True, **changes))
     assert (arm["value"], arm["finished"]) == (value, 3)
     assert arm["text"] == text
-    assert "value" not in replace(made, metric=METRICS["success"]).list_arms()[0]
+    assert "value" not in replace(success_grid, metric=METRICS["success"]).list_arms()[0]
 
 
 def test_every_offered_metric_can_be_measured_in_a_running_grid():
-    made = SuccessGrid(experiment())
-    made.add(records(list(made.experiment.grid)[::2], cost_usd=0.5))
-    made.retention = dict.fromkeys(made._arm_by_trial, 0.5)
+    success_grid = SuccessGrid(experiment())
+    success_grid.add(records(list(success_grid.experiment.grid)[::2], cost_usd=0.5))
+    success_grid.retention = dict.fromkeys(success_grid._arm_by_trial, 0.5)
     for metric in METRICS.values():
-        made.metric = metric
-        shown = [arm for arm in made.list_arms() if arm["finished"]]
+        success_grid.metric = metric
+        shown = [arm for arm in success_grid.list_arms() if arm["finished"]]
         assert shown
         assert all(metric.name == "success" or arm["value"] is not None for arm in shown), metric.name
-    assert [name for name, _ in made.build_layout()["metrics"]] == list(METRICS)
+    assert [name for name, _ in success_grid.build_layout()["metrics"]] == list(METRICS)
 
 
 def test_retention_is_unknown_for_trials_without_a_compaction():
-    made = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1, 2]}), metric=METRICS["retention"])
-    ids = [cell.trial_id for cell in made.experiment.grid]
-    made.retention = {ids[0]: 0.75, ids[1]: 0.25, ids[2]: float("nan")}
-    [arm] = made.add(records(made.experiment.grid, success=True))
+    success_grid = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1, 2]}), metric=METRICS["retention"])
+    ids = [cell.trial_id for cell in success_grid.experiment.grid]
+    success_grid.retention = {ids[0]: 0.75, ids[1]: 0.25, ids[2]: float("nan")}
+    [arm] = success_grid.add(records(success_grid.experiment.grid, success=True))
     assert (arm["value"], arm["n"], arm["finished"], arm["text"]) == (0.5, 2, 3, "0.50")
-    again = records(made.experiment.grid, success=True, steps=7)[0]
-    [arm, _] = made.add([again])
+    again = records(success_grid.experiment.grid, success=True, steps=7)[0]
+    [arm, _] = success_grid.add([again])
     assert (arm["value"], arm["n"]) == (0.25, 1), "the figure of the earlier run of the trial is forgotten"
 
 

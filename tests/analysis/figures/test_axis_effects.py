@@ -18,9 +18,9 @@ def table():
 
 @pytest.mark.slow
 def test_effects_are_those_of_the_report():
-    found = grid(seeds=(0, 1, 2))
-    table = axis_effects.table(found, metrics=["score", "cost", "retention", "steps"])
-    contrasts = contrast_axes(found.trials)
+    selection = grid(seeds=(0, 1, 2))
+    table = axis_effects.table(selection, metrics=["score", "cost", "retention", "steps"])
+    contrasts = contrast_axes(selection.trials)
     assert table["place"].nunique() == len(contrasts) == 6
     for place, contrast in enumerate(contrasts):
         effects = {effect.metric: effect for effect in contrast.effects}

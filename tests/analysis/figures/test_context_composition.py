@@ -28,7 +28,7 @@ class Source:
         return getattr(self.tables, name)
 
 
-def made(messages, trials):
+def make_selection(messages, trials):
     frame = pd.DataFrame(messages).astype({"compacted_before_step": "Int64"})
     tables = results(trials)
     return replace(tables, source=Source(tables, frame))
@@ -42,7 +42,7 @@ def test_a_message_is_in_view_from_the_next_step_up_to_the_compaction_that_remov
         message(1, "tool", 200, left=3),
         message(3, "user", 30, origin="inserted"),
     ]
-    table = context_composition.table(made(messages, [{"trial_id": "t", "steps": 4}]))
+    table = context_composition.table(make_selection(messages, [{"trial_id": "t", "steps": 4}]))
     by_step = table.pivot_table(index="step", columns="kind", values="tokens")
     assert by_step["system"].tolist() == [100] * 4
     assert by_step["tool results"].tolist() == [0, 200, 0, 0]
@@ -56,7 +56,7 @@ def test_one_long_session_does_not_stretch_the_chart():
         {"trial_id": name, "seed": seed, "steps": steps} for seed, (name, steps) in enumerate({"a": 2, "b": 2, "c": 90}.items())
     ]
     messages = [message(0, "user", 10, trial_id=name) for name in "abc"]
-    table = context_composition.table(made(messages, trials))
+    table = context_composition.table(make_selection(messages, trials))
     assert table["step"].max() == 2
     assert set(table["tokens"]) == {10}
 
@@ -75,7 +75,7 @@ def test_a_saw_tooth_reaches_the_threshold_at_which_its_sessions_are_compacted()
         {"trial_id": name, "step": at, "round": 1, "status": "applied", "tokens_before": peaks[name], "tokens_after": 0}
         for name, at in sessions.items()
     ]
-    tables = made(messages, trials)
+    tables = make_selection(messages, trials)
     table = context_composition.table(replace(tables, compactions=frame("compactions", drops)))
     assert set(table["trial_id"]) == {"middle"}
     before = table[table["moment"] == "before compaction"]
@@ -86,7 +86,7 @@ def test_a_saw_tooth_reaches_the_threshold_at_which_its_sessions_are_compacted()
 
 def test_a_panel_shows_threshold_and_window():
     figure: Any = context_composition.draw(
-        context_composition.table(made([message(0, "user", 10)], [{"trial_id": "t", "steps": 3}]))
+        context_composition.table(make_selection([message(0, "user", 10)], [{"trial_id": "t", "steps": 3}]))
     )
     (ax,) = (ax for ax in figure.axes if ax.get_visible())
     limits = [line for line in ax.lines if line.get_transform() == ax.get_yaxis_transform()]
@@ -97,7 +97,7 @@ def test_a_panel_shows_threshold_and_window():
 
 def test_the_legend_leaves_out_a_threshold_that_no_panel_shows():
     trial = {"trial_id": "t", "steps": 3, "policy": "none", "threshold_tokens": None}
-    figure: Any = context_composition.draw(context_composition.table(made([message(0, "user", 10)], [trial])))
+    figure: Any = context_composition.draw(context_composition.table(make_selection([message(0, "user", 10)], [trial])))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["user", "context window"]
 
 

@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from tests.analysis.made import results
 
 
-def made():
+def make_selection():
     return results(
         [
             {"arm": arm, "task": task, "seed": seed, "cost_usd": cost * (2 if seed else 1) * factor, "summarizer_cost_usd": 0.0}
@@ -23,7 +23,7 @@ def made():
 
 
 def test_a_typical_ratio_of_one_can_hide_a_half_and_a_double():
-    table = cost_ratios.table(made())
+    table = cost_ratios.table(make_selection())
     assert table[["task", "n", "ratio"]].to_numpy().tolist() == [["x", 2, pytest.approx(0.5)], ["y", 2, pytest.approx(2.0)]]
     assert table["typical"].tolist() == pytest.approx([1.0, 1.0])
     assert math.isnan(table["low"].iloc[0])  # ratios without spread within the tasks
@@ -41,12 +41,12 @@ def test_trials_without_costs_have_no_ratio_and_arms_keep_their_places():
 
 
 def test_every_task_is_a_dot():
-    figure: Any = cost_ratios.draw(cost_ratios.table(made()))
+    figure: Any = cost_ratios.draw(cost_ratios.table(make_selection()))
     assert sorted(x for line in figure.axes[0].lines if line.get_marker() == "s" for x in line.get_xdata()) == [0, 0.5, 2.0]
     assert figure.axes[0].get_xlabel() == "cost of the arm ÷ cost of the baseline (ratio), ← better"
 
 
 def test_only_amounts_have_ratios():
     with pytest.raises(UsageError, match="choose one of cost, tokens, steps"):
-        cost_ratios.table(made(), metric="score")
-    assert set(cost_ratios.table(made(), metric="steps")["ratio"]) == {1.0}
+        cost_ratios.table(make_selection(), metric="score")
+    assert set(cost_ratios.table(make_selection(), metric="steps")["ratio"]) == {1.0}

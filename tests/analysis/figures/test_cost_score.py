@@ -14,7 +14,7 @@ from harness.errors import UnknownName, UsageError
 from tests.analysis.made import grid, name_writers, results
 
 
-def made(**points):
+def make_selection(**points):
     """Return results in which each arm has the given cost and score, with equal spread over four seeds."""
     rows = [
         {"arm": arm, "seed": seed, "cost_usd": cost + 0.01 * seed, "score": score + 0.01 * seed, "success": False}
@@ -26,15 +26,15 @@ def made(**points):
 
 
 def test_points_are_the_means_of_the_arms_and_bars_the_paired_intervals():
-    found = made(control=(1.0, 0.5), better=(2.0, 0.8))
-    found = replace(found, trials=found.trials.assign(score=[0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9, 0.9]))
-    table = cost_score.table(found)
+    selection = make_selection(control=(1.0, 0.5), better=(2.0, 0.8))
+    selection = replace(selection, trials=selection.trials.assign(score=[0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9, 0.9]))
+    table = cost_score.table(selection)
     assert set(table["metric"]) == {"score"}
     assert set(table["baseline"]) == {"control"}
-    means = found.trials.groupby("arm")["score"].mean()
+    means = selection.trials.groupby("arm")["score"].mean()
     for row in table.itertuples():
         assert row.value == pytest.approx(means[row.arm])
-    arm, baseline = (found.trials[found.trials["arm"] == name] for name in ("better", "control"))
+    arm, baseline = (selection.trials[selection.trials["arm"] == name] for name in ("better", "control"))
     effect = estimate_effect(pair_trials(arm, baseline, ["score"]), "score")
     better = table.set_index("arm").loc["better"]
     bars = [min(max(means["control"] + bound, 0.0), 1.0) for bound in effect.interval]
@@ -43,18 +43,18 @@ def test_points_are_the_means_of_the_arms_and_bars_the_paired_intervals():
 
 
 def test_a_baseline_whose_trials_were_all_excluded_leaves_an_empty_table():
-    found = made(control=(1.0, 0.5), better=(2.0, 0.8), other=(2.0, 0.7))
-    lost = found.trials["arm"] == "control"
-    found = replace(found, trials=found.trials.assign(status=found.trials["status"].where(~lost, "crashed")))
-    assert cost_score.table(found).empty
+    selection = make_selection(control=(1.0, 0.5), better=(2.0, 0.8), other=(2.0, 0.7))
+    lost = selection.trials["arm"] == "control"
+    selection = replace(selection, trials=selection.trials.assign(status=selection.trials["status"].where(~lost, "crashed")))
+    assert cost_score.table(selection).empty
 
 
 def test_amounts_are_shown_as_means_too():
-    found = made(control=(1.0, 0.5), other=(2.0, 0.8))
-    found = replace(found, trials=found.trials.assign(steps=[10, 20, 30, 100, 5, 50, 40, 80]))
-    table = cost_score.table(found, metric="steps").set_index("arm")
+    selection = make_selection(control=(1.0, 0.5), other=(2.0, 0.8))
+    selection = replace(selection, trials=selection.trials.assign(steps=[10, 20, 30, 100, 5, 50, 40, 80]))
+    table = cost_score.table(selection, metric="steps").set_index("arm")
     assert table["value"].to_dict() == {"control": 40.0, "other": 43.75}
-    arm, baseline = (found.trials[found.trials["arm"] == name] for name in ("other", "control"))
+    arm, baseline = (selection.trials[selection.trials["arm"] == name] for name in ("other", "control"))
     effect = estimate_effect(pair_trials(arm, baseline, ["steps"]), "steps", scale="difference")
     assert (table.loc["other", "low"], table.loc["other", "high"]) == pytest.approx(
         [max(40.0 + one, 0.0) for one in effect.interval]
@@ -62,19 +62,19 @@ def test_amounts_are_shown_as_means_too():
 
 
 def test_the_front_has_the_arms_that_no_other_beats_in_both():
-    table = cost_score.table(made(control=(1, 0.1), cheap=(0.5, 0.1), good=(2, 0.9), dear=(3, 0.9), middle=(1.5, 0.5)))
+    table = cost_score.table(make_selection(control=(1, 0.1), cheap=(0.5, 0.1), good=(2, 0.9), dear=(3, 0.9), middle=(1.5, 0.5)))
     assert set(table.loc[table["is_on_front"], "arm"]) == {"cheap", "good", "middle"}
 
 
 def test_an_arm_that_knows_the_future_is_shown_but_never_on_the_front():
-    found = name_writers(grid(seeds=(0, 1, 2)))
-    table = cost_score.table(found)
+    selection = name_writers(grid(seeds=(0, 1, 2)))
+    table = cost_score.table(selection)
     assert table["is_bound"].sum() == 9
     assert not (table["is_bound"] & table["is_on_front"]).any()
 
 
 def test_few_arms_are_named_and_many_are_told_apart_by_their_axes():
-    few: Any = cost_score.draw(cost_score.table(made(control=(1, 0.1), other=(2, 0.9))))
+    few: Any = cost_score.draw(cost_score.table(make_selection(control=(1, 0.1), other=(2, 0.9))))
     assert [text.get_text() for text in few.legends[0].get_texts()] == ["control (baseline)", "other", "Pareto front"]
     many: Any = cost_score.draw(cost_score.table(grid()))
     labels = [text.get_text() for text in many.legends[0].get_texts()]
@@ -93,14 +93,14 @@ def test_every_metric_can_be_drawn_against_cost(metric):
 
 
 def test_a_chart_needs_two_arms_with_known_costs():
-    table = cost_score.table(made(control=(1, 0.5)))
+    table = cost_score.table(make_selection(control=(1, 0.5)))
     with pytest.raises(UsageError, match="no two arms with known costs"):
         cost_score.draw(table)
-    assert cost_score.table(made(control=(float("nan"), 0.5), other=(1, 0.5))).empty
+    assert cost_score.table(make_selection(control=(float("nan"), 0.5), other=(1, 0.5))).empty
 
 
 def test_unknown_names_are_refused():
     with pytest.raises(UnknownName, match="other"):
-        cost_score.table(made(control=(1, 0.5), other=(1, 0.5)), baseline="othr")
+        cost_score.table(make_selection(control=(1, 0.5), other=(1, 0.5)), baseline="othr")
     with pytest.raises(UnknownName, match="score"):
-        cost_score.table(made(control=(1, 0.5), other=(1, 0.5)), metric="scores")
+        cost_score.table(make_selection(control=(1, 0.5), other=(1, 0.5)), metric="scores")

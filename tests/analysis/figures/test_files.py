@@ -29,9 +29,9 @@ def test_a_chart_that_is_only_registered_gets_the_choices_that_it_takes(monkeypa
         return pd.DataFrame([{"metric": metric, "baseline": baseline}])
 
     monkeypatch.setattr(figures.files, "FIGURES", {"made_up": SimpleNamespace(table=table)})
-    made = few_arms()
-    assert build_table("made_up", made).to_numpy().tolist() == [[None, None]]
-    chosen = build_table("made_up", made, metric="steps", baseline={"threshold": 0.5})
+    selection = few_arms()
+    assert build_table("made_up", selection).to_numpy().tolist() == [[None, None]]
+    chosen = build_table("made_up", selection, metric="steps", baseline={"threshold": 0.5})
     assert chosen.to_numpy().tolist() == [["steps", {"threshold": 0.5}]]
 
 

@@ -11,11 +11,11 @@ from tests.analysis.made import grid, results
 
 
 def test_cells_hold_successes_trials_and_wilsons_interval():
-    found = grid()
-    table = heat_map.table(found, metric="success")
+    selection = grid()
+    table = heat_map.table(selection, metric="success")
     assert len(table) == 27
     assert set(table["n"]) == {2}
-    gridded = found.trials.query("policy == 'keep-last' and replicate == 0")
+    gridded = selection.trials.query("policy == 'keep-last' and replicate == 0")
     assert (table["value"] * table["n"]).sum() == gridded["success"].sum()
     assert ((table["low"] <= table["value"]) & (table["value"] <= table["high"])).all()
 
@@ -69,13 +69,13 @@ def test_a_trigger_in_tokens_is_shown_as_it_was_told():
     tokens = {"q0.5": 9_000, "q0.9": 20_000, 12_000: 12_000, None: None}
     rows = [
         {
-            "arm": str(told),
+            "arm": str(threshold),
             "policy_json": json.dumps(
                 {"kind": "keep-last", "threshold": 0.8, "trigger_tokens": number, "keep_last": 10, "summarizer": "same"}
             ),
-            "axes_json": json.dumps({"policy.trigger_tokens": told}),
+            "axes_json": json.dumps({"policy.trigger_tokens": threshold}),
         }
-        for told, number in tokens.items()
+        for threshold, number in tokens.items()
     ]
     table = heat_map.table(results(rows))
     assert list(table["threshold"]) == [0.8, 12_000, "q0.5", "q0.9"]
@@ -90,8 +90,8 @@ def test_a_trigger_in_tokens_is_shown_as_it_was_told():
 
 
 def test_a_cell_that_was_not_run_stays_empty():
-    found = grid(keeps=(4, 10), thresholds=(0.5, 0.8), summarizers=("scripted/empty",))
-    table = heat_map.table(found).query("not (threshold == 0.5 and keep_last == 4)")
+    selection = grid(keeps=(4, 10), thresholds=(0.5, 0.8), summarizers=("scripted/empty",))
+    table = heat_map.table(selection).query("not (threshold == 0.5 and keep_last == 4)")
     assert len(heat_map.draw(table).axes[0].texts) == 3 * 3
 
 
@@ -130,14 +130,14 @@ def test_colours_span_the_data_and_the_widest_interval_and_bright_is_better():
 
 
 def test_a_baseline_is_subtracted_with_paired_intervals_and_colours_diverge_from_it():
-    found = grid(seeds=(0, 1, 2, 3))
+    selection = grid(seeds=(0, 1, 2, 3))
     baseline = "keep_last=10 summarizer=scripted/oracle threshold=0.8"
-    table = heat_map.table(found, metric="score", baseline=baseline)
+    table = heat_map.table(selection, metric="score", baseline=baseline)
     own = table.query("summarizer == 'scripted/oracle' and threshold == 0.8 and keep_last == 10").iloc[0]
     assert own["value"] == 0
     assert own[["low", "high"]].isna().all()
     other = table.query("summarizer == 'scripted/empty' and threshold == 0.5 and keep_last == 4").iloc[0]
-    scores = found.trials.set_index(["arm", "seed"])["score"]
+    scores = selection.trials.set_index(["arm", "seed"])["score"]
     expected = (scores["keep_last=4 summarizer=scripted/empty threshold=0.5"] - scores[baseline]).mean()
     assert other["value"] == pytest.approx(expected)
     assert other["low"] < other["value"] < other["high"]

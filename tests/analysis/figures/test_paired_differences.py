@@ -12,9 +12,9 @@ from tests.analysis.made import arms, grid, results
 
 
 def test_effects_are_those_of_a_comparison():
-    found = arms([True, True, False, True], [False, True, False, False])
-    (row,) = paired_differences.table(found, metrics=["success"], baseline="b").itertuples()
-    effect = compare(found, "a", "b").find_effect("success")
+    selection = arms([True, True, False, True], [False, True, False, False])
+    (row,) = paired_differences.table(selection, metrics=["success"], baseline="b").itertuples()
+    effect = compare(selection, "a", "b").find_effect("success")
     assert (row.arm, row.n, row.value, row.p_value) == ("a", 4, effect.value, effect.p_value)
     assert (row.low, row.high) == effect.interval
 

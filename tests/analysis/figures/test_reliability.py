@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from tests.analysis.made import results
 
 
-def made(successes=(3, 1), replicates=4):
+def make_selection(successes=(3, 1), replicates=4):
     return results(
         [
             {"seed": seed, "replicate": replicate, "success": replicate < won}
@@ -21,7 +21,7 @@ def made(successes=(3, 1), replicates=4):
 
 
 def test_estimates_are_means_over_the_instances():
-    table = reliability.table(made())
+    table = reliability.table(make_selection())
     values = table.pivot_table(index="k", columns="measure", values="value")
     assert values["pass@k"].tolist() == pytest.approx([0.5, (1 + 0.5) / 2, (1 + 0.75) / 2, 1.0])
     assert values["pass^k"].tolist() == pytest.approx([0.5, 0.25, 0.125, 0.0])
@@ -58,14 +58,14 @@ def test_arms_with_other_settings_are_no_replicates_of_each_other(configured):
 
 
 def test_both_measures_are_drawn_with_their_instances():
-    figure: Any = reliability.draw(reliability.table(made()))
+    figure: Any = reliability.draw(reliability.table(make_selection()))
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["pass@k: at least one of k succeeds", "pass^k: all of k succeed"]
     assert any("2 instances" in text.get_text() for text in figure.texts)
 
 
 def test_where_all_replicates_ended_alike_there_is_no_chart():
     with pytest.raises(UsageError, match="some succeeded and others failed"):
-        reliability.draw(reliability.table(made(successes=(4, 4))))
+        reliability.draw(reliability.table(make_selection(successes=(4, 4))))
 
 
 def test_seeds_are_no_replicates():

@@ -11,7 +11,7 @@ from tests.analysis.made import frame, grid, results
 from tests.analysis.test_retention import probe
 
 
-def made(kinds=("constraint", "value"), arms=("a", "b")):
+def make_selection(kinds=("constraint", "value"), arms=("a", "b")):
     probes = [
         probe(f"{arm}/flashcards/0/0", fact=f"{kind} {number}", kind=kind, event=event, seen_after=event < number + 1)
         for arm in arms
@@ -23,38 +23,38 @@ def made(kinds=("constraint", "value"), arms=("a", "b")):
 
 
 def test_each_kind_and_arm_has_a_curve_that_begins_with_all():
-    found = table(made())
-    assert list(found.columns) == list(COLUMNS)
-    begin = found[found["rounds"] == 0]
+    curves = table(make_selection())
+    assert list(curves.columns) == list(COLUMNS)
+    begin = curves[curves["rounds"] == 0]
     assert begin[["kind", "group", "alive", "at_risk"]].to_numpy().tolist() == [
         [kind, arm, 1.0, 3] for kind in ("constraint", "value") for arm in ("a", "b")
     ]
-    one = found[(found["kind"] == "value") & (found["group"] == "b")]
+    one = curves[(curves["kind"] == "value") & (curves["group"] == "b")]
     assert one["rounds"].tolist() == [0, 1, 2, 3]
     assert one["alive"].tolist() == pytest.approx([1, 2 / 3, 1 / 3, 0])
     assert one["cliff_round"].tolist() == [2] * 4
 
 
 def test_a_curve_that_stays_at_a_half_or_above_has_no_cliff():
-    found = table(results([{}], probes=[probe(fact="a"), probe(fact="b", seen_after=False)]))
-    assert found["alive"].tolist() == [1, 0.5]
-    assert found["cliff_round"].isna().all()
+    curves = table(results([{}], probes=[probe(fact="a"), probe(fact="b", seen_after=False)]))
+    assert curves["alive"].tolist() == [1, 0.5]
+    assert curves["cliff_round"].isna().all()
 
 
 def test_a_large_grid_is_drawn_by_its_named_axis():
     whole = grid()
     probes = [probe(trial_id, fact=f"f{seed}") for seed, trial_id in enumerate(whole.trials["trial_id"])]
-    found = table(replace(whole, probes=frame("probes", probes)))
-    assert set(found["group"]) == {f"summarizer scripted/{name}" for name in ("oracle", "extractive", "empty")}
+    curves = table(replace(whole, probes=frame("probes", probes)))
+    assert set(curves["group"]) == {f"summarizer scripted/{name}" for name in ("oracle", "extractive", "empty")}
     counted = whole.trials[~whole.trials["arm"].isin(["no compaction", "A/A"])]
-    assert found.loc[found["rounds"] == 0, "at_risk"].sum() == len(counted)
-    texts = " ".join(text.get_text() for text in draw(found).texts)
+    assert curves.loc[curves["rounds"] == 0, "at_risk"].sum() == len(counted)
+    texts = " ".join(text.get_text() for text in draw(curves).texts)
     assert "not shown: no compaction, A/A" in " ".join(texts.split())
 
 
 @pytest.mark.slow
 def test_every_panel_names_its_kind_its_n_and_its_units():
-    figure = draw(table(made(kinds=("constraint", "value", "artifact", "error", "progress"))))
+    figure = draw(table(make_selection(kinds=("constraint", "value", "artifact", "error", "progress"))))
     first, third, *curves = [ax for ax in figure.axes if ax.get_visible()]
     assert first.get_title(loc="left") == "in view after 1 compaction (% of values)"
     assert third.get_title(loc="left") == "in view after 3 compactions (% of values)"
@@ -69,12 +69,12 @@ def test_every_panel_names_its_kind_its_n_and_its_units():
 def test_one_kind_can_be_drawn_into_axes_of_ones_own():
     figure = style.make_figure(4, 3)
     ax = figure.subplots()
-    assert draw(table(made()), ax) is figure
+    assert draw(table(make_selection()), ax) is figure
     assert ax.get_ylabel() == "in view (share of values)"
 
 
 def test_the_chart_begins_with_the_shares_of_each_arm_and_kind_after_one_and_three_compactions():
-    curves = table(made())
+    curves = table(make_selection())
     shares = select_round(curves, 1).set_index(["kind", "group"])["alive"]
     assert shares.to_dict() == pytest.approx({(kind, arm): 2 / 3 for kind in ("constraint", "value") for arm in ("a", "b")})
     assert set(select_round(curves, 3)["alive"]) == {0.0}

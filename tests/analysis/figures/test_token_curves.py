@@ -16,11 +16,11 @@ def lines(figure):
 
 
 def test_every_step_has_its_row_and_every_drop_its_mark():
-    found = grid(seeds=(0,))
-    table = token_curves.table(found)
-    counted = found.trials.query("replicate == 0")["trial_id"]
-    assert len(table) == found.steps["trial_id"].isin(counted).sum()
-    drops = found.compactions[found.compactions["trial_id"].isin(counted)]
+    selection = grid(seeds=(0,))
+    table = token_curves.table(selection)
+    counted = selection.trials.query("replicate == 0")["trial_id"]
+    assert len(table) == selection.steps["trial_id"].isin(counted).sum()
+    drops = selection.compactions[selection.compactions["trial_id"].isin(counted)]
     assert table["tokens_before"].count() == len(drops)
 
 
@@ -80,8 +80,8 @@ def test_repeats_that_are_left_out_are_counted_beside_the_sessions(repeats):
     rows = first + [{"trial_id": str(4 - i), "seed": i, "arm": "A/A", "replicate": 1} for i in range(repeats)]
     steps = [{"trial_id": str(i), "step": s, "view_tokens": 9} for i in range(5) for s in (1, 2)]
     figure = token_curves.draw(token_curves.table(results(rows, steps)))
-    told = "3 sessions (without 2 A/A repeats), one line each" if repeats else "5 sessions, one line each"
-    assert any(told in text.get_text() for text in figure.texts)
+    caption = "3 sessions (without 2 A/A repeats), one line each" if repeats else "5 sessions, one line each"
+    assert any(caption in text.get_text() for text in figure.texts)
 
 
 @pytest.mark.slow

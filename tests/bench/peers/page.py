@@ -132,14 +132,14 @@ def list_violations(results: dict[str, Any]) -> list[str]:
 
     This package must be ahead of every system with a durable log at every length, and of the others from 200 steps on.
     """
-    found = []
+    violations = []
     for one in (one for one in SYSTEMS if one not in (OURS, FLOOR)):
         for steps in results["sessions"][OURS.key]:
             ours, theirs = (compute_cpu_ms(results, system, steps) for system in (OURS, one))
             ranked = one.log == "durable" or int(steps) >= RANKED_WITHOUT_LOG_FROM_STEPS
             if ranked and ours >= theirs:
-                found.append(f"behind {one.title} at {steps} steps: {ours:.3f} and {theirs:.3f} ms per step")
-    return found
+                violations.append(f"behind {one.title} at {steps} steps: {ours:.3f} and {theirs:.3f} ms per step")
+    return violations
 
 
 def compute_cpu_ms(results: dict[str, Any], one: System, steps: str) -> float:

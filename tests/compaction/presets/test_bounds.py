@@ -92,8 +92,8 @@ def test_lots_differ_by_seed_and_by_request_and_do_not_change_while_a_session_gr
 
 
 def conversation(request: str, messages: int) -> View:
-    said = [system("s"), user(request), *(assistant("word " * 100) for _ in range(messages))]
-    return fold_all(tuple(Entry(seq, MessageAdded(message=each, step=0)) for seq, each in enumerate(said, start=1)))
+    all_messages = [system("s"), user(request), *(assistant("word " * 100) for _ in range(messages))]
+    return fold_all(tuple(Entry(seq, MessageAdded(message=each, step=0)) for seq, each in enumerate(all_messages, start=1)))
 
 
 def test_the_oracle_keeps_what_is_lost_for_good_before_what_is_needed_sooner_and_forgets_what_is_never_needed() -> None:

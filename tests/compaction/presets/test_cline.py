@@ -97,8 +97,8 @@ def test_the_digest_keeps_what_the_user_said_the_plain_answers_and_the_newest_an
     after = room.after(view, room.ask(view))
     texts = [item.message.text for item in after.items[1:4]]
     assert texts[:2] == ["old request", "old answer"]
-    said, _, notice = texts[2].partition(f"\n\n{NOTICE_HEADING}\n")
-    assert said == "new request"
+    answer, _, notice = texts[2].partition(f"\n\n{NOTICE_HEADING}\n")
+    assert answer == "new request"
     lines = notice.splitlines()
     assert [line for line in lines if line.startswith("edited")] == ["edited: a.py", "edited: b.py", "edited: c.py"]
     assert "ran: make" in lines
@@ -160,6 +160,6 @@ def test_a_file_that_was_read_again_leaves_a_note_and_if_that_saves_enough_nothi
 
 
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
-    for made, field in ((Cline, "target_share"), (ClineClassic, "half_share")):
+    for preset, field in ((Cline, "target_share"), (ClineClassic, "half_share")):
         with pytest.raises(UsageError, match=field):
-            made(**{field: 0})  # type: ignore[arg-type]
+            preset(**{field: 0})  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from harness.conversation.messages import Message, assistant, user
 from harness.conversation.tokens import Window
 from harness.conversation.view import View
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, UsageError
-from tests.compaction.talk import Room, grown, report, said, step, view_of, window
+from tests.compaction.talk import Room, grown, report, step, user_of_size, view_of, window
 
 POLICY = Codex(keep_user_tokens=50)
 FULL = report(9_000)
@@ -43,7 +43,7 @@ def test_the_users_words_stay_in_order_and_the_hand_over_stands_behind_them() ->
 @pytest.mark.parametrize(("keep", "texts"), [(100, ["a" * 200, "b" * 200]), (50, ["b" * 200]), (0, [])])
 def test_they_stay_newest_first_up_to_the_limit(keep: int, texts: list[str]) -> None:
     policy = Codex(keep_user_tokens=keep)
-    view = view_of(said(50, "a"), *work(0, 2), said(50, "b"), *work(5, 2), policy=policy)
+    view = view_of(user_of_size(50, "a"), *work(0, 2), user_of_size(50, "b"), *work(5, 2), policy=policy)
     room = Room(policy, 10_000, "S")
     after = room.after(view, room.ask(view, FULL))
     assert [item.message.text for item in after.items[1:-1]] == texts
@@ -51,14 +51,14 @@ def test_they_stay_newest_first_up_to_the_limit(keep: int, texts: list[str]) -> 
 
 def test_the_one_that_crosses_the_limit_is_cut_in_its_middle() -> None:
     policy = Codex(keep_user_tokens=80)
-    view = view_of(user("A" + "a" * 398 + "Z"), *work(0, 2), said(50, "b"), *work(5, 2), policy=policy)
+    view = view_of(user("A" + "a" * 398 + "Z"), *work(0, 2), user_of_size(50, "b"), *work(5, 2), policy=policy)
     room = Room(policy, 10_000, "S")
     after = room.after(view, room.ask(view, FULL))
     cut = after.items[1]
     assert 28 <= cut.tokens <= 30
     assert (cut.message.text[0], cut.message.text[-1]) == ("A", "Z")
     assert "characters ...]" in cut.message.text
-    assert after.items[2].message == said(50, "b")
+    assert after.items[2].message == user_of_size(50, "b")
     (request,) = room.summarizer.requests
     assert request.messages == (*view.messages, user(INSTRUCTION)), "the summarizer reads the whole message"
 

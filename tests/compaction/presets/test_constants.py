@@ -33,7 +33,7 @@ def constants(kind: str, wanted: Callable[[object], bool]) -> dict[str, tuple[ob
     preset = PRESETS[kind]()
     held = (value for field in fields(preset) for value in flat(getattr(preset, field.name)))
     own = {value for value in held if wanted(value) and not isinstance(value, bool)}
-    found: defaultdict[str, set[object]] = defaultdict(set)
+    values_by_field: defaultdict[str, set[object]] = defaultdict(set)
     for part in walk_parts(preset.pipeline):
         if not is_dataclass(part):
             continue
@@ -41,8 +41,8 @@ def constants(kind: str, wanted: Callable[[object], bool]) -> dict[str, tuple[ob
             value, usual = getattr(part, field.name), resolve_default(field)
             for one in flat(value):
                 if wanted(one) and field.name != "kind" and one not in own and (usual is MISSING or value != usual):
-                    found[f"{type(part).__name__}.{field.name}"].add(one)
-    return {name: tuple(sorted(values)) for name, values in sorted(found.items())}  # type: ignore[type-var]
+                    values_by_field[f"{type(part).__name__}.{field.name}"].add(one)
+    return {name: tuple(sorted(values)) for name, values in sorted(values_by_field.items())}  # type: ignore[type-var]
 
 
 def flat(value: object) -> list[object]:

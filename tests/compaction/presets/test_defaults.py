@@ -303,16 +303,16 @@ DEFAULTS: dict[str, dict[str, object]] = {
 
 
 def defaults_of(kind: str) -> dict[str, object]:
-    found = {field.name: field.default for field in fields(PRESETS[kind]) if field.name != "kind"}
-    assert MISSING not in found.values(), "every field of a preset has a default"
-    return found
+    values = {field.name: field.default for field in fields(PRESETS[kind]) if field.name != "kind"}
+    assert MISSING not in values.values(), "every field of a preset has a default"
+    return values
 
 
 @pytest.mark.parametrize("kind", PRESETS)
 def test_the_defaults_of_a_preset_are_those_of_its_source(kind: str) -> None:
-    found = defaults_of(kind)
-    expected = {name: value for name, value in SHARED.items() if name in found} | DEFAULTS[kind]
-    assert found == expected
+    values = defaults_of(kind)
+    expected = {name: value for name, value in SHARED.items() if name in values} | DEFAULTS[kind]
+    assert values == expected
 
 
 UNKNOWN = Window(tokens=0, source="unknown")

@@ -21,8 +21,8 @@ def test_dexto_clears_old_results_first_and_if_that_is_enough_nothing_else() -> 
 
 
 def test_else_all_but_the_last_two_turns_becomes_an_answer() -> None:
-    talk = [user("one"), *work(0, 4), assistant("a"), user("two"), *work(10, 2), assistant("b"), user("three"), *work(20, 2)]
-    view = view_of(*talk, policy=KEEPING)
+    messages = [user("one"), *work(0, 4), assistant("a"), user("two"), *work(10, 2), assistant("b"), user("three"), *work(20, 2)]
+    view = view_of(*messages, policy=KEEPING)
     room = Room(KEEPING, 1_000, "SUMMARY")
     after = room.after(view, room.ask(view, report(901)))
     assert after.items[1].message == assistant("<session_compaction>\nSUMMARY\n</session_compaction>")
@@ -38,8 +38,8 @@ def test_where_no_turn_lies_before_the_last_two_a_fifth_of_the_messages_stays_th
 
 
 def test_if_only_one_turn_began_since_the_summary_it_stays() -> None:
-    talk = [user("one"), *work(0, 4), assistant("a"), user("two"), *work(10, 4)]
-    view = view_of(*talk, policy=KEEPING)
+    messages = [user("one"), *work(0, 4), assistant("a"), user("two"), *work(10, 4)]
+    view = view_of(*messages, policy=KEEPING)
     room = Room(KEEPING, 1_000, "ONE", "TWO")
     view = room.after(view, room.ask(view, report(901)))
     assert numbers(view) == [1, 1_000, *range(17, 21)], "no message precedes the last two turns, so a fifth of all stays"

@@ -60,8 +60,8 @@ def test_old_results_are_saved_and_read_back_by_the_tools_that_the_pointer_names
         assert name in shown
         assert all(tool in shown for tool in tools)
         assert room.outputs.load(name) == output(number)
-        found = tools["search_output"].run(call("search_output", output=name, text=f"{number:04} line 0033"))
-        assert found.output.startswith(f"34: {number:04} line 0033")
+        matches = tools["search_output"].run(call("search_output", output=name, text=f"{number:04} line 0033"))
+        assert matches.output.startswith(f"34: {number:04} line 0033")
 
 
 def test_all_results_of_the_newest_answer_stay_in_view() -> None:
@@ -205,8 +205,8 @@ def test_without_such_a_word_all_goes_that_ends_in_a_plain_answer() -> None:
 
 
 def test_else_what_lies_before_the_users_last_word_goes() -> None:
-    talk = [user("old"), assistant("a" * 200), user("new"), *(m for at in range(6) for m in step(at, "x" * 900))]
-    view = view_of(*talk, policy=MASKING)
+    messages = [user("old"), assistant("a" * 200), user("new"), *(m for at in range(6) for m in step(at, "x" * 900))]
+    view = view_of(*messages, policy=MASKING)
     room = Room(MASKING, 10_000, "D", "C")
     assert numbers(room.after(view, room.ask(view, FULL)))[:4] == [1, 1_000, 1_000, 4]
 
@@ -262,8 +262,8 @@ def test_a_former_snapshot_is_told_as_a_message() -> None:
 
 def test_long_old_results_that_stay_are_clipped_to_their_ends() -> None:
     policy = GeminiCli(adapted=True, keep_share=0.9, protect_tokens=100, result_characters=100)
-    talk = [m for at in range(10) for m in step(at, "H" * 500 + "é" * 500)]
-    view = view_of(user("do it"), *talk, policy=policy)
+    messages = [m for at in range(10) for m in step(at, "H" * 500 + "é" * 500)]
+    view = view_of(user("do it"), *messages, policy=policy)
     room = Room(policy, 10_000, "D", "C")
     after = room.after(view, room.ask(view, FULL))
     assert results(after)[0] == "H" * 20 + "\n[... 900 characters ...]\n" + "é" * 80
@@ -273,9 +273,9 @@ def test_long_old_results_that_stay_are_clipped_to_their_ends() -> None:
 
 def test_a_result_is_clipped_once() -> None:
     policy = GeminiCli(adapted=True, keep_share=0.9, protect_tokens=100, result_characters=100)
-    talk = [m for at in range(10) for m in step(at, "H" * 500 + "T" * 500)]
+    messages = [m for at in range(10) for m in step(at, "H" * 500 + "T" * 500)]
     room = Room(policy, 10_000, *"DCDC")
-    first = room.after(view := view_of(user("do it"), *talk, policy=policy), room.ask(view, FULL))
+    first = room.after(view := view_of(user("do it"), *messages, policy=policy), room.ask(view, FULL))
     second = room.after(first, room.ask(first, FULL))
     assert len(results(second)) < len(results(first))
     assert results(second) == results(first)[-len(results(second)) :]

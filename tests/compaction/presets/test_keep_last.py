@@ -240,9 +240,9 @@ def test_the_summarizer_is_asked_in_the_words_of_the_document() -> None:
         assert message.role == "user"
         assert message.text.startswith(opening)
         assert message.text.endswith(rest)
-        told = message.text[len(opening) : -len(rest)]
-        assert "step 3" in told
-        assert "Create a summary" not in told
+        transcript = message.text[len(opening) : -len(rest)]
+        assert "step 3" in transcript
+        assert "Create a summary" not in transcript
         view = fold(view, Entry(1000 + number, event), QuarterOfCharacters())
         for at, added in enumerate(one for more in range(24) for one in step(more, "y" * 20_000)):
             view = fold(view, Entry(2000 + at, MessageAdded(message=added, step=1)), QuarterOfCharacters())

@@ -51,9 +51,9 @@ def test_the_input_limit_of_the_registry_is_used_where_there_is_one() -> None:
 
 
 def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_to_go_on_is_last() -> None:
-    talk = view(turn(1, steps=9, output="x" * 800), turn(2), turn(3))
+    before = view(turn(1, steps=9, output="x" * 800), turn(2), turn(3))
     room = Room(SMALL, 10_000, "SUMMARY")
-    after = room.after(talk, room.ask(talk, report(9_000)))
+    after = room.after(before, room.ask(before, report(9_000)))
     roles = [(item.message.role, item.message.text) for item in after.items[1:]]
     assert roles[:2] == [("user", QUESTION), ("assistant", "SUMMARY")]
     assert roles[2] == ("user", "request 2")
@@ -65,20 +65,20 @@ def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_
 @pytest.mark.parametrize(("least", "kept_steps"), [(100, 2), (200, 4), (20, 0)])
 def test_of_a_turn_that_does_not_fit_the_longest_end_that_does_stays(least: int, kept_steps: int) -> None:
     policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=least, tail_most_tokens=400)
-    talk = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 20)), policy=policy)
-    pair = talk.items[2].tokens + talk.items[3].tokens
+    before = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 20)), policy=policy)
+    pair = before.items[2].tokens + before.items[3].tokens
     assert 40 < pair < 50
     room = Room(policy, 10_000, "S")
-    after = room.after(talk, room.ask(talk, report(9_000)))
+    after = room.after(before, room.ask(before, report(9_000)))
     assert len(after.items) == 1 + 2 + 2 * kept_steps + 1
-    assert after.items[-2 * kept_steps - 1 : -1] == talk.items[len(talk.items) - 2 * kept_steps :]
+    assert after.items[-2 * kept_steps - 1 : -1] == before.items[len(before.items) - 2 * kept_steps :]
 
 
 def test_results_are_told_by_their_first_2000_characters_and_the_former_summary_is_brought_up_to_date() -> None:
     policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
-    talk = view(turn(1, output="z" * 5_000), policy=policy)
+    before = view(turn(1, output="z" * 5_000), policy=policy)
     room = Room(policy, 10_000, "FIRST", "SECOND")
-    after = grown(room.after(talk, room.ask(talk, report(9_000))), policy, *turn(2, output="w" * 900))
+    after = grown(room.after(before, room.ask(before, report(9_000))), policy, *turn(2, output="w" * 900))
     room.ask(after, report(9_000))
     first, second = room.prompts()
     assert "z" * 2_000 + "\n[... 3000 more characters]" in first
@@ -89,11 +89,11 @@ def test_results_are_told_by_their_first_2000_characters_and_the_former_summary_
 
 
 def test_after_an_overflow_the_summary_covers_what_precedes_the_last_request_which_is_repeated_at_the_end() -> None:
-    talk = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)])
+    before = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)])
     room = Room(SMALL, 10_000, "S")
-    after = room.after(talk, room.ask(talk, hook="overflow"))
+    after = room.after(before, room.ask(before, hook="overflow"))
     assert [item.message.text for item in after.items[1:3]] == [QUESTION, "S"]
-    assert after.items[3:-1] == talk.items[4:], "the last step of the turn before fits, and what follows it stays"
+    assert after.items[3:-1] == before.items[4:], "the last step of the turn before fits, and what follows it stays"
     assert after.items[-1].message == user("the newest request")
     (prompt,) = room.prompts()
     assert "request 1" in prompt
@@ -102,19 +102,19 @@ def test_after_an_overflow_the_summary_covers_what_precedes_the_last_request_whi
 
 def test_after_an_overflow_the_work_on_the_last_request_is_lost_if_no_turn_before_it_stays() -> None:
     policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
-    talk = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)], policy=policy)
+    before = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)], policy=policy)
     room = Room(policy, 10_000, "S")
-    after = room.after(talk, room.ask(talk, hook="overflow"))
+    after = room.after(before, room.ask(before, hook="overflow"))
     assert [item.message.text for item in after.items[1:]] == [QUESTION, "S", "the newest request"]
     assert "v" * 900 not in room.prompts()[0]
 
 
 def test_after_an_overflow_in_a_session_of_one_request_the_newest_steps_stay_and_the_work_goes_on() -> None:
-    talk = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 400)), policy=SMALL)
+    before = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 400)), policy=SMALL)
     room = Room(SMALL, 10_000, "ONE", "TWO")
-    after = room.after(talk, room.ask(talk, hook="overflow"))
+    after = room.after(before, room.ask(before, hook="overflow"))
     assert [item.message.text for item in after.items[1:3]] == [QUESTION, "ONE"]
-    assert after.items[3:-1] == talk.items[-4:]
+    assert after.items[3:-1] == before.items[-4:]
     assert after.items[-1].message == user(CONTINUE_REQUEST)
     later = grown(after, SMALL, *(message for at in range(10, 19) for message in step(at, "z" * 400)))
     final = room.after(later, room.ask(later, hook="overflow"), seq=3_000)
@@ -125,9 +125,9 @@ def test_after_an_overflow_in_a_session_of_one_request_the_newest_steps_stay_and
 
 def test_if_everything_fits_the_last_turns_everything_is_summarized() -> None:
     policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=2_000, tail_most_tokens=2_000)
-    talk = view_of(user("do it"), *step(1, "x" * 900), policy=policy)
+    before = view_of(user("do it"), *step(1, "x" * 900), policy=policy)
     room = Room(policy, 10_000, "ONE", "TWO")
-    after = room.after(talk, room.ask(talk, report(150)))
+    after = room.after(before, room.ask(before, report(150)))
     assert [item.message.text for item in after.items[1:]] == [QUESTION, "ONE", CONTINUE_REQUEST]
     event = room.ask(after, report(150))
     assert event is not None
@@ -141,10 +141,10 @@ def test_if_everything_fits_the_last_turns_everything_is_summarized() -> None:
 
 @pytest.mark.parametrize("trouble", ["", ProviderFailed("s", 500, "down")])
 def test_a_failed_summary_leaves_the_view_as_it_is(trouble: str | ProviderFailed) -> None:
-    talk = view(turn(1, output="x" * 900), turn(2, output="x" * 900), turn(3))
-    event = Room(SMALL, 10_000, trouble).ask(talk, report(9_000))
+    before = view(turn(1, output="x" * 900), turn(2, output="x" * 900), turn(3))
+    event = Room(SMALL, 10_000, trouble).ask(before, report(9_000))
     assert event is not None
-    assert (event.status, event.tokens_after) == ("failed", talk.tokens)
+    assert (event.status, event.tokens_after) == ("failed", before.tokens)
 
 
 PRUNE = OpenCodePrune(protect_tokens=250, least_saved_tokens=150)
@@ -158,11 +158,11 @@ def results_cleared(before: View, after: View) -> list[int]:
 
 
 def test_results_outside_the_newest_tokens_and_the_last_two_turns_are_cleared_at_the_end_of_a_turn() -> None:
-    talk = view(turn(1, 4, THOUSAND), turn(2, 4, THOUSAND), turn(3, 4, THOUSAND), turn(4, 1, THOUSAND), policy=PRUNE)
+    before = view(turn(1, 4, THOUSAND), turn(2, 4, THOUSAND), turn(3, 4, THOUSAND), turn(4, 1, THOUSAND), policy=PRUNE)
     room = Room(PRUNE, 10_000)
-    assert room.ask(talk) is None, "it looks before a turn only"
-    after = room.after(talk, room.ask(talk, hook="turn"))
-    assert results_cleared(talk, after) == [4, 6, 8, 10, 14, 16], "of turn 2 the newest 2 results are within 250 tokens"
+    assert room.ask(before) is None, "it looks before a turn only"
+    after = room.after(before, room.ask(before, hook="turn"))
+    assert results_cleared(before, after) == [4, 6, 8, 10, 14, 16], "of turn 2 the newest 2 results are within 250 tokens"
     assert room.ask(after, hook="turn") is None, "what is cleared is not cleared again"
 
 
@@ -179,15 +179,15 @@ def test_in_a_session_of_one_request_only_the_adapted_variant_clears() -> None:
 @pytest.mark.parametrize(("saves", "cleared"), [(600, None), (599, 6)])
 def test_nothing_is_cleared_unless_more_than_the_least_is_saved(saves: int, cleared: int | None) -> None:
     policy = OpenCodePrune(protect_tokens=250, least_saved_tokens=saves, adapted=True)
-    talk = view_of(user("do it"), *(message for at in range(8) for message in step(at, THOUSAND)), policy=policy)
-    event = Room(policy, 10_000).ask(talk)
+    before = view_of(user("do it"), *(message for at in range(8) for message in step(at, THOUSAND)), policy=policy)
+    event = Room(policy, 10_000).ask(before)
     assert (event and len(event.patch.replace)) == cleared
 
 
 def test_skills_are_never_cleared() -> None:
     policy = OpenCodePrune(protect_tokens=100, least_saved_tokens=100, adapted=True)
-    talk = view_of(user("do it"), *(m for at in range(8) for m in step(at, THOUSAND, name="skill")), policy=policy)
-    assert Room(policy, 10_000).ask(talk) is None
+    before = view_of(user("do it"), *(m for at in range(8) for m in step(at, THOUSAND, name="skill")), policy=policy)
+    assert Room(policy, 10_000).ask(before) is None
 
 
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
@@ -201,9 +201,9 @@ def test_values_that_no_session_could_be_run_with_are_refused() -> None:
 
 def test_a_view_after_a_compaction_counts_only_what_came_since_as_turns() -> None:
     policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
-    talk = view(turn(1, output="x" * 900), policy=policy)
+    before = view(turn(1, output="x" * 900), policy=policy)
     room = Room(policy, 10_000, "FIRST", "SECOND")
-    after = room.after(talk, room.ask(talk, report(9_000)))
+    after = room.after(before, room.ask(before, report(9_000)))
     later = grown(after, policy, *step(50, "x" * 900))
     final = room.after(later, room.ask(later, report(9_000)), seq=3_000)
     assert numbers(final) == [1, 3_000, 3_000, 3_000]

@@ -97,7 +97,7 @@ def test_a_summary_that_quotes_what_is_pinned_is_not_pinned_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pin", "told"),
+    ("pin", "explanation"),
     [
         ("", "pins: '' matches no line"),
         (" \t", "matches no line"),
@@ -106,6 +106,6 @@ def test_a_summary_that_quotes_what_is_pinned_is_not_pinned_itself() -> None:
         ("?*", "matches every line"),
     ],
 )
-def test_a_pin_that_selects_nothing_or_everything_is_refused(pin: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_pin_that_selects_nothing_or_everything_is_refused(pin: str, explanation: str) -> None:
+    with pytest.raises(UsageError, match=explanation):
         Paced(pins=("*must*", pin))

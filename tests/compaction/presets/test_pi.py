@@ -13,7 +13,7 @@ from harness.compaction.presets.pi import (
 from harness.conversation.messages import Message, assistant, user
 from harness.conversation.view import View
 from harness.errors import UsageError
-from tests.compaction.talk import Room, grown, numbers, report, said, step, view_of, window
+from tests.compaction.talk import Room, grown, numbers, report, step, user_of_size, view_of, window
 
 POLICY = Pi(reserve_tokens=1_000, keep_recent_tokens=250)
 LEGACY = Pi(reserve_tokens=1_000, keep_recent_tokens=250, fixed=False)
@@ -28,17 +28,19 @@ def work(first: int, count: int) -> list[Message]:
 @pytest.mark.parametrize(("tokens", "due"), [(111_616, False), (111_617, True)])
 def test_it_is_due_when_less_than_the_reserve_is_left(tokens: int, due: bool) -> None:
     policy = Pi()
-    view = view_of(said(30_000), assistant("a"), said(100), policy=policy)
+    view = view_of(user_of_size(30_000), assistant("a"), user_of_size(100), policy=policy)
     assert policy.budget(window(128_000)).threshold_tokens == 128_000 - 16_384
     assert (policy.plan(view, policy.budget(window(128_000)), report(tokens - 100)) is not None) == due
 
 
 def test_the_newest_tokens_stay_from_the_next_message_that_is_no_result() -> None:
-    view = view_of(user("first"), *work(0, 3), assistant("done"), user("second"), assistant("short"), said(246), policy=POLICY)
+    view = view_of(
+        user("first"), *work(0, 3), assistant("done"), user("second"), assistant("short"), user_of_size(246), policy=POLICY
+    )
     room = Room(POLICY, 10_000, "HISTORY")
     after = room.after(view, room.ask(view, FULL))
     assert numbers(after) == [1, 1_000, 10, 11, 12], "246 tokens, an answer of 2 and a request of 2 reach 250"
-    cut_in_result = view_of(user("first"), *work(0, 4), user("second"), said(200), policy=POLICY)
+    cut_in_result = view_of(user("first"), *work(0, 4), user("second"), user_of_size(200), policy=POLICY)
     room = Room(POLICY, 10_000, "HISTORY")
     assert numbers(room.after(cut_in_result, room.ask(cut_in_result, FULL)))[2:] == [11, 12], "the result at the place goes"
 
@@ -69,13 +71,13 @@ def test_in_the_first_round_of_a_single_request_there_is_only_a_beginning_and_la
     assert "ONE" in second.split("MESSAGES TO SUMMARIZE:")[0]
 
 
-@pytest.mark.parametrize(("policy", "told"), [(POLICY, True), (LEGACY, False)])
-def test_what_the_first_compaction_kept_is_told_to_the_second_but_for_the_old_version(policy: Pi, told: bool) -> None:
+@pytest.mark.parametrize(("policy", "is_repeated"), [(POLICY, True), (LEGACY, False)])
+def test_what_the_first_compaction_kept_is_told_to_the_second_but_for_the_old_version(policy: Pi, is_repeated: bool) -> None:
     view: View = view_of(user("the request"), *work(0, 8), policy=policy)
     room = Room(policy, 10_000, "ONE", "TWO")
     view = grown(room.after(view, room.ask(view, FULL)), policy, *work(20, 8))
     final = room.after(view, room.ask(view, FULL), seq=5_000)
-    assert ("007ooo" in room.prompts()[1]) == told
+    assert ("007ooo" in room.prompts()[1]) == is_repeated
     assert "020ooo" in room.prompts()[1]
     assert all("007ooo" not in result.output for item in final.items for result in item.message.results), "gone either way"
     assert len(final.summaries) == 1

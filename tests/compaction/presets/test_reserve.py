@@ -13,7 +13,7 @@ from harness.conversation.view import Item, fold_all
 from harness.errors import ProviderFailed, UsageError
 from harness.models.registry import look_up_window
 from harness.testing.strategies import conversations
-from tests.compaction.talk import Room, grown, lengthened, numbers, report, said, step, view_of, window
+from tests.compaction.talk import Room, grown, lengthened, numbers, report, step, user_of_size, view_of, window
 
 SMALL = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=100)
 """Policy that, in a window of 10,000 tokens, is due above 300 tokens and retains 100."""
@@ -22,7 +22,7 @@ SMALL = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=100)
 def test_a_window_of_200000_is_compacted_above_183616() -> None:
     policy = ReserveRecent()
     budget = policy.budget(window(200_000))
-    view = view_of(said(30_000), assistant("y" * 80_000), policy=policy)
+    view = view_of(user_of_size(30_000), assistant("y" * 80_000), policy=policy)
     assert budget.threshold_tokens == 183_616
     assert policy.plan(view, budget, report(183_000, output=616)) is None
     assert policy.plan(view, budget, report(183_000, output=617)) is not None
@@ -30,7 +30,7 @@ def test_a_window_of_200000_is_compacted_above_183616() -> None:
 
 def test_what_came_since_the_last_report_counts_by_estimate() -> None:
     policy = ReserveRecent()
-    view = view_of(said(30_000), *step(1, "r" * 4_000), policy=policy)
+    view = view_of(user_of_size(30_000), *step(1, "r" * 4_000), policy=policy)
     budget = policy.budget(window(200_000))
     assert policy.plan(view, budget, report(182_600, output=16)) is None
     assert policy.plan(view, budget, report(182_600, output=17)) is not None, "1,000 of the result on top"
@@ -59,14 +59,14 @@ def test_without_a_known_window_compaction_is_off() -> None:
     policy = ReserveRecent()
     budget = policy.budget(look_up_window("hosted_vllm/nobody-knows-it"))
     assert (budget.window_tokens, budget.threshold_tokens) == (0, None)
-    assert policy.plan(view_of(said(900_000), said(900_000), policy=policy), budget, report(9_000_000)) is None
+    assert policy.plan(view_of(user_of_size(900_000), user_of_size(900_000), policy=policy), budget, report(9_000_000)) is None
 
 
 def test_disabled_it_never_acts() -> None:
     policy = ReserveRecent(enabled=False)
     budget = policy.budget(window(20_000))
     assert budget.threshold_tokens is None
-    assert policy.plan(view_of(said(30_000), said(30_000), policy=policy), budget, report(60_000)) is None
+    assert policy.plan(view_of(user_of_size(30_000), user_of_size(30_000), policy=policy), budget, report(60_000)) is None
 
 
 def picture() -> list[Message]:
@@ -74,7 +74,7 @@ def picture() -> list[Message]:
 
     The last four messages must be retained.
     """
-    return [said(200), *step(1, "a" * 400), said(20), *step(2, "b" * 200), said(20), assistant("z" * 80)]
+    return [user_of_size(200), *step(1, "a" * 400), user_of_size(20), *step(2, "b" * 200), user_of_size(20), assistant("z" * 80)]
 
 
 def test_the_picture_of_the_seed() -> None:
@@ -152,7 +152,7 @@ def test_an_older_turn_is_split_if_a_cut_before_it_would_not_make_room() -> None
 def test_a_summary_alone_is_not_summarized_again() -> None:
     """S2.2: a cut behind the former summary evicts nothing, so the turn that follows it is split."""
     room = Room(SMALL, 10_000, "## Goal\nfirst", "## Goal\nsecond")
-    view = view_of(said(300), *step(1, "a" * 400), said(120), policy=SMALL)
+    view = view_of(user_of_size(300), *step(1, "a" * 400), user_of_size(120), policy=SMALL)
     view = room.after(view, room.ask(view))
     assert numbers(view) == [1, 1_000, 5]
     view = grown(view, SMALL, *step(2, "b" * 400), *step(3, "c" * 200), user("and now"), *step(4, "d" * 120))
@@ -165,7 +165,13 @@ def test_a_newest_turn_that_is_too_long_is_split_at_an_answer_and_summarized_in_
     """S2.3."""
     room = Room(SMALL, 10_000, "HISTORY", "BEGINNING")
     view = view_of(
-        said(50), assistant("ok"), user("newest"), *step(1, "a" * 800), *step(2, "b" * 800), *step(3, "c" * 800), policy=SMALL
+        user_of_size(50),
+        assistant("ok"),
+        user("newest"),
+        *step(1, "a" * 800),
+        *step(2, "b" * 800),
+        *step(3, "c" * 800),
+        policy=SMALL,
     )
     event = room.ask(view)
     after = room.after(view, event)
@@ -238,7 +244,7 @@ def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_o
     room = Room(SMALL, 10_000, "## Goal\nx\n<read-files>\nmade/up.py\n</read-files>")
     files = [*step(1, "a" * 400, name="read_file", key="b.py"), *step(2, "a" * 400, name="read_file", key="a.py")]
     files += [*step(3, "ok", name="write_file", key="a.py"), *step(4, "ok", name="write_file", key="c.py")]
-    view = view_of(said(100), *files, said(120), policy=SMALL)
+    view = view_of(user_of_size(100), *files, user_of_size(120), policy=SMALL)
     after = room.after(view, room.ask(view))
     assert after.messages[1].role == "user"
     assert (
@@ -251,9 +257,9 @@ def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_o
 def test_a_second_compaction_merges_the_former_document_and_carries_its_files_on() -> None:
     """S2.5."""
     room = Room(SMALL, 10_000, "## Goal\nfirst", "## Goal\nmerged")
-    view = view_of(said(300), *step(1, "a" * 400, name="read_file", key="old.py"), said(120), policy=SMALL)
+    view = view_of(user_of_size(300), *step(1, "a" * 400, name="read_file", key="old.py"), user_of_size(120), policy=SMALL)
     view = room.after(view, room.ask(view))
-    view = grown(view, SMALL, assistant("hm"), *step(2, "a" * 400, name="write_file", key="new.py"), said(120))
+    view = grown(view, SMALL, assistant("hm"), *step(2, "a" * 400, name="write_file", key="new.py"), user_of_size(120))
     view = room.after(view, room.ask(view), 3_000)
     first, second = room.prompts()
     assert "PREVIOUS SUMMARY" not in first

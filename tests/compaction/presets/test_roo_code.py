@@ -75,11 +75,11 @@ def test_half_of_the_visible_messages_behind_the_first_goes_in_even_numbers(step
 
 def test_results_of_one_answer_are_one_message_and_each_eviction_adds_a_notice() -> None:
     policy = RooSliding(max_output_tokens=1_000)
-    talk: list[Message] = [user("request")]
+    messages: list[Message] = [user("request")]
     for at in range(6):
         calls = [ToolCall(call_id=f"{at}-{n}", name="execute_command", arguments_json="{}") for n in range(3)]
-        talk += [assistant("", *calls), *(tool(ToolResult(call_id=c.call_id, name=c.name, output="o" * 300)) for c in calls)]
-    view = view_of(*talk, policy=policy)
+        messages += [assistant("", *calls), *(tool(ToolResult(call_id=c.call_id, name=c.name, output="o" * 300)) for c in calls)]
+    view = view_of(*messages, policy=policy)
     room = Room(policy, 5_000)
     after = room.after(view, room.ask(view, report(4_000)))
     assert numbers(after) == [1, 2, 1_000, *range(15, 27)], "6 of 12 go: three answers with three results each"

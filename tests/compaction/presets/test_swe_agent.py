@@ -118,8 +118,8 @@ def test_mini_swe_agent_compacts_nothing_and_shows_both_ends_of_a_long_output() 
     policy = MiniSweAgent()
     assert numbers(worked(200, policy)) == numbers(worked(200, NoCompaction()))
     size = 30_000
-    said = ExecResult(exit_code=0, stdout=b"h" * size + b"t" * size, stderr=b"", stdout_bytes=2 * size, stderr_bytes=0)
-    (run, *_) = make_session_tools(policy, MemorySandbox(lambda _: said), None)
+    result = ExecResult(exit_code=0, stdout=b"h" * size + b"t" * size, stderr=b"", stdout_bytes=2 * size, stderr_bytes=0)
+    (run, *_) = make_session_tools(policy, MemorySandbox(lambda _: result), None)
     output = run.run(ToolCall(call_id="x", name="execute_command", arguments_json='{"command": "x"}')).output
     assert choose_truncation(policy).keep == "ends"
     assert output.endswith("]\n" + "t" * 4_970)

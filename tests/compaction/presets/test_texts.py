@@ -108,9 +108,9 @@ def test_the_summarizer_is_asked_for_the_sections_of_the_source_in_its_order(kin
     asked, _ = asked_and_put_in(kind, "manual")
     at = 0
     for title in ASKED[kind].split(" | "):
-        found = re.compile(rf"(?<![\w#]){re.escape(title)}(?!\w)").search(asked, at)
-        assert found, f"{title!r} is not asked for behind {asked[at - 40 : at]!r}"
-        at = found.end()
+        match = re.compile(rf"(?<![\w#]){re.escape(title)}(?!\w)").search(asked, at)
+        assert match, f"{title!r} is not asked for behind {asked[at - 40 : at]!r}"
+        at = match.end()
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ CLEARED = "[Old tool result content cleared]"
 
 def reads(turns: int, per_turn: int, tokens: int, **fields: str) -> list[Message]:
     """Return turns of the user, each with a number of reads of a number of tokens."""
-    talk: list[Message] = []
+    messages: list[Message] = []
     for turn in range(turns):
-        talk.append(user(f"turn {turn}"))
+        messages.append(user(f"turn {turn}"))
         for at in range(per_turn):
-            talk += step(turn * per_turn + at, "r" * 4 * tokens, name="read_file", key="a.py", **fields)
-    return talk
+            messages += step(turn * per_turn + at, "r" * 4 * tokens, name="read_file", key="a.py", **fields)
+    return messages
 
 
 def cleared(view: View) -> list[int]:
@@ -37,9 +37,9 @@ def cleared(view: View) -> list[int]:
     return [at for at, result in enumerate(results) if result.output == CLEARED]
 
 
-def pruned(policy: ThreeTiers, talk: list[Message], hook: Any = "turn") -> tuple[Room, View, Compaction | None]:
+def pruned(policy: ThreeTiers, messages: list[Message], hook: Any = "turn") -> tuple[Room, View, Compaction | None]:
     room = Room(policy, 1_000_000)
-    view = view_of(*talk, policy=policy)
+    view = view_of(*messages, policy=policy)
     event = room.ask(view, None, hook)
     return room, room.after(view, event) if event else view, event
 
@@ -57,9 +57,9 @@ def test_before_a_turn_outputs_beyond_the_newest_40000_tokens_are_cleared_but_no
 
 def test_nothing_is_cleared_and_nothing_recorded_unless_more_than_20000_tokens_are_saved() -> None:
     assert pruned(ThreeTiers(), reads(8, 2, 5_000))[2] is None, "12 reads are prunable, four of them 20,000 tokens"
-    talk = reads(8, 2, 5_000)
-    talk[2] = tool(ToolResult(call_id="c0", name="read_file", output="r" * 20_004))
-    assert cleared(pruned(ThreeTiers(), talk)[1]) == [0, 1, 2, 3], "one token more"
+    messages = reads(8, 2, 5_000)
+    messages[2] = tool(ToolResult(call_id="c0", name="read_file", output="r" * 20_004))
+    assert cleared(pruned(ThreeTiers(), messages)[1]) == [0, 1, 2, 3], "one token more"
 
 
 def test_nothing_is_pruned_before_a_step_nor_in_a_session_of_one_prompt() -> None:
@@ -74,20 +74,20 @@ def test_the_adapted_form_prunes_before_steps_in_a_session_of_one_prompt() -> No
 @pytest.mark.parametrize("name", ["skill_execution", "subtask_invocation", "explore"])
 def test_protected_tools_are_never_cleared_nor_counted(name: str) -> None:
     """S3.20: `explore` is how a sub-agent is invoked here."""
-    talk = [user("go"), *step(90, "s" * 80_000, name=name), *reads(10, 2, 5_000)]
-    assert cleared(pruned(ThreeTiers(), talk)[1]) == list(range(1, 9))
+    messages = [user("go"), *step(90, "s" * 80_000, name=name), *reads(10, 2, 5_000)]
+    assert cleared(pruned(ThreeTiers(), messages)[1]) == list(range(1, 9))
 
 
 def test_answers_of_sub_agents_are_cleared_if_that_is_wanted() -> None:
-    talk = [user("go"), *step(90, "s" * 80_000, name="explore"), *reads(10, 2, 5_000)]
-    assert 0 in cleared(pruned(ThreeTiers(preserve_explorations=False), talk)[1])
+    messages = [user("go"), *step(90, "s" * 80_000, name="explore"), *reads(10, 2, 5_000)]
+    assert 0 in cleared(pruned(ThreeTiers(preserve_explorations=False), messages)[1])
 
 
 def test_errors_stay_and_pruning_stops_at_a_summary_and_at_what_was_cleared_before() -> None:
     failed = tool(ToolResult(call_id="c0", name="read_file", output="r" * 20_000, status="error"))
-    talk = reads(10, 2, 5_000)
-    talk[2] = failed
-    room, view, _ = pruned(ThreeTiers(), talk)
+    messages = reads(10, 2, 5_000)
+    messages[2] = failed
+    room, view, _ = pruned(ThreeTiers(), messages)
     assert cleared(view) == list(range(1, 8))
     assert room.ask(view, None, "turn") is None, "what is cleared is cleared"
     summing = Room(ThreeTiers(), 1_000_000, "so far")
@@ -111,13 +111,13 @@ def test_errors_stay_and_pruning_stops_at_a_summary_and_at_what_was_cleared_befo
 def test_what_shall_be_preserved_is_by_tool_by_call_by_failure_or_by_the_strategy_of_an_agent(
     fields: dict[str, Any], stays: Any
 ) -> None:
-    talk = reads(10, 2, 5_000)
-    talk[1:5] = [
+    messages = reads(10, 2, 5_000)
+    messages[1:5] = [
         *step(0, "exit code 0\n" + "l" * 20_000, key="git log"),
         *step(1, "exit code 2\n" + "e" * 20_000, key="make all"),
     ]
     kept = set(stays)
-    gone = set(cleared(pruned(ThreeTiers(protect_tokens=0, prune_minimum_tokens=0, **fields), talk)[1]))
+    gone = set(cleared(pruned(ThreeTiers(protect_tokens=0, prune_minimum_tokens=0, **fields), messages)[1]))
     assert kept.isdisjoint(gone)
     assert set(range(16)) - kept == gone, "all else before the last two turns"
 
@@ -133,12 +133,12 @@ SPARED = {
 @pytest.mark.parametrize("agent", SPARED)
 def test_the_tools_that_the_seed_names_for_an_agent_are_spared_by_it_and_by_no_other(agent: Any) -> None:
     names = [name for tools in SPARED.values() for name in tools]
-    talk = [
+    messages = [
         user("go"),
         *(one for at, name in enumerate(names) for one in step(90 + at, "s" * 400, name=name)),
         *reads(3, 1, 5_000),
     ]
-    gone = cleared(pruned(ThreeTiers(protect_tokens=0, prune_minimum_tokens=0, agent=agent), talk)[1])
+    gone = cleared(pruned(ThreeTiers(protect_tokens=0, prune_minimum_tokens=0, agent=agent), messages)[1])
     assert [name for at, name in enumerate(names) if at not in gone] == list(SPARED[agent])
 
 
@@ -278,9 +278,9 @@ def test_a_former_summary_is_a_message_among_the_others_or_to_be_updated(differe
     room, view, event = overflown(ThreeTiers(differential=differential), "FIRST", "SECOND")
     view = grown(room.after(view, event), room.policy, *step(9, "n" * 4_000))
     after = room.after(view, room.ask(view, report(190_000)), 9_000)
-    told = room.prompts()[1]
-    assert ("PREVIOUS SUMMARY:\nFIRST\n\nMESSAGES TO SUMMARIZE:" in told) == differential
-    assert "FIRST" in told
+    prompt = room.prompts()[1]
+    assert ("PREVIOUS SUMMARY:\nFIRST\n\nMESSAGES TO SUMMARIZE:" in prompt) == differential
+    assert "FIRST" in prompt
     assert numbers(after) == [1, 9_000, 9_000, 9_000]
     assert [part.round for part in after.messages[1].parts if isinstance(part, CompactionMarker)] == [2]
 
@@ -324,7 +324,7 @@ def list_cleared(policy: ThreeTiers, *messages: Message) -> list[str]:
 
 def test_what_the_user_asked_for_is_not_cleared() -> None:
     """S3.15: the message before the call names the file or the command, whole or by the last part of the path."""
-    talk = [
+    messages = [
         user("Show me src/config.toml, please, and run `make check`."),
         *step(1, "r" * 400, name="read_file", key="src/config.toml"),
         *step(2, "r" * 400, key="make check"),
@@ -334,22 +334,30 @@ def test_what_the_user_asked_for_is_not_cleared() -> None:
         *step(5, "r" * 400, name="read_file", key="app/config.toml"),
         *step(6, "r" * 400, key="make check"),
     ]
-    assert list_cleared(ThreeTiers(**PRUNING), *talk) == [f"c{number}" for number in range(1, 7)]
-    assert list_cleared(ThreeTiers(preserve_requested=True, **PRUNING), *talk) == ["c3", "c6"]
+    assert list_cleared(ThreeTiers(**PRUNING), *messages) == [f"c{number}" for number in range(1, 7)]
+    assert list_cleared(ThreeTiers(preserve_requested=True, **PRUNING), *messages) == ["c3", "c6"]
 
 
 @pytest.mark.parametrize(("steps", "cleared"), [(0, ["c1", "c2", "c3"]), (1, ["c1", "c2"]), (2, ["c1"]), (3, []), (9, [])])
 def test_what_is_younger_than_a_number_of_steps_is_not_cleared(steps: int, cleared: list[str]) -> None:
     """S3.15: the age threshold counts steps, so it works in a session of one prompt."""
-    talk = [user("build it"), *(message for number in (1, 2, 3) for message in step(number, "r" * 400))]
-    assert list_cleared(ThreeTiers(preserve_steps=steps, **PRUNING), *talk) == cleared
+    messages = [user("build it"), *(message for number in (1, 2, 3) for message in step(number, "r" * 400))]
+    assert list_cleared(ThreeTiers(preserve_steps=steps, **PRUNING), *messages) == cleared
 
 
 def test_turns_and_steps_protect_together() -> None:
     """S3.15: a result is cleared once both its turn and its step are old enough."""
     policy = ThreeTiers(protect_turns=1, preserve_steps=2, protect_tokens=0, prune_minimum_tokens=0)
-    talk = [user("one"), *step(1, "r" * 400), user("two"), *step(2, "r" * 400), user("three"), *step(3, "r" * 400), user("four")]
-    view = view_of(*talk, policy=policy)
+    messages = [
+        user("one"),
+        *step(1, "r" * 400),
+        user("two"),
+        *step(2, "r" * 400),
+        user("three"),
+        *step(3, "r" * 400),
+        user("four"),
+    ]
+    view = view_of(*messages, policy=policy)
     plan = policy.plan(view, policy.budget(window(200_000)), None, "turn")
     assert plan is not None
     assert [result.call_id for change in plan.replace for result in change.message.results] == ["c1"]

@@ -23,7 +23,7 @@ from tests.compaction.talk import Room, grown, numbers, step, view_of
 COUNTER = QuarterOfCharacters()
 
 
-def talk(count: int) -> list[Message]:
+def make_messages(count: int) -> list[Message]:
     return [user(f"message {at}") if at % 2 == 0 else assistant(f"message {at}") for at in range(count)]
 
 
@@ -36,32 +36,32 @@ def texts(messages: tuple[Message, ...]) -> list[int]:
 
 @pytest.mark.parametrize("count", [0, 1, 5, 9, 10])
 def test_under_the_cap_and_at_it_messages_are_unchanged(count: int) -> None:
-    found = MessageWindow(max_messages=10, preserve_last_n=4).trim(talk(count))
-    assert (list(found.trimmed), found.evicted) == (talk(count), ())
-    assert found.metrics.total_messages == found.metrics.preserved_messages == count
+    trim = MessageWindow(max_messages=10, preserve_last_n=4).trim(make_messages(count))
+    assert (list(trim.trimmed), trim.evicted) == (make_messages(count), ())
+    assert trim.metrics.total_messages == trim.metrics.preserved_messages == count
 
 
 def test_first_and_last_stay_and_the_oldest_of_the_middle_go() -> None:
-    found = MessageWindow(max_messages=10, preserve_first_n=2, preserve_last_n=4).trim(talk(15))
-    assert texts(found.trimmed) == [0, 1, 7, 8, 9, 10, 11, 12, 13, 14], "head 2, newest 4 of the middle, tail 4"
-    assert texts(found.evicted) == [2, 3, 4, 5, 6]
+    trim = MessageWindow(max_messages=10, preserve_first_n=2, preserve_last_n=4).trim(make_messages(15))
+    assert texts(trim.trimmed) == [0, 1, 7, 8, 9, 10, 11, 12, 13, 14], "head 2, newest 4 of the middle, tail 4"
+    assert texts(trim.evicted) == [2, 3, 4, 5, 6]
 
 
 def test_metrics_tell_all_messages_those_that_stay_those_that_went_and_the_tokens_of_the_former() -> None:
     """S4.4."""
-    found = MessageWindow(max_messages=10, preserve_last_n=4).trim(talk(15))
-    assert found.metrics[:3] == (15, 10, 5)
-    assert found.metrics.estimated_tokens == sum(map(COUNTER.count, found.trimmed))
+    trim = MessageWindow(max_messages=10, preserve_last_n=4).trim(make_messages(15))
+    assert trim.metrics[:3] == (15, 10, 5)
+    assert trim.metrics.estimated_tokens == sum(map(COUNTER.count, trim.trimmed))
 
 
 def test_fewer_messages_than_head_and_tail_together_are_unchanged() -> None:
-    assert MessageWindow(max_messages=10, preserve_first_n=3, preserve_last_n=9).trim(talk(8)).evicted == ()
+    assert MessageWindow(max_messages=10, preserve_first_n=3, preserve_last_n=9).trim(make_messages(8)).evicted == ()
 
 
 def test_a_head_and_tail_as_large_as_the_cap_are_all_that_is_kept_and_a_warning_says_so() -> None:
     policy = MessageWindow(max_messages=6, preserve_first_n=3, preserve_last_n=5)
     assert policy.is_overcommitted
-    assert texts(policy.trim(talk(20)).trimmed) == [0, 1, 2, 15, 16, 17, 18, 19]
+    assert texts(policy.trim(make_messages(20)).trimmed) == [0, 1, 2, 15, 16, 17, 18, 19]
     (warning,) = policy.warnings
     assert "preserve_first_n=3 and preserve_last_n=5 keep 8 messages" in warning
     assert "max_messages=6" in warning
@@ -71,22 +71,22 @@ def test_a_head_and_tail_as_large_as_the_cap_are_all_that_is_kept_and_a_warning_
 
 def test_with_a_cap_of_zero_nothing_is_ever_evicted() -> None:
     policy = MessageWindow(max_messages=0)
-    assert policy.trim(talk(500)).evicted == ()
+    assert policy.trim(make_messages(500)).evicted == ()
     assert not policy.is_overcommitted
 
 
 def test_the_system_message_stays_and_is_not_counted() -> None:
-    found = MessageWindow(max_messages=4, preserve_last_n=2).trim([system("be good"), *talk(6)])
-    assert found.trimmed[0].role == "system"
-    assert texts(found.trimmed[1:]) == [0, 3, 4, 5]
+    trim = MessageWindow(max_messages=4, preserve_last_n=2).trim([system("be good"), *make_messages(6)])
+    assert trim.trimmed[0].role == "system"
+    assert texts(trim.trimmed[1:]) == [0, 3, 4, 5]
 
 
 def test_cuts_move_back_so_that_pairs_stay_whole() -> None:
     calls = [ToolCall(call_id=f"p{at}", name="read_file", arguments_json="{}") for at in range(3)]
     results = [tool(ToolResult(call_id=call.call_id, name="read_file", output="text")) for call in calls]
-    messages = [*talk(6), assistant("three at once", *calls), *results]
-    found = MessageWindow(max_messages=4, preserve_last_n=2).trim(messages)
-    assert list(found.trimmed) == [messages[0], *messages[6:]], "one more than the cap, none torn"
+    messages = [*make_messages(6), assistant("three at once", *calls), *results]
+    trim = MessageWindow(max_messages=4, preserve_last_n=2).trim(messages)
+    assert list(trim.trimmed) == [messages[0], *messages[6:]], "one more than the cap, none torn"
 
 
 @given(messages=conversations(), cap=st.integers(1, 20), first=st.integers(0, 5), last=st.integers(0, 8))
@@ -94,23 +94,23 @@ def test_trimming_keeps_order_loses_nothing_and_exceeds_the_cap_by_one_turn_at_m
     messages: tuple[Message, ...], cap: int, first: int, last: int
 ) -> None:
     """S4.7: never by more than the messages of one turn, less the one that lies within the cap."""
-    found = MessageWindow(max_messages=cap, preserve_first_n=first, preserve_last_n=last).trim(messages)
-    assert found.metrics.preserved_messages == len(found.trimmed)
-    assert len(found.trimmed) + len(found.evicted) == len(messages)
-    assert found.trimmed[0] == messages[0]
+    trim = MessageWindow(max_messages=cap, preserve_first_n=first, preserve_last_n=last).trim(messages)
+    assert trim.metrics.preserved_messages == len(trim.trimmed)
+    assert len(trim.trimmed) + len(trim.evicted) == len(messages)
+    assert trim.trimmed[0] == messages[0]
     rest = iter(messages)
-    assert all(any(one is other for other in rest) for one in found.trimmed), "in their order"
+    assert all(any(one is other for other in rest) for one in trim.trimmed), "in their order"
     longest_turn = max((len(message.calls) + 1 for message in messages), default=1)
-    assert len(found.trimmed) - 1 <= max(cap, first + last) + longest_turn - 1
+    assert len(trim.trimmed) - 1 <= max(cap, first + last) + longest_turn - 1
 
 
 def test_a_call_at_the_end_of_the_head_goes_with_its_results_and_the_cap_holds() -> None:
     """S4.7: cuts move back at both ends, so a head of two is the request alone if a call follows it."""
     calls = [ToolCall(call_id=f"p{at}", name="read_file", arguments_json="{}") for at in range(6)]
     results = [tool(ToolResult(call_id=call.call_id, name="read_file", output="text")) for call in calls]
-    messages = [user("build it"), assistant("six at once", *calls), *results, *talk(12)]
-    found = MessageWindow(max_messages=10, preserve_first_n=2, preserve_last_n=4).trim(messages)
-    assert list(found.trimmed) == [messages[0], *messages[-8:]]
+    messages = [user("build it"), assistant("six at once", *calls), *results, *make_messages(12)]
+    trim = MessageWindow(max_messages=10, preserve_first_n=2, preserve_last_n=4).trim(messages)
+    assert list(trim.trimmed) == [messages[0], *messages[-8:]]
 
 
 # --- estimates and shapes ------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ SUMMING = MessageWindow(max_messages=8, preserve_last_n=4, summarize_on_trim=Tru
 
 def test_a_summary_takes_the_place_of_what_was_evicted_between_head_and_tail() -> None:
     room = Room(SUMMING, 0, "read two files")
-    view = view_of(*talk(20), policy=SUMMING)
+    view = view_of(*make_messages(20), policy=SUMMING)
     after = room.after(view, room.ask(view))
     assert numbers(after) == [1, 2, 1_000, *range(15, 22)]
     assert after.messages[2] == assistant("[Conversation Summary]\nread two files")
@@ -183,7 +183,7 @@ def test_a_summary_takes_the_place_of_what_was_evicted_between_head_and_tail() -
 def test_the_summarizer_is_asked_in_the_seeds_words_for_at_most_1024_tokens() -> None:
     """S4.3."""
     room = Room(SUMMING, 0, "s")
-    room.ask(view_of(*talk(20), policy=SUMMING))
+    room.ask(view_of(*make_messages(20), policy=SUMMING))
     (request,) = room.summarizer.requests
     assert request.max_output_tokens == 1_024
     assert request.messages[0].text.startswith(
@@ -197,7 +197,7 @@ def test_the_summarizer_is_asked_in_the_seeds_words_for_at_most_1024_tokens() ->
 @pytest.mark.parametrize("trouble", [ProviderFailed("s", 500, "down"), " "])
 def test_when_the_summary_fails_they_are_evicted_without_one(trouble: ProviderFailed | str) -> None:
     room = Room(SUMMING, 0, trouble)
-    view = view_of(*talk(20), policy=SUMMING)
+    view = view_of(*make_messages(20), policy=SUMMING)
     event = room.ask(view)
     assert event is not None
     assert (event.status, bool(event.failure)) == ("applied", True)
@@ -214,7 +214,7 @@ def test_results_without_any_text_are_evicted_without_asking() -> None:
 
 def test_it_is_not_summarized_at_every_small_trim_but_once_for_ten_messages() -> None:
     room = Room(SUMMING, 0, "first", "second")
-    view = view_of(*(assistant("a word " * 40 + one.text) for one in talk(8)), policy=SUMMING)
+    view = view_of(*(assistant("a word " * 40 + one.text) for one in make_messages(8)), policy=SUMMING)
     asked = []
     for at in range(24):
         view = grown(view, SUMMING, assistant("a word " * 40 + f"message {at}"), seq=2_000 + 10 * at)
@@ -227,8 +227,8 @@ def test_it_is_not_summarized_at_every_small_trim_but_once_for_ten_messages() ->
     assert asked.index(1) == 9, "nine messages waited outside the view, and with the tenth a summary is written"
     assert asked.index(2) == 19
     for prompt, covered in zip(room.prompts(), (range(1, 8), range(3, 13)), strict=True):
-        told = set(map(int, re.findall(r"message (\d+)\b", prompt)))
-        assert told >= set(covered), "all that went are covered"
+        prompt_numbers = set(map(int, re.findall(r"message (\d+)\b", prompt)))
+        assert prompt_numbers >= set(covered), "all that went are covered"
     assert "[Conversation Summary]\nfirst" in room.prompts()[1]
     assert "PREVIOUS SUMMARY" not in room.prompts()[1], "it is one of the messages that go"
 
@@ -255,10 +255,10 @@ def test_every_evicted_step_reaches_a_summarizer() -> None:
     """S4.3: what is evicted between two summaries waits outside the view, and the view is derived from the log alone."""
     room = Room(SUMMING, 0, *["so far"] * 20)
     view, _ = evict_step_by_step(room, 60)
-    told = " ".join(room.prompts())
+    prompts = " ".join(room.prompts())
     evicted = range(60 - sum(message.role == "assistant" for message in view.messages[3:]))
     waiting = {call.call_id for item in view.set_aside for call in item.message.calls}
-    assert [at for at in evicted if f"result {at} " not in told] == sorted(int(name[1:]) for name in waiting)
+    assert [at for at in evicted if f"result {at} " not in prompts] == sorted(int(name[1:]) for name in waiting)
     assert len(view.set_aside) < 10
     assert 60 * 2 // 11 <= len(room.prompts()) <= 60 * 2 // 10
 
@@ -297,7 +297,7 @@ def test_a_summary_is_measured_against_all_that_it_stands_for() -> None:
 
 def test_a_summary_that_saves_nothing_has_failed_and_what_was_to_go_goes() -> None:
     room = Room(SUMMING, 0, "too long " * 500)
-    view = view_of(*talk(20), policy=SUMMING)
+    view = view_of(*make_messages(20), policy=SUMMING)
     event = room.ask(view)
     assert event is not None
     assert (event.status, event.failure) == ("applied", "the summary saves nothing")
@@ -328,8 +328,8 @@ def test_a_warning_is_said_once_when_the_cap_is_nearer_than_a_fifth() -> None:
 def test_the_warning_comes_above_four_fifths_of_the_cap(cap: int, quiet: int) -> None:
     policy = MessageWindow(max_messages=cap)
     for count in (quiet, quiet + 1):
-        said = [user("build it")] * (count - 1) + [assistant("on it")] * min(count, 1)
-        assert bool(policy.check_view(view_of(*said, policy=policy))) == (count > quiet), count
+        messages = [user("build it")] * (count - 1) + [assistant("on it")] * min(count, 1)
+        assert bool(policy.check_view(view_of(*messages, policy=policy))) == (count > quiet), count
     assert policy.check_view(view_of(*[user("and more")] * (quiet + 1), policy=policy)) is None, "no step took it there"
 
 

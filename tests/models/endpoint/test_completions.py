@@ -50,5 +50,5 @@ def test_an_answer_at_once_says_the_same_as_the_stream(name, reply):
     assert "".join(whole.reasonings) == "".join(streamed.reasonings)
     assert whole.finish_reason == streamed.finish_reason
     assert streamed.usage is None
-    told = [(call["id"], call["function"]["arguments"]) for call in choice["message"].get("tool_calls", [])]
-    assert told == [(call.call_id, call.arguments_json) for call in reply.message.calls]
+    calls = [(call["id"], call["function"]["arguments"]) for call in choice["message"].get("tool_calls", [])]
+    assert calls == [(call.call_id, call.arguments_json) for call in reply.message.calls]

@@ -142,9 +142,13 @@ def test_a_window_may_be_made_smaller_but_not_larger():
 
 
 def test_a_trials_record_says_which_weights_and_how_they_answer():
-    told = describe_local_model(NAME)
-    assert (told["weights"], told["temperature"], told["price_usd"]) == ("SmolLM2-135M-Instruct, Q4_1", TEMPERATURE, 0.0)
-    assert len(str(told["sha256"])) == 64
+    description = describe_local_model(NAME)
+    assert (description["weights"], description["temperature"], description["price_usd"]) == (
+        "SmolLM2-135M-Instruct, Q4_1",
+        TEMPERATURE,
+        0.0,
+    )
+    assert len(str(description["sha256"])) == 64
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -159,8 +163,8 @@ def test_a_long_session_is_summarized_within_what_it_reads_under_any_policy(mode
     if os.environ.get("REQUIRE_LOCAL_CODER") != "1":  # `make test-local-llm` sends the 4,000 tokens, which take 35 CPU seconds
         monkeypatch.setattr(local_model, "MAX_SUMMARIZER_INPUT_TOKENS", 1_000)
     limit_tokens = model.max_input_tokens
-    talk = [assistant(f"I looked at file {number}. " + "It holds nothing of note. " * 60) for number in range(30)]
-    log = [system("You work."), user("Look at all files."), *talk]
+    answers = [assistant(f"I looked at file {number}. " + "It holds nothing of note. " * 60) for number in range(30)]
+    log = [system("You work."), user("Look at all files."), *answers]
     view = fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(log, 1))
     policy = Goose(threshold=0.02, summary_max_tokens=16)
     room = SessionCompactor(policy=policy, window=Window(tokens=32_000, source="configuration"), summarizer=model)

@@ -101,23 +101,23 @@ def made_up(folder_of_weights, monkeypatch):
     """Create weights that no server can load."""
     nonsense = b"GGUF, or so it says"
     sha256 = hashlib.sha256(nonsense).hexdigest()
-    made = replace(look_up_weights(NAME), name="local/made", size_bytes=len(nonsense), sha256=sha256)
+    weights = replace(look_up_weights(NAME), name="local/made", size_bytes=len(nonsense), sha256=sha256)
     monkeypatch.setenv("HARNESS_MODELS", str(folder_of_weights))
-    (locate_folder() / made.file_name).write_bytes(nonsense)
-    return made
+    (locate_folder() / weights.file_name).write_bytes(nonsense)
+    return weights
 
 
 def test_a_server_that_nobody_waits_for_any_more_is_ended_while_it_loads(tmp_path, monkeypatch):
     def nobody_waits():
         raise InterruptedError
 
-    made = made_up(tmp_path, monkeypatch)
-    with pytest.raises(InterruptedError), serve_model(made, nobody_waits):
+    weights = made_up(tmp_path, monkeypatch)
+    with pytest.raises(InterruptedError), serve_model(weights, nobody_waits):
         pytest.fail("it was not to be waited for")
     assert servers() == []
 
 
 def test_weights_that_cannot_be_loaded_are_an_error_with_the_reason(tmp_path, monkeypatch):
-    made = made_up(tmp_path, monkeypatch)
-    with pytest.raises(ProviderFailed, match="its server ended with exit code"), serve_model(made):
+    weights = made_up(tmp_path, monkeypatch)
+    with pytest.raises(ProviderFailed, match="its server ended with exit code"), serve_model(weights):
         pass

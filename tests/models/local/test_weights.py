@@ -46,20 +46,20 @@ def carrier(contents=PARTS, members=("data/part.bin",)):
 
 
 def test_the_parts_are_joined_in_their_order_and_nothing_else_is_kept(folder):
-    said: list[str] = []
-    path = fetch(MADE, said.append, carrier())
+    lines: list[str] = []
+    path = fetch(MADE, lines.append, carrier())
     assert path.read_bytes() == WHOLE
     assert verify(MADE) == path
     assert list(folder.iterdir()) == [path]
-    assert [line.rpartition(", ")[2] for line in said] == list(PARTS)
+    assert [line.rpartition(", ")[2] for line in lines] == list(PARTS)
     assert not any(name.startswith("carrier") for name in sys.modules)
 
 
 def test_what_is_there_and_whole_is_not_fetched_again():
     fetch(MADE, lambda _: None, carrier())
-    said: list[str] = []
-    fetch(MADE, said.append, carrier())
-    assert said == []
+    lines: list[str] = []
+    fetch(MADE, lines.append, carrier())
+    assert lines == []
 
 
 def test_a_file_that_was_changed_is_refused_and_fetched_again():

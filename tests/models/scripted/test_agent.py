@@ -195,15 +195,15 @@ def test_it_is_a_function_of_what_is_visible(data: st.DataObject) -> None:
 def test_call_ids_never_repeat_within_what_is_visible() -> None:
     messages: tuple[Message, ...] = START
     for _ in range(40):
-        said = answer(messages)
-        assert not {call.call_id for call in said.calls} & {call.call_id for m in messages for call in m.calls}
-        messages = (*START, *results(said, "exit code 1\nmissing brace"), *messages[2:14])
+        reply = answer(messages)
+        assert not {call.call_id for call in reply.calls} & {call.call_id for m in messages for call in m.calls}
+        messages = (*START, *results(reply, "exit code 1\nmissing brace"), *messages[2:14])
 
 
 def test_two_seeds_word_the_same_acts_differently() -> None:
-    said = {answer(START, seed).text for seed in range(20)}
+    texts = {answer(START, seed).text for seed in range(20)}
     acts = {tuple(asked(answer(START, seed))) for seed in range(20)}
-    assert len(said) > 1
+    assert len(texts) > 1
     assert len(acts) == 1
 
 
@@ -241,10 +241,10 @@ def counting() -> ScriptedModel:
     return ScriptedModel(name="s", facts=(), script=script, profile=look_up_profile("attentive"), seed=0, window_tokens=32_768)
 
 
-@pytest.mark.parametrize("said", ["post 41 is reached", "post 7 is reached\npost 41 is reached\npost 9 is reached"])
-def test_a_number_that_counts_steps_stands_for_all_of_them(said: str) -> None:
+@pytest.mark.parametrize("text", ["post 41 is reached", "post 7 is reached\npost 41 is reached\npost 9 is reached"])
+def test_a_number_that_counts_steps_stands_for_all_of_them(text: str) -> None:
     """Whether a summary or a tool output reports the step."""
-    shortened = (START[0], user("go on"), assistant(said))
+    shortened = (START[0], user("go on"), assistant(text))
     assert asked(counting().reply(Request(messages=shortened)).message) == [("execute_command", "sh walk.sh 42")]
-    walked = START + results(counting().reply(Request(messages=START)).message, f"exit code 0\n{said}")
+    walked = START + results(counting().reply(Request(messages=START)).message, f"exit code 0\n{text}")
     assert asked(counting().reply(Request(messages=walked)).message) == [("execute_command", "sh walk.sh 42")]

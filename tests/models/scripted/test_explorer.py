@@ -32,11 +32,11 @@ def explored(model, question, outputs, limit=6):
     """Return the calls and the answer of a sub-agent whose tool calls have the given outputs, by key argument."""
     messages, calls = [system("look"), user(question)], list[tuple[str, str]]()
     for _ in range(limit):
-        said = model.reply(Request(messages=tuple(messages))).message
-        messages.append(said)
-        if not said.calls:
-            return calls, said.text
-        [call] = said.calls
+        answer = model.reply(Request(messages=tuple(messages))).message
+        messages.append(answer)
+        if not answer.calls:
+            return calls, answer.text
+        [call] = answer.calls
         key = call.arguments_json
         calls.append((call.name, key))
         output = next(text for part, text in outputs.items() if part in key)

@@ -34,9 +34,9 @@ def test_a_fact_that_names_its_word_is_read_as_if_it_did_not(text: str) -> None:
 @given(TEXTS)
 def test_all_values_are_told_in_order_and_the_last_one_is_the_newest(text: str) -> None:
     patterns = FactPatterns([fact("oak7", "")])
-    found = [(match[1], match.start()) for match in re.finditer(r"\boak7 reads (\d+)", text)]
-    assert patterns.find_values(text) == ((("oak7", tuple(value for value, _ in found)),) if found else ())
-    assert patterns.find_newest(text) == ((("oak7", *found[-1]),) if found else ())
+    matches = [(match[1], match.start()) for match in re.finditer(r"\boak7 reads (\d+)", text)]
+    assert patterns.find_values(text) == ((("oak7", tuple(value for value, _ in matches)),) if matches else ())
+    assert patterns.find_newest(text) == ((("oak7", *matches[-1]),) if matches else ())
 
 
 @given(st.lists(TEXTS, max_size=5))

@@ -95,8 +95,8 @@ def reader(name: str, seed: int = 0) -> ScriptedModel:
 
 
 def call(number: int, name: str, path: str, output: str) -> tuple[Message, Message]:
-    made = ToolCall(call_id=f"c{number}", name=name, arguments_json=json.dumps({"path": path}))
-    return assistant("", made), tool(ToolResult(call_id=f"c{number}", name=name, output=output))
+    tool_call = ToolCall(call_id=f"c{number}", name=name, arguments_json=json.dumps({"path": path}))
+    return assistant("", tool_call), tool(ToolResult(call_id=f"c{number}", name=name, output=output))
 
 
 START: tuple[Message, ...] = (
@@ -118,15 +118,17 @@ def session(model: ScriptedModel, most: int = 400) -> tuple[list[str], list[str]
     written: list[str] = []
     looked: list[str] = []
     for _ in range(most):
-        said = model.reply(Request(messages=messages)).message
-        if not said.calls:
+        answer = model.reply(Request(messages=messages)).message
+        if not answer.calls:
             return written, looked
-        for made in said.calls:
-            path = json.loads(made.arguments_json)["path"]
-            (written if made.name == "write_file" else looked).append(json.loads(made.arguments_json).get("content", path))
-            output = "wrote" if made.name == "write_file" else OUTPUTS[path]
-            said_so = tool(ToolResult(call_id=made.call_id, name=made.name, output=output))
-            messages = (*messages, said, said_so)
+        for tool_call in answer.calls:
+            path = json.loads(tool_call.arguments_json)["path"]
+            (written if tool_call.name == "write_file" else looked).append(
+                json.loads(tool_call.arguments_json).get("content", path)
+            )
+            output = "wrote" if tool_call.name == "write_file" else OUTPUTS[path]
+            said_so = tool(ToolResult(call_id=tool_call.call_id, name=tool_call.name, output=output))
+            messages = (*messages, answer, said_so)
     raise AssertionError("it looks facts up for ever")
 
 

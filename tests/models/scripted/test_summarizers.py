@@ -90,7 +90,7 @@ def test_the_extractive_summarizer_keeps_whole_lines_within_its_limit() -> None:
 
 def test_instructions_are_not_material() -> None:
     sections = extract_material(SixSections().build_prompt(REQUEST)[0].text)
-    lines = [line for found in sections.values() for line in found]
+    lines = [line for section in sections.values() for line in section]
     assert sections["ORIGINAL USER TASK:"][0] == REQUEST.task
     assert "Build it. The port must be 4711." in lines
     assert not [line for line in lines if "You are summarizing" in line or "Original Task - preserve" in line]
@@ -164,8 +164,8 @@ def known_words(lines: list[tuple[str, ...]]) -> list[str]:
 @given(LINES)
 @example([" ".join(bm25s.stopwords.STOPWORDS_EN), "The port will be 4711 in_the end."])
 def test_a_line_has_the_words_that_the_library_finds(lines: list[str]) -> None:
-    found = bm25s.tokenize(lines, stopwords="en", return_ids=False, show_progress=False)
-    assert [list(split_words(line)) for line in lines] == found
+    words = bm25s.tokenize(lines, stopwords="en", return_ids=False, show_progress=False)
+    assert [list(split_words(line)) for line in lines] == words
 
 
 @given(st.lists(WORDS, min_size=1, max_size=30), st.data())

@@ -25,8 +25,8 @@ tasks = st.builds(make_task, st.sampled_from(sorted(SUITE)), st.integers(0, 40))
 
 
 def fact(name: str, pattern: str, **changes: object) -> Fact:
-    made = Fact(name=name, kind="value", said_in="prompt", patterns=(pattern,), prior="none")
-    return replace(made, **changes)  # type: ignore[arg-type]
+    plain = Fact(name=name, kind="value", said_in="prompt", patterns=(pattern,), prior="none")
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 PORT = fact("server_port", r"server listens on port (\d+)\b")
@@ -158,10 +158,10 @@ def test_a_task_can_declare_key_words_and_a_form_of_the_value() -> None:
 
 def test_tool_outputs_and_arguments_of_calls_are_read_exactly() -> None:
     reader = FactReader((TICKET,), "tolerant")
-    said = "Ticket: AB-1234"
+    text = "Ticket: AB-1234"
     call = ToolCall(call_id="c", name="write_file", arguments_json='{"path": "a", "content": "Ticket: AB-1234"}')
-    output = Message(role="tool", parts=(ToolResult(call_id="c", name="write_file", output=said, status="completed"),))
-    assert reader.find_values(user(said)) == {"ticket": ("AB-1234",)}
+    output = Message(role="tool", parts=(ToolResult(call_id="c", name="write_file", output=text, status="completed"),))
+    assert reader.find_values(user(text)) == {"ticket": ("AB-1234",)}
     assert reader.find_values(assistant("", call)) == reader.find_values(output) == {}
     exact = "The ticket is CD-1234; Ticket: AB-1234"
     assert reader.find_values(user(exact)) == {"ticket": ("CD-1234", "CD-1234", "AB-1234")}
@@ -179,9 +179,9 @@ def test_positions_are_those_of_the_value_in_the_whole_message() -> None:
 @given(tasks, st.sampled_from(STATEMENTS), st.data())
 def test_a_paraphrase_is_read_as_its_fact(task: Task, form: str, data: st.DataObject) -> None:
     stated = data.draw(st.sampled_from([fact for fact in task.facts if SPECIAL.match(task.values.get(fact.name, ""))]))
-    found = compile_tolerant_statements(task.facts).find(write(form, stated, task.values[stated.name]))
-    assert {match.value for match in found if match.name == stated.name} == {task.values[stated.name]}
-    assert all(match.value == task.values[stated.name] for match in found), "another fact is read from it"
+    matches = compile_tolerant_statements(task.facts).find(write(form, stated, task.values[stated.name]))
+    assert {match.value for match in matches if match.name == stated.name} == {task.values[stated.name]}
+    assert all(match.value == task.values[stated.name] for match in matches), "another fact is read from it"
 
 
 @pytest.mark.slow
@@ -193,8 +193,8 @@ def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, for
     ]
     stated = data.draw(st.sampled_from([one for one in named if task.values[one.name] != older[one.name]]))
     text = write(form, stated, task.values[stated.name], older[stated.name])
-    found = compile_tolerant_statements(task.facts).find(text)
-    assert {match.value for match in found} == {task.values[stated.name]}
+    matches = compile_tolerant_statements(task.facts).find(text)
+    assert {match.value for match in matches} == {task.values[stated.name]}
 
 
 @pytest.mark.slow

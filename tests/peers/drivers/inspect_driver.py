@@ -22,7 +22,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolCall
 
-from tests.peers.drivers.serving import Shown, calls_of, said, serve
+from tests.peers.drivers.serving import Shown, calls_of, serve, write_answer
 
 STRATEGIES = {"summary": CompactionSummary, "trim": CompactionTrim, "edit": CompactionEdit}
 
@@ -32,18 +32,18 @@ class Writing(ModelAPI):
 
     def __init__(self, model_name: str, config: GenerateConfig, **_: Any) -> None:
         super().__init__(model_name, config=config)
-        self.told: list[list[Any]] = []
+        self.prompts: list[list[Any]] = []
         self.faults: list[str] = []
 
     async def generate(self, input: list[Any], *_: Any, **__: Any) -> Any:  # noqa: A002, the name is the original's
-        self.told.append(input)
+        self.prompts.append(input)
         if self.faults:
-            fault = self.faults[len(self.told) - 1] if len(self.told) <= len(self.faults) else "fine"
+            fault = self.faults[len(self.prompts) - 1] if len(self.prompts) <= len(self.faults) else "fine"
             if fault == "fails":
                 raise ValueError("down")
             reason: Any = "model_length" if fault == "overflows" else "stop"
-            return ModelOutput.from_content("writing", said(fault, len(self.told)), stop_reason=reason)
-        return ModelOutput.from_content("writing", f"summary {len(self.told)}")
+            return ModelOutput.from_content("writing", write_answer(fault, len(self.prompts)), stop_reason=reason)
+        return ModelOutput.from_content("writing", f"summary {len(self.prompts)}")
 
     async def count_tokens(self, input: Any, config: Any = None) -> int:  # noqa: A002, the name is the original's
         return sum(map(tokens_of, input))
@@ -59,7 +59,7 @@ def tokens_of(message: Any) -> int:
     return -(-(len(message.text) + sum(len(call.function) + len(call.parse_error) for call in calls)) // 4)
 
 
-def made(message: dict[str, Any], at: int) -> Any:
+def make_message(message: dict[str, Any], at: int) -> Any:
     """Return a message of Inspect with its number as its id; the arguments of a call are recorded where there is room."""
     name, text = str(at), message["text"]
     if message["role"] == "system":
@@ -88,7 +88,7 @@ async def compacted(conversation: list[dict[str, Any]], strategy: str, arguments
     """What the handler makes of the history before each call, where that is more than adding to it."""
     model = get_model("writing/writing", memoize=False)
     api = model.api
-    prefix = [made(message, at) for at, message in enumerate(conversation[:2])]
+    prefix = [make_message(message, at) for at, message in enumerate(conversation[:2])]
     handler = compaction(STRATEGIES[strategy](**arguments), prefix=prefix, model=model)
     history: list[Any] = []
     acts: list[Any] = []
@@ -100,22 +100,22 @@ async def compacted(conversation: list[dict[str, Any]], strategy: str, arguments
         return [at, None if at >= 0 and message.text == conversation[at]["text"] else message.text, None]
 
     for point in calls_of(conversation):
-        new = [made(conversation[at], at) for at in range(sum(one.id.isdecimal() for one in history), point)]
+        new = [make_message(conversation[at], at) for at in range(sum(one.id.isdecimal() for one in history), point)]
         history += new
-        api.told.clear()
+        api.prompts.clear()
         try:
             view, message = await handler.compact_input(history)
         except RuntimeError as error:
             if "Compaction insufficient" not in str(error):
                 raise
             return [*acts, {"call": point, "insufficient": True}]
-        told = [shown(one) for one in api.told[-1][2:-1]] if api.told else None
+        prompt_rows = [shown(one) for one in api.prompts[-1][2:-1]] if api.prompts else None
         if message is not None:
             history.append(message)
             summaries[message.id] = len(summaries) + 1
         rows = [shown(one) for one in view if one.role != "system"]
         if rows != last + [shown(one) for one in new if one.role != "system"]:
-            acts.append({"call": point, "view": rows, "told": told and [row[:2] for row in told]})
+            acts.append({"call": point, "view": rows, "told": prompt_rows and [row[:2] for row in prompt_rows]})
         last = rows
     return acts
 
@@ -124,7 +124,7 @@ async def faltered(conversation: list[dict[str, Any]], arguments: dict[str, Any]
     """What the handler does at its first summary."""
     model = get_model("writing/writing", memoize=False)
     model.api.faults = faults
-    history = [made(message, at) for at, message in enumerate(conversation)]
+    history = [make_message(message, at) for at, message in enumerate(conversation)]
     handler = compaction(CompactionSummary(**arguments), prefix=history[:2], model=model)
     for point in calls_of(conversation):
         view, condensed = history[:point], True
@@ -132,7 +132,7 @@ async def faltered(conversation: list[dict[str, Any]], arguments: dict[str, Any]
             view, _ = await handler.compact_input(history[:point])
         except (RuntimeError, ValueError):
             condensed = False
-        if asked := len(model.api.told):
+        if asked := len(model.api.prompts):
             rows = [int(one.id) if one.id.isdecimal() else one.text for one in view if one.role != "system"]
             return [{"call": point, "condensed": condensed, "asked": asked, "view": rows}]
     return []
@@ -148,7 +148,7 @@ def compact(**case: Any) -> list[Any]:
 
 async def looking(conversation: list[dict[str, Any]], repeats: int) -> float:
     """CPU seconds of one look at a conversation whose last two messages are new, with a report of the others."""
-    history = [made(message, at) for at, message in enumerate(conversation)]
+    history = [make_message(message, at) for at, message in enumerate(conversation)]
     handler = compaction(CompactionTrim(threshold=10**12, memory=False), prefix=history[:2], model=get_model("mockllm/model"))
     seen, _ = await handler.compact_input(history[:-2])
     output = ModelOutput.from_content("mockllm/model", "so it is")

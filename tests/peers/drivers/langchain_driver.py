@@ -14,13 +14,13 @@ from langchain_core.exceptions import ContextOverflowError, ModelError, ModelInv
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from tests.peers.drivers.serving import Shown, calls_of, said, serve
+from tests.peers.drivers.serving import Shown, calls_of, serve, write_answer
 
 FIRST = 1
 """Number of the first message that a middleware receives, since the system message, number 0, is passed separately."""
 
 
-def made(message: dict[str, Any], at: int, provider: str) -> Any:
+def make_message(message: dict[str, Any], at: int, provider: str) -> Any:
     """Return a message of LangChain with its number as its id."""
     if message["role"] == "user":
         return HumanMessage(content=message["text"], id=str(at))
@@ -48,11 +48,11 @@ def model_of(window: int) -> Any:
 def summary(conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any]) -> list[Any]:
     """Return the changes that SummarizationMiddleware makes before each model call."""
     model = model_of(window)
-    told: list[Any] = []
+    prompts: list[Any] = []
 
     def write(messages: Any) -> str:
-        told.append([shown(message, conversation)[:2] for message in messages])
-        return f"summary {len(told)}"
+        prompts.append([shown(message, conversation)[:2] for message in messages])
+        return f"summary {len(prompts)}"
 
     for name in ("trigger", "keep"):
         if isinstance(arguments.get(name), list):
@@ -62,16 +62,16 @@ def summary(conversation: list[dict[str, Any]], window: int, arguments: dict[str
     view: list[Any] = []
     acts, summaries, before = [], 0, FIRST
     for point in calls_of(conversation):
-        view += [made(conversation[at], at, provider) for at in range(before, point)]
+        view += [make_message(conversation[at], at, provider) for at in range(before, point)]
         before = point
-        told.clear()
+        prompts.clear()
         if (update := middleware.before_model({"messages": view}, None)) is None:
             continue
         summaries += 1
         view = update["messages"][1:]
         view[0].id = str(-summaries)
         acts.append(
-            {"call": point, "view": [shown(message, conversation) for message in view], "told": told[0] if told else None}
+            {"call": point, "view": [shown(message, conversation) for message in view], "told": prompts[0] if prompts else None}
         )
     return acts
 
@@ -83,7 +83,7 @@ def clear(conversation: list[dict[str, Any]], arguments: dict[str, Any]) -> list
     last: list[Shown] = []
     before = FIRST
     for point in calls_of(conversation):
-        history = [made(conversation[at], at, "nobody") for at in range(FIRST, point)]
+        history = [make_message(conversation[at], at, "nobody") for at in range(FIRST, point)]
         sent: list[Any] = []
 
         def answer(request: Any, sent: list[Any] = sent) -> Any:
@@ -108,7 +108,7 @@ class Deep:
 
     def __init__(self, conversation: list[dict[str, Any]], window: int, folder: Path, arguments: dict[str, Any]) -> None:
         self.conversation, self.model = conversation, model_of(window)
-        self.told: list[Any] = []
+        self.prompts: list[Any] = []
         self.sent: list[Any] = []
         self.refuses = False
         self.middleware = DeepMiddleware(
@@ -127,8 +127,8 @@ class Deep:
         )
 
     def write(self, messages: Any) -> str:
-        self.told.append([shown(message, self.conversation)[:2] for message in messages])
-        return f"summary {len(self.told)}"
+        self.prompts.append([shown(message, self.conversation)[:2] for message in messages])
+        return f"summary {len(self.prompts)}"
 
     def answer(self, request: Any) -> ModelResponse:
         self.sent.append(request.messages)
@@ -147,8 +147,8 @@ class Deep:
         before = FIRST
         for point in calls_of(self.conversation):
             news = range(before, point)
-            history += [made(self.conversation[at], at, provider) for at in news]
-            self.refuses, asked = point in refused, len(self.told)
+            history += [make_message(self.conversation[at], at, provider) for at in news]
+            self.refuses, asked = point in refused, len(self.prompts)
             request = ModelRequest(
                 model=self.model,
                 messages=list(history),
@@ -161,10 +161,10 @@ class Deep:
                 return [*acts, {"call": point, "ended": True}]
             if isinstance(response, ExtendedModelResponse) and response.command is not None:
                 state |= response.command.update
-                state["_summarization_event"]["summary_message"].id = str(-len(self.told))
+                state["_summarization_event"]["summary_message"].id = str(-len(self.prompts))
             view = [shown(message, self.conversation) for message in self.sent[-1]]
             if view != last + [[at, None, None] for at in news]:
-                acts.append({"call": point, "view": view, "told": self.told[-1] if len(self.told) > asked else None})
+                acts.append({"call": point, "view": view, "told": self.prompts[-1] if len(self.prompts) > asked else None})
             last, before = view, point
         return acts
 
@@ -182,7 +182,7 @@ class Faltering(FakeListChatModel):
             raise ContextOverflowError("the prompt is too long")
         if fault == "fails":
             raise ModelInvalidRequestError("no")
-        return said(fault, len(self.prompts))
+        return write_answer(fault, len(self.prompts))
 
 
 def faltering_of(window: int, faults: list[str]) -> Faltering:
@@ -195,7 +195,7 @@ def falter(conversation: list[dict[str, Any]], window: int, arguments: dict[str,
     arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
     middleware = SummarizationMiddleware(model, **arguments)
     for point in calls_of(conversation):
-        messages = [made(conversation[at], at, "nobody") for at in range(FIRST, point)]
+        messages = [make_message(conversation[at], at, "nobody") for at in range(FIRST, point)]
         try:
             update = middleware.before_model({"messages": list(messages)}, None)
         except ModelError:
@@ -223,7 +223,7 @@ def falter_deep(conversation: list[dict[str, Any]], window: int, arguments: dict
             **{name: tuple(value) for name, value in arguments.items()},
         )
         for point in calls_of(conversation):
-            messages = [made(conversation[at], at, "nobody") for at in range(FIRST, point)]
+            messages = [make_message(conversation[at], at, "nobody") for at in range(FIRST, point)]
             sent: list[Any] = []
 
             def answer(request: Any, sent: list[Any] = sent) -> ModelResponse:
@@ -248,7 +248,7 @@ def falter_deep(conversation: list[dict[str, Any]], window: int, arguments: dict
 def check(conversation: list[dict[str, Any]], repeats: int) -> float:
     """Return the CPU seconds of one check of a conversation that needs no summary."""
     middleware = SummarizationMiddleware(model_of(10**12), trigger=("fraction", 0.8))
-    messages = [made(conversation[at], at, "nobody") for at in range(FIRST, len(conversation))]
+    messages = [make_message(conversation[at], at, "nobody") for at in range(FIRST, len(conversation))]
     times = []
     for _ in range(repeats):
         began = time.process_time()

@@ -14,7 +14,7 @@ from openhands.sdk.testing import TestLLM
 from openhands.sdk.tool.schema import Action, Observation
 from pydantic import PrivateAttr
 
-from tests.peers.drivers.serving import Shown, calls_of, said, serve
+from tests.peers.drivers.serving import Shown, calls_of, serve, write_answer
 
 
 class PeerCall(Action):
@@ -46,7 +46,7 @@ class Listening(LLMSummarizingCondenser):
     _told: list[list[str]] = PrivateAttr(default_factory=list)
 
     def _build_summary_messages(self, event_strings: Sequence[str]) -> list[Any]:
-        self._told.append(list(event_strings))
+        self._prompts.append(list(event_strings))
         built: list[Any] = super()._build_summary_messages(event_strings)
         return built
 
@@ -70,14 +70,14 @@ def events_of(message: dict[str, Any], at: int) -> list[Any]:
 
 
 def action(call: dict[str, Any], name: str, at: int, thought: list[Any]) -> Any:
-    made = MessageToolCall(id=call["id"], name=call["name"], arguments=call["json"], origin="completion")
+    tool_call = MessageToolCall(id=call["id"], name=call["name"], arguments=call["json"], origin="completion")
     return ActionEvent(
         id=name,
         thought=thought,
         action=PeerCall(),
         tool_name=call["name"],
         tool_call_id=call["id"],
-        tool_call=made,
+        tool_call=tool_call,
         llm_response_id=str(at),
     )
 
@@ -93,15 +93,15 @@ def shown(view: View, summaries: dict[str, int]) -> list[Shown]:
     return rows
 
 
-def told(text: str) -> list[str]:
+def parse_event(text: str) -> list[str]:
     """Return the content of an event for the summarizer: its author or kind, and its text."""
     for pattern, kind in (
         (r"ActionEvent \(agent\)\n  Thought: (.*)\n  Action: PeerCall", "call"),
         (r"ObservationEvent \(environment\)\n  Tool: [^\n]*\n  Result: (.*)", "result"),
         (r"(?:MessageEvent|CondensationSummaryEvent) \(\w+\)\n  (user|assistant): (.*)", ""),
     ):
-        if found := re.fullmatch(pattern, text, re.DOTALL):
-            return [kind or found[1], found[found.re.groups]]
+        if match := re.fullmatch(pattern, text, re.DOTALL):
+            return [kind or match[1], match[match.re.groups]]
     raise ValueError(f"an event that nobody foresaw: {text!r}")
 
 
@@ -126,20 +126,20 @@ def condense(conversation: list[dict[str, Any]], window: int, refused: list[int]
     condenser = Listening(llm=llm, **arguments)
     view, acts, summaries = View(), [], dict[str, int]()
     for point in grown(view, conversation, refused):
-        condenser._told.clear()
+        condenser._prompts.clear()
         outcome = condenser.condense(view, agent_llm=llm)
         view.unhandled_condensation_request = False
         if isinstance(outcome, Condensation):
             view.append_event(outcome)
             summaries[outcome.summary_event.id] = len(summaries) + 1
-            acts.append({"call": point, "view": shown(view, summaries), "told": list(map(told, condenser._told[-1]))})
+            acts.append({"call": point, "view": shown(view, summaries), "told": list(map(parse_event, condenser._prompts[-1]))})
     return acts
 
 
 def answer_of(fault: str, number: int) -> Message | Exception:
     if fault in {"fails", "overflows"}:
         return RuntimeError(fault)
-    return Message(role="assistant", content=[TextContent(text=said(fault, number))])
+    return Message(role="assistant", content=[TextContent(text=write_answer(fault, number))])
 
 
 def falter(
@@ -151,7 +151,7 @@ def falter(
     condenser = Listening(llm=llm, **arguments)
     view, acts = View(), []
     for point in grown(view, conversation, refused):
-        condenser._told.clear()
+        condenser._prompts.clear()
         try:
             outcome = condenser.condense(view, agent_llm=llm)
         except NoCondensationAvailableException:
@@ -160,9 +160,9 @@ def falter(
         condensed = isinstance(outcome, Condensation)
         if condensed:
             view.append_event(outcome)
-        if condenser._told:
-            acts.append({"call": point, "condensed": condensed, "asked": len(condenser._told), "view": in_view(view)})
-        if condenser._told and not condensed:
+        if condenser._prompts:
+            acts.append({"call": point, "condensed": condensed, "asked": len(condenser._prompts), "view": in_view(view)})
+        if condenser._prompts and not condensed:
             break
     return acts
 

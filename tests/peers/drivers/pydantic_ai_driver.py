@@ -27,7 +27,7 @@ from pydantic_ai_harness.compaction import ClearToolResults, SlidingWindowCompac
 from pydantic_ai_harness.compaction._summarizing_compaction import format_transcript
 from pydantic_ai_harness.compaction._summary import is_summary_part
 
-from tests.peers.drivers.serving import Shown, calls_of, said, serve
+from tests.peers.drivers.serving import Shown, calls_of, serve, write_answer
 
 MODEL = TestModel()
 
@@ -51,23 +51,23 @@ STRATEGIES = {"summary": Listening, "window": SlidingWindowCompaction, "clear": 
 
 def requests_of(conversation: Sequence[dict[str, Any]], start: int, end: int) -> list[ModelMessage]:
     """Return the messages of the original, with the results of one answer in one message."""
-    made: list[ModelMessage] = []
+    requests: list[ModelMessage] = []
     for at in range(start, end):
         message = conversation[at]
         if message["role"] == "assistant":
-            made.append(answer(message))
+            requests.append(answer(message))
         elif message["role"] == "user":
-            made.append(ModelRequest(parts=[UserPromptPart(content=message["text"])]))
+            requests.append(ModelRequest(parts=[UserPromptPart(content=message["text"])]))
         else:
             part = ToolReturnPart(tool_name=message["name"], content=message["text"], tool_call_id=message["call_id"])
             if at > start and conversation[at - 1]["role"] == "tool":
-                made[-1].parts.append(part)
+                requests[-1].parts.append(part)
             else:
-                made.append(ModelRequest(parts=[part]))
-    for one in made:
+                requests.append(ModelRequest(parts=[part]))
+    for one in requests:
         if isinstance(one, ModelRequest):
             one.instructions = conversation[0]["text"]
-    return made
+    return requests
 
 
 def answer(message: dict[str, Any]) -> ModelResponse:
@@ -85,8 +85,8 @@ class Numbers:
         self.results = {one["call_id"]: at for at, one in enumerate(conversation) if one["role"] == "tool"}
         self.whole: dict[int, int] = {}
 
-    def add(self, made: Sequence[ModelMessage], start: int) -> None:
-        for one in made:
+    def add(self, messages: Sequence[ModelMessage], start: int) -> None:
+        for one in messages:
             self.whole[id(one)] = start
             start += len(one.parts) if isinstance(one.parts[0], ToolReturnPart) else 1
 
@@ -95,10 +95,10 @@ class Numbers:
             called = [part for part in message.parts if isinstance(part, ToolCallPart)]
             at = self.calls[called[0].tool_call_id] if called else self.whole[id(message)]
             was = self.conversation[at]
-            said = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+            text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
             same = [part.args for part in called] == [call["json"] for call in was["calls"]]
             args = None if same else [json.loads(part.args) for part in called]
-            return [[at, None if said == was["text"] else said, args]]
+            return [[at, None if text == was["text"] else text, args]]
         rows: list[Shown] = []
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
@@ -111,7 +111,7 @@ class Numbers:
                 rows.append([self.whole[id(message)], None, None])
         return rows
 
-    def told(self, messages: Sequence[ModelMessage], previous: str | None, characters: int) -> list[Any]:
+    def transcribe(self, messages: Sequence[ModelMessage], previous: str | None, characters: int) -> list[Any]:
         """Return the text of each message in a transcript."""
         rows: list[Any] = [] if previous is None else [["previous", previous]]
         for message in messages:
@@ -158,9 +158,9 @@ async def walked(conversation: list[dict[str, Any]], strategy: str, window: int,
         await capability.before_model_request(context, request)
         if view == was:
             continue
-        told = numbers.told(*heard[0], capability.tool_return_max_chars) if heard else None
+        prompt_rows = numbers.transcribe(*heard[0], capability.tool_return_max_chars) if heard else None
         rows = [row for message in view for row in numbers.rows(message)]
-        acts.append({"call": point, "view": rows, "told": told})
+        acts.append({"call": point, "view": rows, "told": prompt_rows})
     return acts
 
 
@@ -178,7 +178,7 @@ class Faltering:
             raise ModelHTTPError(
                 500 if fault == "fails" else 400, "faltering", "the prompt is too long" if fault == "overflows" else ""
             )
-        return ModelResponse(parts=[TextPart(content=said(fault, self.asked))])
+        return ModelResponse(parts=[TextPart(content=write_answer(fault, self.asked))])
 
 
 async def faltered(

@@ -34,6 +34,6 @@ def calls_of(messages: Sequence[Mapping[str, Any]]) -> list[int]:
     return points if messages and messages[-1]["role"] == "assistant" else [*points, len(messages)]
 
 
-def said(fault: str, number: int) -> str:
+def write_answer(fault: str, number: int) -> str:
     """Return the answer of a summarizer to its n-th request, if it answers at all."""
     return {"empty": "", "blank": " \n\t", "long": "longer and longer " * 5_000}.get(fault, f"<{number}>")

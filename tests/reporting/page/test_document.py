@@ -296,7 +296,7 @@ def test_colours_of_cells_do_not_show_differences_within_the_intervals(open_page
     ends = page.locator(".p-grid .p-key").inner_text()
     low, high = (float(end) for end in re.findall(r"(?:Dark|yellow): (\d\.\d+)", ends))
     intervals = [re.findall(r"\[([\d.]+), ([\d.]+)\]", text) for text in page.locator(".g-cell button").all_inner_texts()]
-    widest = max(float(most) - float(least) for found in intervals for least, most in found)
+    widest = max(float(most) - float(least) for bounds in intervals for least, most in bounds)
     assert high - low >= widest - 0.02  # both are rounded
 
 
@@ -331,8 +331,8 @@ def test_no_rule_of_axe_is_violated(open_page, written, theme, width):
     page.locator(".p-trials .p-link").first.click()
     page.locator(".p-transcript .h-row").first.wait_for()
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    found = Axe().run(page, options=RULES).response["violations"]
-    assert [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in found] == []
+    violations = Axe().run(page, options=RULES).response["violations"]
+    assert [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in violations] == []
 
 
 @pytest.mark.browser
@@ -398,8 +398,8 @@ def test_progress_and_transcripts_of_an_incomplete_plan_are_shown(open_page, inc
     page.keyboard.press("Enter")
     page.locator(".p-transcript .h-row").first.wait_for()
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    found = Axe().run(page, options=RULES).response["violations"]
-    assert [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in found] == []
+    violations = Axe().run(page, options=RULES).response["violations"]
+    assert [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in violations] == []
 
 
 def test_a_headline_is_split_behind_a_colon_that_is_no_part_of_a_name():

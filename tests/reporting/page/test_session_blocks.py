@@ -80,9 +80,9 @@ def test_a_message_of_an_earlier_block_is_a_reference_to_it(session):
     for other in (again, half):
         assert all(len(row) == 2 for row in other["messages"])
         alone = encode_session(RecordedSession(name="alone", entries=shorter if other is half else session.entries))
-        found = [decode(list(blocks.values())[block])["messages"][index] for block, index in other["messages"]]
+        messages = [decode(list(blocks.values())[block])["messages"][index] for block, index in other["messages"]]
         assert alone is not None
-        assert found == [list(row) for row in alone["messages"]]
+        assert messages == [list(row) for row in alone["messages"]]
 
 
 def test_messages_of_a_session_that_is_left_out_are_not_referred_to(session):

@@ -93,8 +93,8 @@ def test_the_verdicts_on_several_arms_need_p_values_that_are_adjusted_for_all_of
 def test_verdicts_need_interval_and_test_and_follow_the_better_direction(results, metric, value, low, high, p, verdict):
     valid = select_valid(add_measures(results))
     effect = estimate_change(valid[valid["arm"] == "c"], valid[valid["arm"] == "a"], METRICS[metric])
-    made = replace(effect, value=value, interval=Interval(low, high), p_value=p)
-    assert judge_effect(METRICS[metric], made) == verdict
+    changed = replace(effect, value=value, interval=Interval(low, high), p_value=p)
+    assert judge_effect(METRICS[metric], changed) == verdict
 
 
 def test_the_page_says_to_which_tasks_the_intervals_of_arms_apply(part):
@@ -206,10 +206,10 @@ def test_the_first_baseline_is_asked_for_or_declared_or_a_control():
     provenance = json.dumps({"family": {"contrasts": contrasts, "planned_trials": 3, "looks": 1}})
     arms = [{"arm": arm, "provenance_json": provenance} for arm in ("x", "y", "z")]
     arms.append({"arm": "control", "policy": "none", "provenance_json": provenance})
-    made = make_results(arms)
+    tables = make_results(arms)
     names = ["control", "x", "y", "z"]
-    assert choose_baselines(made, names, {}, None)[:2] == ["y", "control"]
-    assert choose_baselines(made, names, {}, "z")[0] == "z"
+    assert choose_baselines(tables, names, {}, None)[:2] == ["y", "control"]
+    assert choose_baselines(tables, names, {}, "z")[0] == "z"
     undeclared = make_results([{"arm": "x"}, {"arm": "control", "policy": "none"}])
     assert choose_baselines(undeclared, ["control", "x"], {}, None)[0] == "control"
     assert choose_baselines(undeclared, ["control", "w", "x"], {"again": "x"}, None)[:2] == ["control", "x"]
@@ -225,11 +225,11 @@ def test_arms_of_a_grid_are_laid_out_by_their_last_two_axes():
                 axes = {"policy.summarizer": summarizer, "policy.threshold": threshold, "policy.keep_last": keep, "seed": 0}
                 trials.append({"arm": arm, "axes_json": json.dumps(axes)})
     trials.append({"arm": "extra", "axes_json": json.dumps({"seed": 0})})
-    made = make_results(trials)
-    tables = lay_out_arms(made.trials)
+    arm_results = make_results(trials)
+    tables = lay_out_arms(arm_results.trials)
     assert [table["title"] for table in tables] == ["policy.summarizer = p", "policy.summarizer = q"]
     assert [(table["rows"], table["columns"]) for table in tables] == [(["0.5", "0.8"], ["4", "10", "20"])] * 2
-    names = [arm["name"] for arm in build_parts(made, None, [])[0]["arms"]]
+    names = [arm["name"] for arm in build_parts(arm_results, None, [])[0]["arms"]]
     for table, summarizer in zip(tables, "pq", strict=True):
         for row, threshold in zip(table["cells"], table["rows"], strict=True):
             for index, keep in zip(row, table["columns"], strict=True):
@@ -244,9 +244,9 @@ def test_an_arm_that_knows_the_future_is_on_no_front():
             for policy, score in policies.items()
             for seed in range(3)
         ]
-        (made,) = build_parts(make_results(rows), None, [])
-        names = [arm["name"] for arm in made["arms"]]
-        return {names[place] for place in made["fronts"]["score"]}
+        (only_part,) = build_parts(make_results(rows), None, [])
+        names = [arm["name"] for arm in only_part["arms"]]
+        return {names[place] for place in only_part["fronts"]["score"]}
 
     assert list_front({"keep-last": 0.5, "oracle": 0.9}) == {"keep-last"}
     assert list_front({"oracle": 0.9}) == {"oracle"}

@@ -13,7 +13,7 @@ from harness.sandboxes.action_cache.cache import ActionCache
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath
 
 
-def made(number, size=100):
+def make_entry(number, size=100):
     """Return an entry that contains a number and that zstd cannot compress."""
     noise = random.Random(number).randbytes(size)
     result = ExecResult(exit_code=0, stdout=str(number).encode(), stderr=b"", stdout_bytes=len(str(number)), stderr_bytes=0)
@@ -31,8 +31,8 @@ def work(folder, seed):
         number = draw.randrange(500)
         entry = cache.get(key(number))
         if entry is None:
-            cache.put(key(number), made(number, 3_000), task="t", command=f"echo {number}")
-        elif entry != made(number, 3_000):
+            cache.put(key(number), make_entry(number, 3_000), task="t", command=f"echo {number}")
+        elif entry != make_entry(number, 3_000):
             os._exit(1)
         if draw.random() < 0.05:
             cache.flush()

@@ -16,7 +16,7 @@ from harness.files.object_store import ObjectStore
 from harness.protocols import ExecResult
 from harness.sandboxes.action_cache.cache import CACHE_FILE, ActionCache
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath, pack_entry, unpack_entry
-from tests.sandboxes.action_cache.storing import key, made
+from tests.sandboxes.action_cache.storing import key, make_entry
 from tests.stores import STORES, open_store_url
 
 WORKER = Path(__file__).with_name("storing.py")
@@ -52,18 +52,18 @@ def test_any_damage_is_seen_and_so_is_the_wrong_key(entry, data):
 
 def test_what_is_put_by_one_is_got_by_another(tmp_path):
     with closing(ActionCache(tmp_path)) as one, closing(ActionCache(tmp_path)) as other:
-        one.put(key(1), made(1), task="t", command="c")
-        assert other.get(key(1)) == made(1)
+        one.put(key(1), make_entry(1), task="t", command="c")
+        assert other.get(key(1)) == make_entry(1)
         assert other.get(key(2)) is None
-        one.put(key(1), made(2), task="t", command="c")
-        assert other.get(key(1)) == made(2)
+        one.put(key(1), make_entry(2), task="t", command="c")
+        assert other.get(key(1)) == make_entry(2)
         other.flush()
         assert (one.read_summary().entries, one.read_summary().hits) == (1, 0 + 2)
 
 
 def test_a_damaged_entry_is_a_miss_and_goes(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
-        cache.put(key(1), made(1), task="t", command="c")
+        cache.put(key(1), make_entry(1), task="t", command="c")
         with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as connection, connection:
             connection.execute("UPDATE entry SET data = CAST(substr(data, 1, 40) || x'00' || substr(data, 42) AS BLOB)")
         assert cache.get(key(1)) is None
@@ -74,35 +74,35 @@ def test_a_damaged_entry_is_a_miss_and_goes(tmp_path):
 def test_a_damaged_file_is_replaced_and_never_an_error(tmp_path, where):
     with closing(ActionCache(tmp_path)) as cache:
         for number in range(50):
-            cache.put(key(number), made(number, 2_000), task="t", command="c")
+            cache.put(key(number), make_entry(number, 2_000), task="t", command="c")
     file = tmp_path / CACHE_FILE
     content = file.read_bytes()
     file.write_bytes(content[:where] + bytes(random.Random(1).randbytes(8_192)) + content[where + 8_192 :])
     with closing(ActionCache(tmp_path)) as cache:
         for number in range(50):
-            assert cache.get(key(number)) in (None, made(number))
+            assert cache.get(key(number)) in (None, make_entry(number))
         for number in range(50, 150):
-            cache.put(key(number), made(number, 2_000), task="t", command="c")
-        assert sum(cache.get(key(number)) == made(number, 2_000) for number in range(50, 150)) >= 90
+            cache.put(key(number), make_entry(number, 2_000), task="t", command="c")
+        assert sum(cache.get(key(number)) == make_entry(number, 2_000) for number in range(50, 150)) >= 90
         with closing(sqlite3.connect(file)) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_a_file_of_another_form_is_replaced(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
-        cache.put(key(1), made(1), task="t", command="c")
+        cache.put(key(1), make_entry(1), task="t", command="c")
     with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as connection:
         connection.execute("PRAGMA user_version = 99")
     with closing(ActionCache(tmp_path)) as cache:
         assert cache.read_summary().entries == 0
-        cache.put(key(1), made(1), task="t", command="c")
-        assert cache.get(key(1)) == made(1)
+        cache.put(key(1), make_entry(1), task="t", command="c")
+        assert cache.get(key(1)) == make_entry(1)
 
 
 def test_the_size_holds_and_what_was_used_least_recently_goes_first(tmp_path):
     with closing(ActionCache(tmp_path, max_bytes=100_000)) as cache:
         for number in range(300):
-            cache.put(key(number), made(number, 1_000), task="t", command="c")
+            cache.put(key(number), make_entry(number, 1_000), task="t", command="c")
             assert cache.get(key(0)) is not None
             cache.flush()
         left = [number for number in range(300) if cache.get(key(number))]
@@ -110,7 +110,7 @@ def test_the_size_holds_and_what_was_used_least_recently_goes_first(tmp_path):
         assert left[1:] == list(range(300 - len(left) + 1, 300))
         assert 60 < len(left) < 100
         assert cache.read_summary().size_bytes <= 100_000
-        cache.put(key(999), made(999, 20_000), task="t", command="c")
+        cache.put(key(999), make_entry(999, 20_000), task="t", command="c")
         assert cache.get(key(999)) is None
     assert (tmp_path / CACHE_FILE).stat().st_size < 400_000
 
@@ -118,7 +118,9 @@ def test_the_size_holds_and_what_was_used_least_recently_goes_first(tmp_path):
 def test_the_largest_are_told_by_task_and_clear_forgets_all(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         for number, task in enumerate(["a", "b", "a"]):
-            cache.put(key(number), made(number, 1_000 * (number + 1)), task=task, command=f"echo {number} \udcff" + "x" * 999)
+            cache.put(
+                key(number), make_entry(number, 1_000 * (number + 1)), task=task, command=f"echo {number} \udcff" + "x" * 999
+            )
         assert [kept.task for kept in cache.list_largest(2)] == ["a", "b"]
         assert [kept.command[:6] for kept in cache.list_largest(9, task="a")] == ["echo 2", "echo 0"]
         cache.clear()
@@ -129,7 +131,7 @@ def test_the_largest_are_told_by_task_and_clear_forgets_all(tmp_path):
 def test_only_the_user_can_read_it(tmp_path):
     folder = tmp_path / "made" / "here"
     with closing(ActionCache(folder)) as cache:
-        cache.put(key(1), made(1), task="t", command="c")
+        cache.put(key(1), make_entry(1), task="t", command="c")
         assert folder.stat().st_mode & 0o777 == 0o700
         assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
 
@@ -147,8 +149,8 @@ def test_processes_that_race_and_are_killed_leave_a_sound_cache(tmp_path):
     with closing(ActionCache(tmp_path)) as cache, closing(sqlite3.connect(tmp_path / CACHE_FILE)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert connection.execute("SELECT bytes FROM total").fetchone()[0] == cache.read_summary().size_bytes
-        found = [number for number in range(500) if (entry := cache.get(key(number))) and entry == made(number, 3_000)]
-        assert cache.read_summary().entries == len(found) > 50
+        intact = [number for number in range(500) if (entry := cache.get(key(number))) and entry == make_entry(number, 3_000)]
+        assert cache.read_summary().entries == len(intact) > 50
         assert cache.read_summary().hits > 0
 
 
@@ -157,17 +159,17 @@ def test_what_one_machine_has_cached_is_found_by_another_through_the_store(kind,
     with open_store_url(kind, tmp_path, monkeypatch) as url:
         one, other = ActionCache(tmp_path / "one", store=url), ActionCache(tmp_path / "other", store=url)
         assert other.get(key(1)) is None
-        one.put(key(1), made(1), task="flashcards", command="ls")
-        assert other.get(key(1)) == made(1)
+        one.put(key(1), make_entry(1), task="flashcards", command="ls")
+        assert other.get(key(1)) == make_entry(1)
         assert other.list_largest(9)[0].task == "flashcards"
         ObjectStore(url).write(f"actions/{key(1).hex()[:2]}/{key(1).hex()}", b"{}\ndamaged")
-        assert other.get(key(1)) == made(1)  # copied to its own folder
+        assert other.get(key(1)) == make_entry(1)  # copied to its own folder
         assert ActionCache(tmp_path / "third", store=url).get(key(1)) is None
 
 
 def test_a_store_that_cannot_be_written_has_no_entries(tmp_path):
     (tmp_path / "file").write_text("")
     cache = ActionCache(tmp_path / "cache", store=f"file://{tmp_path}/file/store")
-    cache.put(key(1), made(1), task="t", command="c")
-    assert cache.get(key(1)) == made(1)
+    cache.put(key(1), make_entry(1), task="t", command="c")
+    assert cache.get(key(1)) == make_entry(1)
     assert cache.get(key(2)) is None

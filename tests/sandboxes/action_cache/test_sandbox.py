@@ -64,10 +64,10 @@ def action(commands):
 def answer(sandbox, call):
     name, *arguments = call
     try:
-        found = getattr(sandbox, name)(*arguments)
+        result = getattr(sandbox, name)(*arguments)
     except ToolError as error:
         return type(error), str(error)
-    return replace(found, seconds=0.0) if name == "run" else found
+    return replace(result, seconds=0.0) if name == "run" else result
 
 
 def story(sandbox, calls):
@@ -325,13 +325,13 @@ print(*found, sep=", ")
 
 
 def test_a_session_finds_nothing_that_another_session_left(cache):
-    found = []
+    outputs = []
     for script in (LEAVE_TRACES + FIND_TRACES, FIND_TRACES):
         with session(cache) as sandbox:
             sandbox.write("script.py", script.encode())
-            found.append(sandbox.run("python3 script.py").stdout.decode().strip())
-    assert "queue" in found[0]
-    assert found[1] == ""
+            outputs.append(sandbox.run("python3 script.py").stdout.decode().strip())
+    assert "queue" in outputs[0]
+    assert outputs[1] == ""
 
 
 OPEN_QUEUE = "import ctypes; ctypes.CDLL(None).mq_open(b'/queue', 0o102, 0o600, None)"

@@ -109,19 +109,19 @@ class TestPreparation:
     @pytest.mark.parametrize(("count", "loaded"), [(interviewer.MIN_PREPARED_INTERVIEWS, ["csv"]), (1, [])])
     def test_modules_that_the_workspace_imports_are_loaded_once_for_several_interviews(self, count, loaded):
         files = {"app.py": "def load():\n    import csv\nVALUE, WARNED = 1, 0\n"}
-        found = hold(files, LOADED + TELL, ["loaded", "shared"], count)
-        assert found == [[loaded, ["/workspace/app.py", 1, 0]]] * count
+        answers = hold(files, LOADED + TELL, ["loaded", "shared"], count)
+        assert answers == [[loaded, ["/workspace/app.py", 1, 0]]] * count
 
     @pytest.mark.parametrize("count", [interviewer.MIN_PREPARED_INTERVIEWS, 1])
     def test_in_a_fork_of_the_tool_server_an_interview_finds_what_it_finds_in_a_command(self, count):
         held = [hold({}, FIND, FINDINGS, count, is_forked=is_forked) for is_forked in (True, False)]
-        forked, command = ([dict(zip(FINDINGS, found, strict=True)) for found in interviews] for interviews in held)
-        assert ["interviewer.py" in found.pop("command") for found in forked + command] == [False] * count + [True] * count
-        assert [found.pop("oom") for found in forked] == [1000] * count
-        for found, expected in zip(forked, command, strict=True):
+        forked, command = ([dict(zip(FINDINGS, answers, strict=True)) for answers in interviews] for interviews in held)
+        assert ["interviewer.py" in answers.pop("command") for answers in forked + command] == [False] * count + [True] * count
+        assert [answers.pop("oom") for answers in forked] == [1000] * count
+        for answers, expected in zip(forked, command, strict=True):
             del expected["oom"]  # 0 if the command protected itself before the tool server could set the value
-            assert set(found.pop("modules")) - set(expected.pop("modules")) <= UNSEEN
-            assert found == expected
+            assert set(answers.pop("modules")) - set(expected.pop("modules")) <= UNSEEN
+            assert answers == expected
 
     @pytest.mark.parametrize("name", ["resource", "hashlib"])
     def test_a_module_of_the_tool_server_takes_the_place_of_no_file(self, name):
@@ -167,8 +167,8 @@ class TestPreparation:
 
     def test_a_file_that_the_compiler_does_not_survive_stops_no_interview(self):
         nested = "VALUE = " + "-" * 200_000 + "1\n"
-        found = hold({"bad.py": nested, "app.py": "VALUE = 1\n"}, "import app\ndef ask(): return app.VALUE\n", ["ask"])
-        assert found == [[1]] * len(found)
+        answers = hold({"bad.py": nested, "app.py": "VALUE = 1\n"}, "import app\ndef ask(): return app.VALUE\n", ["ask"])
+        assert answers == [[1]] * len(answers)
 
 
 def test_changed_files_are_compiled_again_and_others_are_not(tmp_path, monkeypatch):

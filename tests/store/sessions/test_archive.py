@@ -56,16 +56,16 @@ def journal(tmp_path):
 
 def held(journal):
     """Return the contents of a journal without keys."""
-    told: dict[Any, Any] = {}
+    contents: dict[Any, Any] = {}
     for key, name in journal.query("SELECT key, id FROM session"):
         for table in TABLES:
             where = "key" if table == "session" else "session"
             rows = journal.query(f'SELECT * FROM "{table}" WHERE {where} = ?', key)
-            told[name, table] = sorted(tuple(row)[1:] for row in rows)
-        told[name, "log"] = list(journal.read_entries(name))
-        told[name, "messages"] = queries.list_messages(journal, name)
-    told["trials"] = [(journal.list_trials(), journal.list_checks("t"))]
-    return told
+            contents[name, table] = sorted(tuple(row)[1:] for row in rows)
+        contents[name, "log"] = list(journal.read_entries(name))
+        contents[name, "messages"] = queries.list_messages(journal, name)
+    contents["trials"] = [(journal.list_trials(), journal.list_checks("t"))]
+    return contents
 
 
 def texts(journal):
@@ -113,8 +113,8 @@ def test_a_file_holds_one_session_with_its_texts_alone_and_is_small(journal, tmp
         one.file.rename(archive.locate_archive(other) / one.file.name)
         archive.restore(empty, ["b"])
         assert empty.list_session_ids() == ("b",)
-        found = cleaned(empty)
-    assert (found.texts, found.files) == (0, 0)
+        cleanup_report = cleaned(empty)
+    assert (cleanup_report.texts, cleanup_report.files) == (0, 0)
 
 
 def test_only_old_sessions_are_due_and_those_of_trials_only_when_they_are_asked_for(journal):

@@ -69,10 +69,10 @@ class Agent:
             (template.tool, {name: Template(text).substitute(values) for name, text in template.arguments})
             for template in templates
         ]
-        made = [_call(len(self.build.messages) + index, tool, arguments) for index, (tool, arguments) in enumerate(filled)]
-        self.build.messages.append(assistant(Template(says).substitute(values), *made))
+        calls = [_call(len(self.build.messages) + index, tool, arguments) for index, (tool, arguments) in enumerate(filled)]
+        self.build.messages.append(assistant(Template(says).substitute(values), *calls))
         results = [act(self.build.root, tool, arguments) for tool, arguments in filled]
-        self.build.messages.extend(_answer(call, result) for call, result in zip(made, results, strict=True))
+        self.build.messages.extend(_answer(call, result) for call, result in zip(calls, results, strict=True))
         return results
 
 

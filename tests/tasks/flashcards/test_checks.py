@@ -76,10 +76,10 @@ def test_checks_rest_on_facts_that_exist_and_every_fact_carries_a_check():
 @pytest.mark.slow
 def test_who_forgets_everything_in_the_prompt_fails_every_check_that_rests_on_it(tmp_path):
     task = make_flashcards(1)
-    told = {fact.name for fact in FACTS if fact.said_in == "prompt"}
-    values = {**task.values, **{name: PRIORS[name] for name in told}}
+    names = {fact.name for fact in FACTS if fact.said_in == "prompt"}
+    values = {**task.values, **{name: PRIORS[name] for name in names}}
     build = Agent(task, tmp_path, values, only_effects=True).finish()
-    assert failed(grade(task, build.root)) == {check.name for check in CHECKS if told & set(check.required_facts)}
+    assert failed(grade(task, build.root)) == {check.name for check in CHECKS if names & set(check.required_facts)}
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def visible(message: Message) -> str:
     )
 
 
-def found(name: str, text: str) -> list[str]:
+def find_values(name: str, text: str) -> list[str]:
     return [match[1] for pattern in BY_NAME[name].patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
@@ -55,20 +55,20 @@ def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
     papers = "\n".join(text for _, text in task.workspace)
     for fact in task.facts:
         if fact.said_in == "prompt":
-            assert found(fact.name, task.prompt) == [task.values[fact.name]]
-            assert found(fact.name, papers) == []
+            assert find_values(fact.name, task.prompt) == [task.values[fact.name]]
+            assert find_values(fact.name, papers) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_fact_of_a_page_is_said_once_there_and_nowhere_else(seed):
     task = make_flashcards(seed)
     for fact in task.facts:
-        said = {path: found(fact.name, text) for path, text in task.workspace if found(fact.name, text)}
+        values_by_page = {path: find_values(fact.name, text) for path, text in task.workspace if find_values(fact.name, text)}
         if fact.said_in == "file" or fact.source == ANSWERS_PATH:
-            assert said == {fact.source: [task.values[fact.name]]}
+            assert values_by_page == {fact.source: [task.values[fact.name]]}
         elif fact.said_in == "output":
-            assert said == {}, "only the command may say it"
-        assert fact.said_in == "prompt" or found(fact.name, task.prompt) == []
+            assert values_by_page == {}, "only the command may say it"
+        assert fact.said_in == "prompt" or find_values(fact.name, task.prompt) == []
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_whatever_a_reader_finds_in_a_whole_session_is_the_value(reference):
     seen: Counter[str] = Counter()
     for message in reference.messages:
         for fact in make_flashcards(1).facts:
-            for value in found(fact.name, visible(message)):
+            for value in find_values(fact.name, visible(message)):
                 assert value == values[fact.name], f"{fact.name} is misread in {visible(message)[:300]}"
                 seen[fact.name] += 1
     assert set(seen) == set(values)
@@ -87,9 +87,9 @@ def test_a_bullet_or_a_quotation_of_a_statement_is_read_as_well():
     task = make_flashcards(3)
     for fact in task.facts:
         if fact.said_in == "prompt":
-            (line,) = [line for line in task.prompt.splitlines() if found(fact.name, line)]
+            (line,) = [line for line in task.prompt.splitlines() if find_values(fact.name, line)]
             for retold in (f"* {line}", f"> {line}", f"3. {line.strip('- ')}", f"Constraints: {line}"):
-                assert found(fact.name, retold) == [task.values[fact.name]]
+                assert find_values(fact.name, retold) == [task.values[fact.name]]
 
 
 def test_recovering_calls_show_their_facts(reference):
@@ -103,7 +103,7 @@ def test_recovering_calls_show_their_facts(reference):
     task = make_flashcards(1)
     for fact in task.facts:
         if fact.recover:
-            assert found(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [task.values[fact.name]]
+            assert find_values(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [task.values[fact.name]]
             assert fact.source in dict(task.workspace)
 
 

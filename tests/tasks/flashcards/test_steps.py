@@ -22,8 +22,8 @@ def placeholders(says: str, calls: tuple[CallTemplate, ...]) -> set[str]:
 
 
 def receipts(lines: list[str]) -> list[tuple[str, str]]:
-    found = (RECEIPT.match(line) for line in lines)
-    return [(match[1], match[2]) for match in found if match and match[3] in {"ok", "exit code 0"}]
+    matches = (RECEIPT.match(line) for line in lines)
+    return [(match[1], match[2]) for match in matches if match and match[3] in {"ok", "exit code 0"}]
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
@@ -110,7 +110,7 @@ def test_planted_failures_match_their_repairs(reference):
 
 
 @pytest.fixture(scope="module")
-def told(reference):
+def transcript_parts(reference):
     """Return the lines of the transcript before and up to the end of each step, by step."""
     ends = [reference.ends[step.name] for step in STEPS]
     starts = [2, *ends[:-1]]
@@ -121,11 +121,11 @@ def told(reference):
     }
 
 
-def test_receipts_show_a_step_after_it_and_never_before(told):
+def test_receipts_show_a_step_after_it_and_never_before(transcript_parts):
     for step in STEPS:
-        before, after = map(receipts, told[step.name])
+        before, after = map(receipts, transcript_parts[step.name])
         shown = [
-            [any(tool == name and re.search(key, found) for name, found in seen) for tool, key in step.done.receipts]
+            [any(tool == name and re.search(key, receipt_key) for name, receipt_key in seen) for tool, key in step.done.receipts]
             for seen in (before, after)
         ]
         assert all(shown[1]), f"{step.name} is not shown by {step.done.receipts}"
@@ -133,10 +133,10 @@ def test_receipts_show_a_step_after_it_and_never_before(told):
 
 
 @pytest.mark.slow
-def test_no_line_tells_of_a_step_as_done_before_it_was(told):
+def test_no_line_tells_of_a_step_as_done_before_it_was(transcript_parts):
     for step in STEPS:
         if step.done.summary_pattern:
-            early = [line for line in told[step.name][0] if re.search(step.done.summary_pattern, line)]
+            early = [line for line in transcript_parts[step.name][0] if re.search(step.done.summary_pattern, line)]
             assert early == [], step.name
 
 

@@ -18,8 +18,8 @@ def test_words_that_are_out_of_date_tell_another_value_than_the_one_that_holds(n
     written = [text for step in task.script.steps for call in step.calls for _, text in call.arguments]  # by the agent itself
     texts = [task.prompt, *(text for _, text in task.workspace), *(late.text for late in task.later_messages)]
     texts += [Template(text).safe_substitute(task.values) for text in written]
-    told = {value for text in texts for pattern in fact.former_patterns for value in re.findall(pattern, text, re.MULTILINE)}
-    assert told - {task.values[fact_name]}
+    values = {value for text in texts for pattern in fact.former_patterns for value in re.findall(pattern, text, re.MULTILINE)}
+    assert values - {task.values[fact_name]}
 
 
 def test_the_facts_that_the_pages_of_a_task_contradict_say_so() -> None:

@@ -23,17 +23,17 @@ from tests.tasks.workshop import FolderSandbox
 
 def on_files(judge, **files):
     """Return what a function finds in a submission with some files."""
-    found = []
+    findings = []
 
     def judging(submission):
-        found.append(judge(submission))
+        findings.append(judge(submission))
         return ()
 
     sandbox = MemorySandbox()
     for name, text in files.items():
         sandbox.write(f"{name}.txt", text.encode())
     grade_workspace(replace(tiny(1), grader=Grader(judge=judging)), sandbox)
-    return found[0]
+    return findings[0]
 
 
 def test_an_answer_must_be_there_and_equal_to_one_that_is_expected():

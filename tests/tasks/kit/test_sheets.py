@@ -31,37 +31,37 @@ class Work:
         return self.files.get(path, "")
 
 
-def verdicts(made: SheetPlan, files: Mapping[str, str], values: Mapping[str, str]) -> dict[str, bool]:
-    return {name: passed for name, passed, _ in judge_sheets(Work(files, values), made.expected)}  # type: ignore[arg-type]
+def verdicts(sheet_plan: SheetPlan, files: Mapping[str, str], values: Mapping[str, str]) -> dict[str, bool]:
+    return {name: passed for name, passed, _ in judge_sheets(Work(files, values), sheet_plan.expected)}  # type: ignore[arg-type]
 
 
-def written(made: SheetPlan, values: Mapping[str, str]) -> dict[str, str]:
-    calls = [step.calls[0].arguments for part in PARTS for step in made.write_sheets(part)]
+def written(sheet_plan: SheetPlan, values: Mapping[str, str]) -> dict[str, str]:
+    calls = [step.calls[0].arguments for part in PARTS for step in sheet_plan.write_sheets(part)]
     return {path[1]: Template(content[1]).substitute(values) for path, content in calls}
 
 
 def test_instances_ask_for_different_sheets_with_different_facts() -> None:
     plans = [plan(seed) for seed in SEEDS]
-    assert len({tuple(sheet.name for sheet in made.sheets) for made in plans}) == len(plans)
-    assert len({len(made.sheets) for made in plans}) > 2
-    assert len({made.statements for made in plans}) == len(plans)
+    assert len({tuple(sheet.name for sheet in one.sheets) for one in plans}) == len(plans)
+    assert len({len(one.sheets) for one in plans}) > 2
+    assert len({one.statements for one in plans}) == len(plans)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_agreement_is_stated_once_and_needed_by_a_sheet(seed: int) -> None:
-    made = plan(seed)
-    stated = [statement.fact for statement in made.statements if not statement.is_misleading]
+    sheet_plan = plan(seed)
+    stated = [statement.fact for statement in sheet_plan.statements if not statement.is_misleading]
     assert len(stated) == len(set(stated))
-    needed = {fact for sheet in made.sheets for fact in sheet.facts}
-    assert {fact.name for fact in made.facts} <= needed <= set(stated)
-    assert all(sheet.facts and len(set(sheet.facts)) == len(sheet.facts) for sheet in made.sheets)
+    needed = {fact for sheet in sheet_plan.sheets for fact in sheet.facts}
+    assert {fact.name for fact in sheet_plan.facts} <= needed <= set(stated)
+    assert all(sheet.facts and len(set(sheet.facts)) == len(sheet.facts) for sheet in sheet_plan.sheets)
 
 
 def test_a_higher_difficulty_asks_for_more_and_asks_later() -> None:
     def measure(difficulty: Difficulty) -> tuple[float, float, float]:
         plans = [plan(seed, difficulty) for seed in SEEDS]
-        late = [[*PARTS].index(sheet.slot) for made in plans for sheet in made.sheets]
-        return sum(len(made.sheets) for made in plans), sum(len(made.facts) for made in plans), sum(late) / len(late)
+        late = [[*PARTS].index(sheet.slot) for one in plans for sheet in one.sheets]
+        return sum(len(one.sheets) for one in plans), sum(len(one.facts) for one in plans), sum(late) / len(late)
 
     easy, standard, hard = map(measure, DIFFICULTIES)
     assert all(low < middle < high for low, middle, high in zip(easy, standard, hard, strict=True))
@@ -69,32 +69,32 @@ def test_a_higher_difficulty_asks_for_more_and_asks_later() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_right_values_pass_and_a_wrong_one_fails_the_sheets_that_state_it(seed: int) -> None:
-    made, values = plan(seed), {**draw_agreements("march", seed), "port": "8443", "mode": "night"}
-    assert all(verdicts(made, written(made, values), values).values())
-    assert not any(verdicts(made, {}, values).values())
-    for name in {fact for sheet in made.sheets for fact in sheet.facts}:
-        passed = verdicts(made, written(made, {**values, name: "wrong"}), values)
+    sheet_plan, values = plan(seed), {**draw_agreements("march", seed), "port": "8443", "mode": "night"}
+    assert all(verdicts(sheet_plan, written(sheet_plan, values), values).values())
+    assert not any(verdicts(sheet_plan, {}, values).values())
+    for name in {fact for sheet in sheet_plan.sheets for fact in sheet.facts}:
+        passed = verdicts(sheet_plan, written(sheet_plan, {**values, name: "wrong"}), values)
         assert {sheet for sheet, good in passed.items() if not good} == {
-            f"sheet_{sheet.name}" for sheet in made.sheets if name in sheet.facts
+            f"sheet_{sheet.name}" for sheet in sheet_plan.sheets if name in sheet.facts
         }
 
 
 def test_a_sheet_that_lists_guesses_fails() -> None:
-    made, values = plan(1), {**draw_agreements("march", 1), "port": "8443", "mode": "night"}
-    files = {path: text + text.replace("`", "`not-") for path, text in written(made, values).items()}
-    assert not any(verdicts(made, files, values).values())
+    sheet_plan, values = plan(1), {**draw_agreements("march", 1), "port": "8443", "mode": "night"}
+    files = {path: text + text.replace("`", "`not-") for path, text in written(sheet_plan, values).items()}
+    assert not any(verdicts(sheet_plan, files, values).values())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_list_of_sheets_follows_the_structure_and_says_where_agreements_are_stated(seed: int) -> None:
-    made, values = plan(seed), draw_agreements("march", seed)
-    files = dict(made.render_files(PARTS, {**OWN, **load_agreements()}, values))
+    sheet_plan, values = plan(seed), draw_agreements("march", seed)
+    files = dict(sheet_plan.render_files(PARTS, {**OWN, **load_agreements()}, values))
     index = files.pop("sheets/README.md")
     assert files == {path: text for path, text in files.items() if path in index}
     assert dict(plan(seed).render_files(PARTS, {**OWN, **load_agreements()}, values))["sheets/README.md"] == index
     rows = re.findall(r"^\| (\S+\.md) \| (.+) \| .+ \|$", index, re.MULTILINE)
-    assert rows == [(sheet.path, PARTS[sheet.slot]) for sheet in made.sheets]
-    for fact in made.facts:
+    assert rows == [(sheet.path, PARTS[sheet.slot]) for sheet in sheet_plan.sheets]
+    for fact in sheet_plan.facts:
         if fact.recover:
             assert values[fact.name] in files[fact.source]
 

@@ -67,6 +67,6 @@ def test_each_fact_is_stated_once_and_forms_follow_their_weights(seed: int) -> N
 
 def test_misleading_statements_need_a_sentence_of_their_own() -> None:
     fact_texts = {**FACT_TEXTS, "rule0": FactText("Rule 0 says `${rule0}`.", "Story 0.")}
-    found = mislead(StructureDraws("march", 1), "misleading", fact_texts, 20, {"line": 1.0})
-    assert {one.fact for one in found} == {*FACT_TEXTS} - {"rule0"}
-    assert all(one.is_misleading for one in found)
+    misleading = mislead(StructureDraws("march", 1), "misleading", fact_texts, 20, {"line": 1.0})
+    assert {one.fact for one in misleading} == {*FACT_TEXTS} - {"rule0"}
+    assert all(one.is_misleading for one in misleading)

@@ -28,9 +28,9 @@ def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
     assert np.asarray(marks.get_xdata()).tolist() == [
         attempt.step for attempt in explored.list_attempts() if attempt.status == "applied"
     ]
-    said = " ".join(text.get_text() for text in figure.texts)
-    assert "open loop" in said
-    assert "a $session_" in said
+    words = " ".join(text.get_text() for text in figure.texts)
+    assert "open loop" in words
+    assert "a $session_" in words
 
 
 def test_it_is_drawn_on_axes_that_are_given(explored):

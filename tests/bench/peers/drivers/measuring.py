@@ -111,6 +111,6 @@ def reset_peak_memory() -> int:
 
 def read_status(name: str) -> int:
     """Return a size of this process in bytes, such as `VmRSS`."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return 1_024 * int(found[1])
+    match = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert match is not None
+    return 1_024 * int(match[1])

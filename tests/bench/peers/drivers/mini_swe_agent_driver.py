@@ -54,13 +54,13 @@ class ScriptedModel:
     def format_observation_messages(
         self, message: dict[str, Any], outputs: list[dict[str, Any]], template_vars: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = format_toolcall_observation_messages(
+        messages: list[dict[str, Any]] = format_toolcall_observation_messages(
             actions=message["extra"]["actions"],
             outputs=outputs,
             observation_template=self.config.observation_template,
             template_vars=template_vars,
         )
-        return made
+        return messages
 
     def get_template_vars(self, **_: Any) -> dict[str, Any]:
         return self.config.model_dump()
