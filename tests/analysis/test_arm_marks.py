@@ -14,7 +14,7 @@ from harness.analysis.figures.marks import DASHES, MARKERS
 from harness.analysis.figures.style import THEMES
 from harness.analysis.formatting import label_arms
 from harness.analysis.tables import select
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 SURFACE = Path(harness.widgets.__file__).parent
 

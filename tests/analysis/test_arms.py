@@ -23,7 +23,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Grid
 from harness.experiment.trial import Trial, to_plain
 from harness.policies import KeepLast
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 @pytest.mark.parametrize("reason", ["sandbox_error", "store_error", "model_error", "cancelled", "crashed"])

@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from scipy.stats import t as student
 
 from harness.analysis.axes import contrast_axes, is_grid_arm
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 def row(arm, axes, seed, **more):

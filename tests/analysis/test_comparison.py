@@ -11,7 +11,7 @@ from harness.analysis.axes import contrast_axes
 from harness.analysis.comparison import compare
 from harness.analysis.measures import METRICS, add_measures, estimate_cell
 from harness.errors import UnknownName, UsageError
-from tests.analysis.made import arms, grid, results
+from tests.analysis.selections import arms, grid, results
 
 
 def test_pairs_are_matched_by_seed_and_not_by_row():

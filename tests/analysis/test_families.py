@@ -16,7 +16,7 @@ from harness.reporting.claims import look_at
 from harness.reporting.experiment_report import report
 from harness.reporting.page.document import write_page
 from harness.store.journal import Journal
-from tests.analysis.made import results
+from tests.analysis.selections import results
 from tests.reporting.test_claims import SUCCESS, Folder, rows
 from tests.store.samples import trial
 

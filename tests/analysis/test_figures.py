@@ -21,7 +21,7 @@ from harness.analysis.figures import (
 from harness.analysis.figures.files import build_table
 from harness.analysis.figures.style import THEMES
 from harness.analysis.tables import select
-from tests.analysis.made import results
+from tests.analysis.selections import results
 from tests.analysis.test_retention import probe
 
 ARMS = ("none", "base", "keep-last 30", "lossy summaries", "threshold 0.5", "base again (A/A)")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.analysis.arms import estimate_success
 from harness.analysis.measures import METRICS, add_measures, choose_metric, estimate_cell, estimate_change, find_metric
 from harness.errors import UnknownName
-from tests.analysis.made import arms, grid, results
+from tests.analysis.selections import arms, grid, results
 
 SCORES = st.lists(st.floats(0, 1), min_size=2, max_size=8)
 

@@ -28,7 +28,7 @@ from harness.experiment.contrasts import (
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.policies import KeepLast
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from harness.analysis.regret import compute_regrets
 from harness.errors import UsageError
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 
 def arm(name, policy, won, **more):

@@ -8,7 +8,7 @@ from scipy.stats import ttest_1samp
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from harness.analysis.retention import estimate_survival, find_cliff_round, measure_lifetimes, measure_retention
-from tests.analysis.made import frame, results
+from tests.analysis.selections import frame, results
 
 
 def probe(trial_id="a/flashcards/0/0", fact="port", kind="constraint", event=1, **more):

@@ -12,7 +12,7 @@ from harness.analysis.revisions import list_revisions, refuse_mixed_revisions
 from harness.analysis.validity import find_repeats
 from harness.errors import UsageError
 from harness.reporting.best_arm import estimate_best_arm
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 OLD, NEW = json.dumps({"policy keep-last": 1, "prices": 0}), json.dumps({"policy keep-last": 1, "prices": 1})
 MIXED = r"different revisions \(prices: 0 and 1\), so they are not comparable and are never pooled"

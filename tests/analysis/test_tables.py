@@ -1,7 +1,7 @@
 """Selections of results; the results of the store are valid input of the analysis."""
 
 from harness.analysis.tables import require_single_level, select, split_by_level
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 def test_a_selection_keeps_only_what_belongs_to_its_trials():

@@ -10,7 +10,7 @@ from harness.analysis.validity import RequestDigests, compare_repeats, find_repe
 from harness.errors import UsageError
 from harness.reporting.experiment_report import report
 from harness.reporting.headlines import list_threats
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 
 def steps(trial_id, digests):

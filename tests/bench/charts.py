@@ -7,7 +7,7 @@ from harness.analysis.figures import FIGURES
 from harness.analysis.figures.files import build_table
 from harness.analysis.figures.style import render
 from harness.analysis.tables import Tables
-from tests.analysis.made import grid
+from tests.analysis.selections import grid
 from tests.bench.figure import Figure
 
 ARMS = 50

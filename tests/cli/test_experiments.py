@@ -5,7 +5,7 @@ import pytest
 from harness.experiment.experiment import Experiment
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
-from tests.analysis.made import trial
+from tests.analysis.selections import trial
 from tests.cli.command import within
 
 PLAN = """

@@ -10,8 +10,8 @@ from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.results import export
 from tests.cli.command import started_anew, within
-from tests.experiment.made import record
-from tests.reporting.page.made import write_experiment
+from tests.experiment.records import record
+from tests.reporting.page.experiments import write_experiment
 
 
 def test_an_experiment_that_never_ran_is_told_how_to_run(tmp_path):

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.command import started, within
-from tests.reporting.page.made import write_experiment
+from tests.reporting.page.experiments import write_experiment
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -15,7 +15,7 @@ from harness.errors import ContextOverflow, ProviderFailed
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from tests.compaction.talk import Room, step, user_of_size, view_of, window, work
+from tests.compaction.conversations import Room, step, user_of_size, view_of, window, work
 
 REFUSED = ContextOverflow("puppet", 9_000, 8_000)
 

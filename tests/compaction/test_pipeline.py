@@ -9,7 +9,7 @@ from harness.compaction.presets.letta import Letta
 from harness.conversation.messages import assistant, user
 from harness.errors import UsageError
 from harness.protocols import Policy
-from tests.compaction.talk import planned, report, view_of, work
+from tests.compaction.conversations import planned, report, view_of, work
 
 LETTA, GOOSE, CRUSH_POLICY = Letta(), Goose(), Crush()
 

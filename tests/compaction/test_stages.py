@@ -24,7 +24,7 @@ from harness.errors import ProviderFailed
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
-from tests.compaction.talk import seen
+from tests.compaction.conversations import seen
 
 BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
 COUNTER = QuarterOfCharacters()

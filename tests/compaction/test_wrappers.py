@@ -16,7 +16,7 @@ from harness.conversation.messages import Message, extract_part_text, user
 from harness.conversation.tokens import Budget, QuarterOfCharacters
 from harness.conversation.view import apply_patch, find_violation, fold_all
 from harness.testing.strategies import logs
-from tests.compaction.talk import lengthened, step, view_of
+from tests.compaction.conversations import lengthened, step, view_of
 
 BUDGET = Budget(window_tokens=9_000, reserved_tokens=0, threshold_tokens=100, rule="")
 MIDDLE = Middle(tail=LastMessages(count=1))

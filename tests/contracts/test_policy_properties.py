@@ -42,7 +42,7 @@ from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.policy_contract import NEW_MESSAGES, check_pending_messages
 from harness.testing.strategies import logs
-from tests.compaction.talk import lengthened, report, work
+from tests.compaction.conversations import lengthened, report, work
 
 pytestmark = pytest.mark.slow
 

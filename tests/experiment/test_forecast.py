@@ -27,7 +27,7 @@ from harness.models.prices import compute_cost_usd
 from harness.models.registry import load_litellm
 from harness.policies import policy_from_plain
 from harness.tasks import make_task
-from tests.experiment.made import record
+from tests.experiment.records import record
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny
 

@@ -15,7 +15,7 @@ from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
 from harness.policies import KeepLast
 from harness.session.totals import TrialTotals
-from tests.experiment.made import record
+from tests.experiment.records import record
 from tests.experiment.run_grid import SMALL
 from tests.experiment.test_forecast import record_tape
 

@@ -13,7 +13,7 @@ from harness.experiment.job import FinishedTrial
 from harness.experiment.output import Label, open_output
 from harness.store.journal import Journal
 from harness.store.records import CheckRecord
-from tests.experiment.made import record
+from tests.experiment.records import record
 from tests.store.samples import begun, opening, step
 
 CHECK = CheckRecord(trial_id="t", check="c", title="C", passed=True)

@@ -18,7 +18,7 @@ from harness.experiment.progress import (
     choose_display,
     render_html,
 )
-from tests.experiment.made import record
+from tests.experiment.records import record
 
 HOSTILE = "<img src=x onerror=alert(1)>[red]\x1b[2J\nnext"
 

@@ -1,4 +1,7 @@
-"""Names: `harness.__all__` is complete, public names have docstrings, files have specific names, functions begin with verbs."""
+"""Names: `harness.__all__` is complete, public names have docstrings, files have specific names, functions begin with verbs.
+
+Variables of tests are named after what they contain.
+"""
 
 import ast
 import inspect
@@ -10,12 +13,14 @@ import pytest
 import harness
 import harness.testing
 from tests.house.names import count_names, is_participle
-from tests.house.source import PACKAGE, modules, parse, read
+from tests.house.source import PACKAGE, list_paths, modules, parse, read
 
 VAGUE_FILES = {"base", "common", "core", "helpers", "misc", "types", "util", "utils"}
 NOT_MIRRORED = {"bench", "contracts", "docs", "golden", "house", "laws", "notebooks", "peers"}
 NAMES_AT_MOST = 45
 PARTICIPLES_AT_MOST = 0.02
+EMPTY_NAMES = {"found", "made", "said", "talk", "told"}
+"""Names that say how a value came about, not what it is."""
 
 LAZY_MODULES = (harness, harness.testing)
 """Packages that import a public name when it is first used."""
@@ -164,3 +169,37 @@ def test_participles_are_recognised_by_the_first_word(name, expected):
     assert is_participle(name) is expected
     module = parse(f"def {name}(): ...\ndef __init__(): ...\n", "harness/made_up.py")
     assert count_names([module]) == (1, (f"harness/made_up.py:1 {name}",) if expected else ())
+
+
+def list_empty_names(text: str, path: str) -> list[str]:
+    """Return place and name of each variable, parameter, function and class with a name that does not say what it is."""
+    names = [(1, PurePosixPath(path).stem)]
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.append((node.lineno, name))
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.append((node.lineno, name))
+    return [f"{path}:{line} {name}" for line, name in sorted(names) if name.strip("_") in EMPTY_NAMES]
+
+
+def test_names_in_tests_say_what_a_value_is(checkout: Path):
+    files = {path: path.read_text(encoding="utf-8") for path in list_paths(checkout / "tests")}
+    assert [name for path, text in files.items() for name in list_empty_names(text, str(path.relative_to(checkout)))] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "found = 1",
+        "for told in (): ...",
+        "def said(): ...",
+        "check(lambda made: 1)",
+        "self.talk = 1",
+        "if (found := 1): ...",
+        "_told: int = 1",
+    ],
+)
+def test_a_name_that_does_not_say_what_a_value_is_is_seen(line):
+    assert len(list_empty_names(f"{line}\n", "tests/x.py")) == 1
+    assert list_empty_names("answer.found.told(said)\n", "tests/x.py") == []

@@ -5,7 +5,7 @@ from typing import Any
 from harness.conversation.events import Compaction, MessageAdded
 from harness.conversation.view import fold_all
 from harness.metrics.calls import iter_answered_calls
-from tests.metrics.made import COUNTER
+from tests.metrics.sessions import COUNTER
 
 
 def acts(entries):

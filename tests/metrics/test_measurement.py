@@ -13,7 +13,7 @@ from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, St
 from harness.task_checks.simulation import HUGE_WINDOW_TOKENS
 from harness.tasks import make_task
 from tests.laws.suite import each, simulate_with_cache
-from tests.metrics.made import COUNTER, Session
+from tests.metrics.sessions import COUNTER, Session
 
 PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
 TABLE = Fact(

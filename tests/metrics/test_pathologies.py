@@ -10,7 +10,7 @@ from harness.metrics.pathologies import PathologyDetector
 from harness.tasks import make_task
 from tests.laws.suite import simulate_with_cache
 from tests.metrics import reference
-from tests.metrics.made import COUNTER, Session, sessions
+from tests.metrics.sessions import COUNTER, Session, sessions
 
 
 def conduct(session, retrievals=frozenset()):

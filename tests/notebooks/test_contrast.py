@@ -25,7 +25,7 @@ from harness.widgets.grid import GridWidget
 from harness.widgets.grid_form import GridForm
 from harness.widgets.inspector import SessionInspector
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
-from tests.experiment.made import record
+from tests.experiment.records import record
 from tests.widgets.linked import Linked, Theme
 from tests.widgets.test_explorer import hostile_session
 from tests.widgets.test_grid import GRID
@@ -77,9 +77,9 @@ OTHERS = """([targets, selectors]) => targets.filter(
 )"""
 """Return the number of elements that match none of the selectors."""
 VARIABLES = """names => {
-    const made = names.map(name => Object.assign(document.createElement('i'), {className: `colour-${name}`}));
-    made.forEach((el, at) => { el.style.color = `var(--h-${names[at]})`; el.textContent = 'x'; });
-    document.querySelector('.harness-surface').append(...made);
+    const elements = names.map(name => Object.assign(document.createElement('i'), {className: `colour-${name}`}));
+    elements.forEach((el, at) => { el.style.color = `var(--h-${names[at]})`; el.textContent = 'x'; });
+    document.querySelector('.harness-surface').append(...elements);
 }"""
 SIDE_BY_SIDE = """([selector, classes]) => {
     const one = document.querySelector(selector);

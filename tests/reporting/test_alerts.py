@@ -19,7 +19,7 @@ from harness.models.registry import TABLE_VARIABLE, load_litellm
 from harness.reporting.alerts import build_alert_sections, evaluate_alerts
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import World
-from tests.analysis.made import arms, grid, results
+from tests.analysis.selections import arms, grid, results
 from tests.experiment.tiny_task import tiny
 
 TRIAL = "a/flashcards/0/0"

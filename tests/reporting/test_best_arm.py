@@ -8,7 +8,7 @@ import pytest
 from harness.errors import UnknownName, UsageError
 from harness.experiment.contrasts import Family
 from harness.reporting.best_arm import estimate_best_arm
-from tests.analysis.made import results
+from tests.analysis.selections import results
 from tests.reporting.test_claims import SUCCESS, rows
 
 ARMS = 8

@@ -12,7 +12,7 @@ from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.looks import begin_record
 from harness.reporting.claims import build_claim_section, judge_contrasts, look_at
 from harness.reporting.experiment_report import report
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 SUCCESS = Contrast(a="a", b="b")
 SCORE = Contrast(a="b", b="a", metric="score", margin=0.2)

@@ -18,7 +18,7 @@ from harness.reporting.experiment_report import Report, report
 from harness.reporting.headlines import HEADLINES
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
-from tests.analysis.made import grid, results, trial
+from tests.analysis.selections import grid, results, trial
 
 
 def small():

@@ -14,7 +14,7 @@ from harness.reporting.experiment_report import report
 from harness.reporting.headlines import list_threats
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
-from tests.analysis.made import grid, results, trial
+from tests.analysis.selections import grid, results, trial
 
 
 def headlines(trials, **options):

@@ -5,7 +5,7 @@ import json
 
 from harness.analysis.arms import summarize_arms
 from harness.reporting.lost_facts import MAX_GROUPS, describe_lost_facts
-from tests.analysis.made import results
+from tests.analysis.selections import results
 from tests.analysis.test_retention import probe
 
 SUMMARIES = "Lost by summaries: "

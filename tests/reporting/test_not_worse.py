@@ -12,7 +12,7 @@ from harness.analysis.comparison import ArmComparer
 from harness.reporting.experiment_report import report
 from harness.reporting.not_worse import describe_not_worse, rank_arms, read_margin
 from harness.reporting.page.values import build_parts
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 MARGIN = 0.05
 

@@ -13,7 +13,7 @@ from harness.errors import UnknownName
 from harness.experiment.contrasts import Contrast, Family
 from harness.reporting.claims import judge_contrasts
 from harness.reporting.sections import PATHOLOGY_LABELS, build_sections
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 from tests.analysis.test_regret import arm
 from tests.analysis.test_retention import probe
 

@@ -17,7 +17,7 @@ from harness.reporting.treatments import (
     list_output_threats,
     list_warnings,
 )
-from tests.analysis.made import trial
+from tests.analysis.selections import trial
 
 SHORT, LONG = '{"max_characters":1638}', '{"max_characters":10000}'
 

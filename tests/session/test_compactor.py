@@ -19,7 +19,7 @@ from harness.protocols import OutputStore, Reply, Request, ignore
 from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
-from tests.compaction.talk import seen
+from tests.compaction.conversations import seen
 
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
 RESULT = tool(ToolResult(call_id="c", name="read_file", output="x" * 400))

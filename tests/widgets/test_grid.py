@@ -23,7 +23,7 @@ from harness.inspection.loading import load
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.widgets.grid import GridWidget
 from harness.widgets.message_channel import SHARED_SENDER
-from tests.experiment.made import record
+from tests.experiment.records import record
 from tests.experiment.run_grid import SMALL
 from tests.widgets.gated_task import GATE
 from tests.widgets.linked import Linked

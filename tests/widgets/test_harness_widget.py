@@ -22,7 +22,7 @@ from harness.widgets.grid import GridWidget
 from harness.widgets.grid_form import GridForm
 from harness.widgets.harness_widget import VIEW_MIMETYPE, HarnessWidget, render_preformatted, render_table
 from harness.widgets.inspector import SessionInspector
-from tests.experiment.made import record
+from tests.experiment.records import record
 from tests.widgets.test_grid import GRID
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"

@@ -13,8 +13,8 @@ from harness.experiment.grid import Arm
 from harness.experiment.job import encode_axes
 from harness.experiment.trial import Trial
 from harness.widgets.success_grid import SuccessGrid
-from tests.analysis.made import results
-from tests.experiment.made import record
+from tests.analysis.selections import results
+from tests.experiment.records import record
 
 BASE = Trial(task="flashcards", policy=KeepLast())
 AXES: dict[str, list[object]] = {

@@ -8,7 +8,7 @@ import pytest
 from harness.analysis.axes import contrast_axes
 from harness.analysis.figures import axis_effects
 from harness.errors import UsageError
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from harness.analysis.figures import compaction_rounds
 from harness.errors import UsageError
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 def test_every_trial_that_counts_has_its_row():

@@ -6,7 +6,7 @@ import pytest
 
 from harness.analysis.figures import completion_by_calls
 from harness.errors import UsageError
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 def test_a_curve_rises_with_each_trial_that_finishes_and_unfinished_ones_count():

@@ -10,7 +10,7 @@ from harness.analysis.figures import context_composition
 from harness.analysis.figures.context_composition import KINDS
 from harness.analysis.tables import Selection
 from harness.errors import UsageError
-from tests.analysis.made import frame, results
+from tests.analysis.selections import frame, results
 
 
 def message(step, role, tokens, left=None, origin="added", trial_id="t"):

@@ -11,7 +11,7 @@ from harness.analysis.figures import cost_score
 from harness.analysis.figures.style import render
 from harness.analysis.validity import pair_trials
 from harness.errors import UnknownName, UsageError
-from tests.analysis.made import grid, name_writers, results
+from tests.analysis.selections import grid, name_writers, results
 
 
 def make_selection(**points):

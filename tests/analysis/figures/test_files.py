@@ -11,7 +11,7 @@ from harness.analysis import figures
 from harness.analysis.figures.files import build_table
 from harness.analysis.measures import METRICS
 from harness.errors import UnknownName
-from tests.analysis.made import grid
+from tests.analysis.selections import grid
 
 
 @cache

@@ -7,7 +7,7 @@ import pytest
 
 from harness.analysis.figures import heat_map
 from harness.errors import UsageError
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 def test_cells_hold_successes_trials_and_wilsons_interval():

@@ -8,7 +8,7 @@ from harness.analysis.comparison import compare
 from harness.analysis.figures import paired_differences
 from harness.analysis.figures.arm_rows import MARK_POINTS
 from harness.errors import UsageError
-from tests.analysis.made import arms, grid, results
+from tests.analysis.selections import arms, grid, results
 
 
 def test_effects_are_those_of_a_comparison():

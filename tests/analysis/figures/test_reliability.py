@@ -7,7 +7,7 @@ import pytest
 
 from harness.analysis.figures import reliability
 from harness.errors import UsageError
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 
 def make_selection(successes=(3, 1), replicates=4):

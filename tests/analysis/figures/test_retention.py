@@ -7,7 +7,7 @@ import pytest
 from harness.analysis.figures import style
 from harness.analysis.figures.retention import COLUMNS, draw, select_round, table
 from harness.errors import UsageError
-from tests.analysis.made import frame, grid, results
+from tests.analysis.selections import frame, grid, results
 from tests.analysis.test_retention import probe
 
 

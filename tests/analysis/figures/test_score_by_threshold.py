@@ -8,7 +8,7 @@ import pytest
 
 from harness.analysis.figures import score_by_threshold
 from harness.errors import UsageError
-from tests.analysis.made import results
+from tests.analysis.selections import results
 
 
 def make_rows(scores, tasks=("x", "y"), **policy):

@@ -12,7 +12,7 @@ from harness.analysis.figures import FIGURES, compaction_rounds
 from harness.analysis.figures.files import build_table
 from harness.analysis.figures.style import FORMATS, RC_PARAMS, THEMES, apply_style, make_figure, render, save
 from harness.errors import UnknownName
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 @pytest.fixture(scope="module")

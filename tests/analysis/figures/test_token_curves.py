@@ -8,7 +8,7 @@ import pytest
 
 from harness.analysis.figures import token_curves
 from harness.errors import UsageError
-from tests.analysis.made import grid, results
+from tests.analysis.selections import grid, results
 
 
 def lines(figure):

@@ -7,7 +7,7 @@ from harness.conversation.view import View, fold
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from tests.compaction.talk import seen
+from tests.compaction.conversations import seen
 
 
 def session(steps: int, output: str = "x" * 400) -> tuple[Message, ...]:

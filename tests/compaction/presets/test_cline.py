@@ -5,7 +5,7 @@ import pytest
 from harness.compaction.presets.cline import NOTICE_HEADING, SUMMARY_HEADING, Cline, ClineBasic, ClineClassic
 from harness.conversation.messages import Message, assistant, user
 from harness.errors import ProviderFailed, UsageError
-from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, report, step, view_of, window
 
 AGENTIC = Cline(keep_recent_tokens=300)
 

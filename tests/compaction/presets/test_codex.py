@@ -7,7 +7,7 @@ from harness.conversation.messages import Message, assistant, user
 from harness.conversation.tokens import Window
 from harness.conversation.view import View
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, UsageError
-from tests.compaction.talk import Room, grown, report, step, user_of_size, view_of, window
+from tests.compaction.conversations import Room, grown, report, step, user_of_size, view_of, window
 
 POLICY = Codex(keep_user_tokens=50)
 FULL = report(9_000)

@@ -4,7 +4,7 @@ from harness.compaction.presets.crush import INSTRUCTION, Crush
 from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.letta import Letta
 from harness.conversation.messages import assistant, system, user
-from tests.compaction.talk import Room, grown, report, view_of, work
+from tests.compaction.conversations import Room, grown, report, view_of, work
 
 LETTA, GOOSE, CRUSH_POLICY = Letta(), Goose(), Crush()
 

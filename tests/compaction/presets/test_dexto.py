@@ -5,7 +5,7 @@ import pytest
 from harness.compaction.presets.dexto import Dexto
 from harness.conversation.messages import assistant, user
 from harness.errors import ProviderFailed
-from tests.compaction.talk import Room, grown, numbers, report, view_of, work
+from tests.compaction.conversations import Room, grown, numbers, report, view_of, work
 
 DEXTO = Dexto(protect_tokens=200, least_saved_tokens=300)
 

@@ -24,7 +24,7 @@ from harness.conversation.view import View, apply_patch, find_violation, fold_al
 from harness.errors import UsageError
 from harness.testing.strategies import logs
 from harness.tools.outputs import make_output_tools
-from tests.compaction.talk import Room, call, grown, lengthened, numbers, report, step, view_of, window
+from tests.compaction.conversations import Room, call, grown, lengthened, numbers, report, step, view_of, window
 
 COUNTER = QuarterOfCharacters()
 POLICY = GeminiMasking(protect_tokens=1_000, prune_minimum_tokens=500, preview_characters=30)

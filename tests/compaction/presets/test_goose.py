@@ -8,7 +8,7 @@ from harness.compaction.presets.letta import Letta
 from harness.compaction.summary_formats import extract_paths
 from harness.conversation.messages import Message, assistant, user
 from harness.errors import ContextOverflow
-from tests.compaction.talk import Room, grown, report, step, view_of, work
+from tests.compaction.conversations import Room, grown, report, step, view_of, work
 
 LETTA, GOOSE, CRUSH_POLICY = Letta(), Goose(), Crush()
 

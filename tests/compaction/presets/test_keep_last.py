@@ -18,7 +18,7 @@ from harness.models.factory import open_summarizer
 from harness.protocols import Model
 from harness.session.compactor import SessionCompactor, build_summary_prompt
 from harness.testing.fakes import FakeModel
-from tests.compaction.talk import seen
+from tests.compaction.conversations import seen
 
 WINDOW = Window(tokens=128_000, source="configuration")
 

@@ -7,7 +7,7 @@ from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.letta import HEADING, Letta
 from harness.conversation.messages import user
 from harness.errors import ContextOverflow, ProviderFailed
-from tests.compaction.talk import Room, report, view_of, work
+from tests.compaction.conversations import Room, report, view_of, work
 
 LETTA, GOOSE, CRUSH_POLICY = Letta(), Goose(), Crush()
 

@@ -8,7 +8,7 @@ from harness.conversation.tokens import Window
 from harness.conversation.view import View
 from harness.errors import ProviderFailed, UsageError
 from harness.models.registry import look_up_window
-from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, report, step, view_of, window
 
 SMALL = OpenCode(max_output_tokens=2_000, tail_least_tokens=100, tail_most_tokens=400)
 

@@ -14,8 +14,8 @@ from harness.conversation.view import View, fold
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
+from tests.compaction.conversations import seen
 from tests.compaction.presets.examples import compacted, due, session
-from tests.compaction.talk import seen
 
 
 def test_above_eighty_events_the_first_four_stay_and_the_newest_thirty_five():

@@ -11,7 +11,7 @@ from harness.conversation.messages import user
 from harness.conversation.view import View, fold
 from harness.errors import UsageError
 from harness.testing.strategies import make_step_finished
-from tests.compaction.talk import Room, grown, numbers, step, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, step, view_of, window
 
 REQUEST = "build it, and never touch main"
 

@@ -13,7 +13,7 @@ from harness.compaction.presets.pi import (
 from harness.conversation.messages import Message, assistant, user
 from harness.conversation.view import View
 from harness.errors import UsageError
-from tests.compaction.talk import Room, grown, numbers, report, step, user_of_size, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, report, step, user_of_size, view_of, window
 
 POLICY = Pi(reserve_tokens=1_000, keep_recent_tokens=250)
 LEGACY = Pi(reserve_tokens=1_000, keep_recent_tokens=250, fixed=False)

@@ -6,7 +6,7 @@ from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.conversation.tokens import WeightedCharacters
 from harness.errors import ProviderFailed, UsageError
-from tests.compaction.talk import Room, grown, numbers, report, step, user_of_size, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, report, step, user_of_size, view_of, window
 
 
 def make_messages(count: int, size: int = 100) -> list[Message]:

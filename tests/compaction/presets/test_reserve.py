@@ -13,7 +13,7 @@ from harness.conversation.view import Item, fold_all
 from harness.errors import ProviderFailed, UsageError
 from harness.models.registry import look_up_window
 from harness.testing.strategies import conversations
-from tests.compaction.talk import Room, grown, lengthened, numbers, report, step, user_of_size, view_of, window
+from tests.compaction.conversations import Room, grown, lengthened, numbers, report, step, user_of_size, view_of, window
 
 SMALL = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=100)
 """Policy that, in a window of 10,000 tokens, is due above 300 tokens and retains 100."""

@@ -5,7 +5,7 @@ import pytest
 from harness.compaction.presets.roo_code import HEADING, RooCode, RooSliding
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.errors import ProviderFailed, UsageError
-from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, report, step, view_of, window
 
 
 def work(first: int, count: int, size: int = 300) -> list[Message]:

@@ -10,7 +10,7 @@ from harness.errors import UsageError
 from harness.protocols import ExecResult, Policy
 from harness.testing.fakes import MemorySandbox
 from harness.tools.session_tools import choose_truncation, make_session_tools
-from tests.compaction.talk import Room, grown, numbers, step, view_of
+from tests.compaction.conversations import Room, grown, numbers, step, view_of
 
 LONG = "a line of output\n" * 40
 STUB = "Old environment output: (40 lines omitted)"

@@ -16,7 +16,7 @@ from harness.conversation.view import View, fold
 from harness.policies import PRESETS
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
-from tests.compaction.talk import seen
+from tests.compaction.conversations import seen
 
 LAST = "Build part 12\\."
 LANGCHAIN = "SESSION INTENT | SUMMARY | ARTIFACTS | NEXT STEPS"

@@ -16,7 +16,7 @@ from harness.conversation.view import View, find_violation, fold_all
 from harness.errors import ProviderFailed, UsageError
 from harness.models.registry import look_up_window
 from harness.testing.strategies import logs, make_session_started
-from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, report, step, view_of, window
 
 CLEARED = "[Old tool result content cleared]"
 

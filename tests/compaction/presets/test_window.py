@@ -18,7 +18,7 @@ from harness.recordings.blocks import read_parts
 from harness.recordings.document import Fields
 from harness.recordings.draft import Draft
 from harness.testing.strategies import conversations
-from tests.compaction.talk import Room, grown, numbers, step, view_of
+from tests.compaction.conversations import Room, grown, numbers, step, view_of
 
 COUNTER = QuarterOfCharacters()
 

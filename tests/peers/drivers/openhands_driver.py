@@ -43,7 +43,7 @@ def tokens_of(message: Any) -> int:
 class Listening(LLMSummarizingCondenser):
     """Condenser that records the events for the summarizer before they are put into a prompt."""
 
-    _told: list[list[str]] = PrivateAttr(default_factory=list)
+    _prompts: list[list[str]] = PrivateAttr(default_factory=list)
 
     def _build_summary_messages(self, event_strings: Sequence[str]) -> list[Any]:
         self._prompts.append(list(event_strings))

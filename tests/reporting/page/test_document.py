@@ -15,7 +15,7 @@ from harness.errors import StoreError, UnknownName
 from harness.inspection.loading import load
 from harness.reporting.page.document import load_page_script, load_page_style, split_headline, write_page
 from tests.notebooks.test_contrast import RULES
-from tests.reporting.page.made import declare, write_experiment
+from tests.reporting.page.experiments import declare, write_experiment
 
 FLAG = "window.hacked = (window.hacked || 0) + 1"
 INJECTIONS = (

@@ -13,7 +13,7 @@ from harness.inspection.loading import load
 from harness.reporting.experiment_report import report
 from harness.reporting.page.live_results import LiveResults, estimate_seconds_left
 from harness.store.journal import Journal
-from tests.reporting.page.made import declare, write_experiment, write_trial
+from tests.reporting.page.experiments import declare, write_experiment, write_trial
 
 FAMILY = json.dumps({"family": {"contrasts": [], "planned_trials": 20, "looks": 1}})
 

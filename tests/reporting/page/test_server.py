@@ -15,7 +15,7 @@ from harness.errors import StoreError
 from harness.reporting.page.live_results import LiveResults
 from harness.reporting.page.server import serve_page
 from harness.store.journal import Journal
-from tests.reporting.page.made import declare, write_experiment, write_trial
+from tests.reporting.page.experiments import declare, write_experiment, write_trial
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from harness.analysis.measures import METRICS, add_measures, estimate_cell, esti
 from harness.experiment.contrasts import Contrast
 from harness.reporting.claims import Claim
 from harness.reporting.page.values import build_parts, choose_baselines, judge_effect, lay_out_arms, mark_declared
-from tests.analysis.made import results as make_results
-from tests.reporting.page.made import write_experiment
+from tests.analysis.selections import results as make_results
+from tests.reporting.page.experiments import write_experiment
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from harness.experiment.contrasts import Contrast, Family
 from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.results import Results
-from tests.experiment.made import record
+from tests.experiment.records import record
 from tests.inspection.test_counterfactual import finished
 
 PLAIN = "plain text"
