@@ -60,7 +60,7 @@ class Odd(NoCompaction):
 """
 
 
-def test_a_policy_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
+def test_a_policy_of_another_package_is_loaded_by_its_entry_point(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, ODD)
     assert list_policy_names() == tuple(sorted({*PRESETS, "odd"}))
     assert load_policy_classes()["odd"] is load_policy_class("odd")

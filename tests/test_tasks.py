@@ -20,7 +20,7 @@ from harness.tasks import (
 from harness.tasks.task_file import MAX_TASK_FILE_BYTES
 
 
-def test_every_task_of_the_suite_is_found_by_its_own_name():
+def test_every_task_of_the_suite_is_loaded_by_its_name():
     for name, template in SUITE.items():
         assert load_task(name) is template
         assert template(1).name == name
@@ -125,7 +125,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path):
         ("class Own(Exception): ...\nraise Own('mine')\n", "line 2", "Own: mine"),
     ],
 )
-def test_whatever_a_file_raises_is_told_with_its_name_type_and_line(tmp_path, text, where, error):
+def test_any_error_of_a_file_is_reported_with_file_type_and_line(tmp_path, text, where, error):
     (tmp_path / "raising.py").write_text(text)
     with pytest.raises(UsageError, match=rf"raising\.py' cannot be loaded \({where}\)") as refused:
         load_task(f"{tmp_path / 'raising.py'}:f")
@@ -200,7 +200,7 @@ def test_a_variant_has_the_structure_of_one_seed_and_the_values_of_another():
     assert make_variant(lambda seed: template(seed), 3, 4) == template(4), "a template without structure follows one seed"
 
 
-def test_a_task_of_the_suite_is_made_once_for_the_trials_that_follow_one_another(monkeypatch):
+def test_a_task_of_the_suite_is_built_once_for_consecutive_trials(monkeypatch):
     world = World(difficulty="hard")
     assert make_shared_task("flashcards", 1, world) is make_shared_task("flashcards", 1, World(difficulty="hard"))
     assert make_shared_task("flashcards", 1, world) == make_task("flashcards", 1, world)
@@ -209,7 +209,7 @@ def test_a_task_of_the_suite_is_made_once_for_the_trials_that_follow_one_another
     assert make_shared_task("flashcards", 1, world) == make_task("bug-hunt", 1, world)
 
 
-def test_a_task_of_a_file_is_made_anew_for_each_trial(tmp_path):
+def test_a_task_of_a_file_is_built_anew_for_each_trial(tmp_path):
     (tmp_path / "mine.py").write_text("from harness.tasks.flashcards import make_flashcards as mine\n")
     name = f"{tmp_path / 'mine.py'}:mine"
     assert make_shared_task(name, 1) == make_shared_task(name, 1)

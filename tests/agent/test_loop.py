@@ -114,7 +114,7 @@ def test_system_and_user_message_are_logged_before_the_first_call() -> None:
     assert model.logged == ["session-started", "message-added", "message-added"]
 
 
-def test_what_a_session_is_told_alone_is_a_part_of_its_own_behind_what_all_are_told() -> None:
+def test_the_instructions_of_one_session_are_a_part_of_their_own_behind_the_shared_prompt() -> None:
     _, events = run([assistant("done")], instructions="Use tabs.")
     [prompt] = [event.message for event in events if isinstance(event, MessageAdded) and event.message.role == "system"]
     assert [extract_part_text(part) for part in prompt.parts] == ["Be a coding agent.", "Use tabs."]
@@ -552,7 +552,7 @@ def test_a_step_records_why_the_answer_ended(calls: tuple[int, ...], cut: bool, 
     assert steps[0].finish_reason == reason
 
 
-def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_policy_says_so() -> None:
+def test_a_loop_of_equal_calls_ends_the_session_before_the_third_runs_if_a_policy_decides_so() -> None:
     outcome, events = run([assistant("", call(1)) for _ in range(9)], loop_detector=LoopDetector(decide_always("stop")))
     assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "doom_loop", 3)
     assert "execute_command" in outcome.detail

@@ -152,7 +152,7 @@ CELLS = [
         ({"pids": 4, "limits.pids": 4, "threshold": 0.8, "keep_last": 10}, "0.8, 10"),
     ],
 )
-def test_an_arm_is_found_by_its_name_or_its_values(selection, arm):
+def test_an_arm_is_selected_by_its_name_or_its_values(selection, arm):
     assert find_arm(results(CELLS).trials, selection) == arm
 
 
@@ -175,7 +175,7 @@ def test_values_that_leave_no_arm_or_several_are_refused_with_the_candidates(sel
 
 
 @pytest.mark.parametrize("axes", [{"policy": ["codex", KeepLast(threshold=0.5)]}, {"window_tokens": [16_384, 32_768]}])
-def test_an_arm_is_found_by_its_policy(axes):
+def test_an_arm_is_selected_by_its_policy(axes):
     """The policy may be an axis or not, and may be given by its name or as an object."""
     grid = Grid(base=Trial(task="greeting", policy="codex"), axes=axes)
     rows = [

@@ -147,7 +147,7 @@ def test_a_scripted_and_a_real_summarizer_of_one_scripted_agent_may_be_compared(
         compare(results([row | {"model": row["arm"]} for row in rows]), "a", "b")
 
 
-def test_pairs_in_which_a_policy_did_nothing_are_told_of():
+def test_pairs_in_which_a_policy_did_nothing_are_counted():
     idle = ["never fired", "no effect", "active", "summarizer never asked"]
     rows = [{"arm": "a", "seed": seed, "activity": activity} for seed, activity in enumerate(idle)]
     rows += [{"arm": "b", "seed": seed, "activity": "control"} for seed in range(4)]

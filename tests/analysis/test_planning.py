@@ -95,7 +95,7 @@ def test_more_contrasts_need_a_larger_effect_and_more_seeds_a_smaller_one(tasks,
         assert longer < one
 
 
-def test_the_least_detectable_effect_is_found_in_four_of_five_simulated_studies():
+def test_the_least_detectable_effect_is_detected_in_four_of_five_simulated_studies():
     tasks, seeds, assumptions = 24, 10, PowerAssumptions(discordance=0.4, task_sd=0.1)
     effect = compute_least_detectable_difference(tasks, seeds, assumptions)
     assert effect is not None

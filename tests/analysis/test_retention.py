@@ -80,7 +80,7 @@ def test_a_summary_is_measured_by_the_facts_that_it_alone_could_keep():
     assert value.summarized.trials == 0
 
 
-def test_uses_after_keeping_and_after_losing_are_told_apart():
+def test_uses_of_kept_and_of_lost_facts_are_counted_apart():
     rows = [
         probe(used="right"),
         probe(fact="b", used="wrong"),

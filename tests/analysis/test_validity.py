@@ -49,7 +49,7 @@ def test_an_attempt_that_changed_nothing_does_not_excuse_a_difference():
     assert checked("abX", "abP", [applied("A", 3)]).has_passed
 
 
-def test_different_tasks_are_told_from_a_difference_on_the_way():
+def test_different_tasks_are_distinguished_from_a_difference_during_the_session():
     assert "tasks were not the same" in str(checked("xbc", "abc"))
 
 
@@ -77,7 +77,7 @@ def test_pairs_share_task_seed_and_replicate():
     assert list(pairs["seed"]) == [1]
 
 
-def test_repeats_are_found_by_their_configuration_whatever_they_are_called():
+def test_repeats_are_recognised_by_their_configuration_whatever_their_name():
     selection = results(
         [
             {"arm": "x", "trial_id": "1", "success": True},
@@ -181,7 +181,7 @@ DAY, NEXT_DAY = [float(hour) for hour in range(8)], [24.0 + hour for hour in ran
         ({"a": DAY}, False),
     ],
 )
-def test_arms_that_ran_at_separate_times_are_found_and_interleaved_ones_are_not(hours, is_separated):
+def test_arms_that_ran_at_separate_times_are_reported_and_interleaved_ones_are_not(hours, is_separated):
     tables = date_runs(hours)
     separated = find_separated_arms(tables.trials)
     assert bool(separated) is is_separated

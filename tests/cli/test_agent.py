@@ -42,7 +42,7 @@ HIDDEN = TINY.replace("tiny_task.py:tiny", "exploring_task.py:hidden")
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)
 
 
-def test_a_scripted_session_is_told_from_start_to_end(tmp_path):
+def test_a_scripted_session_is_printed_from_start_to_end(tmp_path):
     done = harness("agent", *COMPACTING, "--journal", tmp_path / "j.sqlite", "--keep", tmp_path / "files")
     assert done.returncode == 0, done.stderr
     assert "All done." in done.stdout
@@ -102,7 +102,7 @@ def test_a_level_of_difficulty_without_a_task_that_has_levels_is_refused(options
     assert message in refused.stderr
 
 
-def test_a_window_too_narrow_for_its_policy_is_said_before_the_session_starts():
+def test_a_window_too_narrow_for_its_policy_is_warned_of_before_the_session_starts():
     done = within("agent", "--task", TINY, "--window", "16000", "--set", "trigger_tokens=900", "--max-steps", "1", *LOCAL)
     [warning] = [line for line in done.stderr.splitlines() if line.startswith("warning: policy")]
     assert warning.startswith("warning: policy 'keep-last' is due at 900 tokens")
@@ -138,7 +138,7 @@ def test_a_task_of_several_lines_is_read_from_standard_input():
     assert "check port failed: got 'port=4711\\n'" in done.stderr
 
 
-def test_a_policy_made_for_a_larger_window_is_scaled_to_a_small_one(tmp_path):
+def test_a_policy_for_a_larger_window_is_scaled_to_a_small_one(tmp_path):
     done = within(
         "agent", "--task", TINY, "--window", "9000", "--nominal-window", "36000", "--journal", tmp_path / "j.sqlite", *LOCAL
     )
@@ -183,7 +183,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tm
     assert "started" not in refused.stderr
 
 
-def test_what_is_not_kept_is_told_and_not_obeyed(capsys):
+def test_files_that_are_not_kept_are_listed_and_their_names_are_escaped(capsys):
     narrator = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
     print_skipped_files(
         CopiedFiles(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator

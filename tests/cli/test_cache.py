@@ -46,7 +46,7 @@ def test_looking_for_a_cache_makes_none_and_says_that_there_is_none(tmp_path, or
     assert [*tmp_path.rglob("*")] == [empty]
 
 
-def test_a_user_without_a_cache_is_told_so(tmp_path, monkeypatch):
+def test_the_command_says_that_there_is_no_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for arguments in ((), ("clear",)):
         result = within("cache", *arguments)
@@ -55,7 +55,7 @@ def test_a_user_without_a_cache_is_told_so(tmp_path, monkeypatch):
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_task_that_there_is_not_is_refused_with_the_nearest_and_one_without_entries_is_said_to_have_none(folder):
+def test_an_unknown_task_is_refused_with_the_nearest_name_and_a_task_without_entries_is_reported(folder):
     refused = within("cache", "--cache", folder, "--task", "flashcard")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "unknown task 'flashcard'; did you mean 'flashcards'" in refused.stderr

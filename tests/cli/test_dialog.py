@@ -115,7 +115,7 @@ def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path,
 FULL = "BEFORE INSERT ON {0} BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
 
 
-def test_an_order_that_fails_is_told_and_the_session_goes_on_to_its_end(tmp_path):
+def test_a_failing_command_of_the_user_is_reported_and_the_session_continues(tmp_path):
     log, journal = StringIO(), tmp_path / "j.sqlite"
     with closing(LiveSession(session(journal=journal)).start()) as live:
         assert live.wait(SECONDS) == "idle", live.failure

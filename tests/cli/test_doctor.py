@@ -12,7 +12,7 @@ def no_keys(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_keys_are_told_by_name_and_never_by_value(monkeypatch):
+def test_keys_are_named_and_their_values_never_shown(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "planted-0123456789")
     finding = check_keys()
     assert finding.state == "ok"
@@ -31,7 +31,7 @@ def test_every_finding_that_is_not_ok_comes_with_advice():
         assert finding.state == "ok" or finding.advice, finding
 
 
-def test_a_policy_of_another_package_that_does_not_load_is_told(tmp_path, monkeypatch):
+def test_a_policy_of_another_package_that_does_not_load_is_reported(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, "1 / 0\n")
     finding = check_policies()
     assert finding.state == "missing"
@@ -70,7 +70,7 @@ def test_without_local_models_it_says_how_to_get_the_smallest(tmp_path, monkeypa
 
 
 @pytest.mark.local_llm
-def test_local_models_that_are_here_are_told_by_name():
+def test_installed_local_models_are_named():
     finding = check_local_models()
     assert finding.state == "ok"
     assert "local/smollm2-135m" in finding.detail.partition(";")[0]

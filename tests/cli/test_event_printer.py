@@ -78,7 +78,7 @@ def print_events(*heard):
     return narrator, words.getvalue(), log.getvalue()
 
 
-def test_start_compaction_and_end_are_told_with_their_numbers():
+def test_start_compaction_and_end_are_printed_with_their_numbers():
     """S0.10; the line of a compaction also has the numbers that S4.4 logs when messages are trimmed."""
     _, _, log = print_events(
         STARTED, compaction(), SessionEnded(status="failed", reason="max_steps", detail="stopped after 50 steps")
@@ -88,23 +88,23 @@ def test_start_compaction_and_end_are_told_with_their_numbers():
     assert "session ended: failed (max_steps): stopped after 50 steps" in log
 
 
-def test_a_policy_that_is_triggered_by_counts_is_not_said_never_to_compact():
+def test_a_policy_with_a_count_trigger_is_not_reported_as_never_compacting():
     _, _, log = print_events(replace(STARTED, threshold_tokens=None, budget_rule="at most 80 events"))
     assert "window 128,000 tokens, no threshold in tokens (at most 80 events)" in log
 
 
-def test_a_failed_model_call_is_told_with_its_cost():
+def test_a_failed_model_call_is_printed_with_its_cost():
     narrator, _, log = print_events(ModelCallFailed(step=3, cost_usd=0.25, detail="the provider of 'm' failed"))
     assert "step 3: the model call failed, $0.2500: the provider of 'm' failed" in log
     assert narrator.totals.cost_usd == 0.25
 
 
-def test_words_that_streamed_are_not_said_twice():
+def test_streamed_text_is_not_printed_twice():
     _, words, _ = print_events(TextDelta(text="Hel"), TextDelta(text="lo"), MessageAdded(message=assistant("Hello"), step=1))
     assert words == "Hello\n"
 
 
-def test_words_that_did_not_stream_are_said_once():
+def test_text_that_did_not_stream_is_printed_once():
     _, words, _ = print_events(MessageAdded(message=user("ask"), step=0), MessageAdded(message=assistant("Hello"), step=1))
     assert words == "Hello\n"
 
@@ -123,7 +123,7 @@ def test_an_answer_that_comes_anew_begins_on_a_line_of_its_own():
     assert words == "half a\nhalf a word"
 
 
-def test_every_call_is_told_with_how_it_ended():
+def test_every_call_is_printed_with_its_outcome():
     call = ToolCall(call_id="c", name="write_file", arguments_json='{"path": "a.py", "content": "x"}')
     result = ToolResult(call_id="c", name="write_file", output="wrote 1 byte")
     _, _, log = print_events(MessageAdded(message=assistant("", call), step=1), MessageAdded(message=tool(result), step=1))
@@ -138,7 +138,7 @@ def ended(name="c", code=0):
     return ToolResult(call_id=name, name="execute_command", output=f"exit code {code}\n")
 
 
-def test_a_call_is_told_with_its_arguments_when_it_starts_and_its_line_ends_with_the_outcome():
+def test_a_call_is_printed_with_its_arguments_at_its_start_and_its_line_ends_with_the_outcome():
     _, words, log = print_events(TextDelta(text="I look."), ToolStarted(call=called(command="ls \x1b[2J" + "x" * 900)))
     assert words == "I look.\n"
     assert log.startswith("  [execute_command] ls �[2Jxxx")
@@ -149,7 +149,7 @@ def test_a_call_is_told_with_its_arguments_when_it_starts_and_its_line_ends_with
     assert log == "  [execute_command] ls -> exit code 0\n"
 
 
-def test_calls_that_run_at_the_same_time_are_each_told_with_their_outcome():
+def test_parallel_calls_are_each_printed_with_their_outcome():
     started = [ToolStarted(call=called("a", "one")), ToolStarted(call=called("b", "two"))]
     results = [ToolEnded(result=ended("b", 1)), ToolEnded(result=ended("a"))]
     message = assistant("", called("a", "one"), called("b", "two"))
@@ -162,7 +162,7 @@ def test_calls_that_run_at_the_same_time_are_each_told_with_their_outcome():
     ]
 
 
-def test_a_call_that_gave_no_result_is_told_when_its_step_is_logged():
+def test_a_call_without_a_result_is_printed_when_its_step_is_logged():
     stopped = replace(ended(), status="interrupted", output="error: the call was interrupted")
     _, _, log = print_events(
         ToolStarted(call=called()), *(MessageAdded(message=one, step=1) for one in (assistant("", called()), tool(stopped)))
@@ -201,7 +201,7 @@ def test_one_unknown_price_makes_the_total_unknown():
     assert narrator.format_total(simulated=False).endswith("at an unknown price")
 
 
-def test_a_failed_compaction_is_told_and_not_counted():
+def test_a_failed_compaction_is_printed_and_not_counted():
     narrator, _, log = print_events(compaction(status="failed", reason="the summarizer failed"))
     assert log == "compaction failed before step 7: the summarizer failed\n"
     assert narrator.totals.compactions == 0

@@ -94,7 +94,7 @@ def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
 
 
 @pytest.mark.parametrize("name", ["the-trial", "the-", "fir"])
-def test_a_session_is_found_by_its_trial_and_by_a_beginning(journal, name):
+def test_a_session_is_opened_by_its_trial_or_a_prefix_of_its_id(journal, name):
     assert "first" in within("inspect", name, "--in", journal.parents[1]).stdout
 
 
@@ -184,14 +184,14 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     assert inspector._build_step("")["rows"][-1][0] == "result"
 
 
-def test_a_recording_is_said_to_have_no_workspaces(tmp_path):
+def test_a_recording_is_shown_without_workspaces(tmp_path):
     recording = tmp_path / "s.jsonl"
     recording.write_text('{"type": "system"}\n')
     refused = within("inspect", recording, "--patch")
     assert (refused.exit_code, refused.stderr.startswith(f"error: the recording '{recording}' has no workspaces")) == (2, True)
 
 
-def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(journal):
+def test_a_session_without_workspaces_shows_that_changes_are_unknown(journal):
     refused = within("inspect", "first", "--in", journal, "--patch")
     assert (refused.exit_code, "workspaces of trials" in refused.stderr) == (2, True)
 

@@ -14,7 +14,7 @@ from tests.experiment.records import record
 from tests.reporting.page.experiments import write_experiment
 
 
-def test_an_experiment_that_never_ran_is_told_how_to_run(tmp_path):
+def test_an_experiment_that_never_ran_is_refused_with_the_command_that_runs_it(tmp_path):
     refused = within("report", tmp_path)
     assert refused.exit_code != 0
     assert refused.stderr.startswith("error: ")

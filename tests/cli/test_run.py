@@ -254,7 +254,7 @@ def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(ex
 
 
 @pytest.mark.slow
-def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_told_to(experiment):
+def test_trials_with_lost_sandboxes_fail_the_run_and_are_repeated_on_request(experiment):
     plan = PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]")
     # with a network, commands are not repeated to learn whether they ended the sandbox
     (experiment / "plan.toml").write_text(plan.replace('backend = "local"', 'backend = "local", limits.network = true'))
@@ -306,7 +306,7 @@ def test_without_leave_nothing_runs_unsandboxed(experiment):
     assert not (experiment / "output").exists()
 
 
-def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatch):
+def test_an_unknown_window_is_warned_of_if_the_policy_depends_on_it(monkeypatch):
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     mine = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine")
 
@@ -320,7 +320,7 @@ def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatc
     assert "warning" not in describe(replace(mine, policy=policy_from_plain({"kind": "none"})))
 
 
-def test_a_sub_agents_window_that_nobody_knows_is_said(monkeypatch):
+def test_an_unknown_window_of_a_sub_agent_is_warned_of(monkeypatch):
     """S3.20."""
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     trial = Trial(task=TINY, policy=KEEP, explore=True, explore_model="hosted_vllm/mine")

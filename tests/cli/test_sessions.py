@@ -49,7 +49,7 @@ def test_the_journal_of_a_trial_that_is_just_being_created_stops_no_search(place
     assert within("sessions", "search", "needle", "--in", place).stdout.startswith("first/")
 
 
-def test_sessions_of_one_name_in_two_journals_are_two_and_told_apart(tmp_path):
+def test_sessions_of_one_name_in_two_journals_are_listed_apart(tmp_path):
     for name in ("a.sqlite", "b.sqlite"):
         with Journal.open(tmp_path / name) as journal:
             begun(journal, "same").append(opening("same"))
@@ -178,7 +178,7 @@ def test_an_archived_session_is_named_by_a_beginning_or_an_end_of_its_id_and_the
     assert names(path) == {older}
 
 
-def test_trials_go_only_when_it_is_said(journal):
+def test_sessions_of_trials_are_removed_only_on_request(journal):
     assert within("sessions", "archive", "--older-than", "45d", "--with-trials", "--in", journal).exit_code == 0
     assert names(journal) == {"old", "new"}
     with Journal.open(journal, read_only=True) as left:

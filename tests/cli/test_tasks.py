@@ -90,14 +90,14 @@ def test_what_could_not_be_loaded_again_is_refused(tmp_path, file, name):
     assert not (tmp_path / file).exists()
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
+def test_a_missing_folder_is_refused(tmp_path):
     refused = within("task", "new", tmp_path / "none" / "mine.py")
     assert refused.exit_code == 1
     assert "cannot write" in refused.stderr
 
 
 @pytest.mark.slow
-def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
+def test_a_broken_law_is_printed_with_its_check_and_exit_code_one():
     result = within("task", "check", TINY, "--seeds", "1", *LOCAL)
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
@@ -130,7 +130,7 @@ def test_a_template_that_makes_no_task_is_a_broken_law(tmp_path, body, explanati
     assert f"seed 0: {explanation}" in result.stdout
 
 
-def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
+def test_a_file_outside_of_the_workspace_is_reported_with_its_name_and_seed(tmp_path):
     file = tmp_path / "mine.py"
     assert within("task", "new", file).exit_code == 0
     file.write_text(file.read_text().replace('("guests.txt",', '("../guests.txt",'))
@@ -140,7 +140,7 @@ def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
+def test_a_template_that_depends_on_hashes_is_reported_with_its_fact(tmp_path):
     file = tmp_path / "mine.py"
     assert within("task", "new", file).exit_code == 0
     drawn = "    times, greeting ="

@@ -85,7 +85,7 @@ def test_a_policy_without_stages_is_not_looked_into() -> None:
 
 
 @pytest.mark.parametrize("kind", PRESETS)
-def test_every_preset_works_in_the_window_that_it_was_made_for(kind: str) -> None:
+def test_every_preset_works_in_the_window_of_its_design(kind: str) -> None:
     policy = PRESETS[kind]()
     check_feasible(policy, policy.budget(Window(tokens=200_000, source="configuration")))
 
@@ -186,7 +186,7 @@ def test_the_defaults_of_a_preset_stand_in_a_small_window_too(kind: str) -> None
     ],
     ids=repr,
 )
-def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, explanation: str) -> None:
+def test_a_policy_that_can_never_be_due_in_a_window_is_reported(policy: Policy, explanation: str) -> None:
     assert explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration"))).startswith(explanation)
     assert bool(explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration")))) == bool(explanation)
     assert not explain_never_due(policy, policy.budget(Window(tokens=0, source="unknown")))

@@ -167,7 +167,7 @@ def test_when_a_summary_fails_the_middle_stays_or_goes_as_the_stage_says(when_fa
     ("former", "is_merged", "in_view"),
     [("apart", True, 1), ("among", True, 1), ("stays", False, 2)],
 )
-def test_a_former_summary_is_told_or_kept_as_the_stage_says(former: str, is_merged: bool, in_view: int) -> None:
+def test_a_former_summary_is_merged_or_kept_as_the_stage_says(former: str, is_merged: bool, in_view: int) -> None:
     stage = Summarize(
         middle=Middle(tail=LastMessages(count=3)),
         format=SixSections(),

@@ -35,7 +35,9 @@ def slot(view: View, **changes: Any) -> Slot:
 
 
 @given(conversations(), st.integers(200, 3_000))
-def test_the_newest_are_told_as_many_as_fit_calls_with_their_results(messages: tuple[Message, ...], limit: int) -> None:
+def test_the_prompt_contains_the_newest_messages_that_fit_and_calls_with_their_results(
+    messages: tuple[Message, ...], limit: int
+) -> None:
     view = view_of(messages)
     whole = build_summary_prompt(slot(view), view, count)
     limited = slot(view, max_input_tokens=limit)
@@ -65,7 +67,7 @@ def test_without_a_limit_nobody_counts() -> None:
 
 
 @pytest.mark.parametrize("former", ["apart", "among"])
-def test_a_former_summary_is_told_whatever_is_left_out(former: str) -> None:
+def test_a_former_summary_is_never_omitted_from_the_prompt(former: str) -> None:
     entries = [Entry(1, MessageAdded(message=system("s"), step=0)), Entry(2, MessageAdded(message=user("build it"), step=0))]
     summary = Insert(message=assistant("what was before"), after=ItemId(1), stands_for=(ItemId(2),))
     event = Compaction(

@@ -233,7 +233,7 @@ def test_a_session_on_a_disk_that_was_full_is_marked_when_the_disk_has_room_agai
 
 
 @pytest.mark.parametrize(("fault", "explanation"), [("sandbox", GONE), ("disk", FREE)])
-def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(fault, explanation, tmp_path):
+def test_a_fault_is_reported_at_once_at_the_terminal_and_sets_the_exit_code(fault, explanation, tmp_path):
     with Person("--journal", tmp_path / "j.sqlite") as person:
         person.types("\n")
         person.reads_until("step 1:")

@@ -256,12 +256,12 @@ def test_a_model_that_keeps_the_laws_passes(law):
         (Persistent, "test_error_of_the_listener_ends_the_call"),
     ],
 )
-def test_a_model_that_breaks_a_law_is_found(broken, law):
+def test_a_model_that_breaks_a_law_is_detected(broken, law):
     with pytest.raises((AssertionError, ModelError, pytest.fail.Exception)):
         getattr(Suite(), law)(broken())
 
 
 @pytest.mark.slow
 def test_every_law_is_broken_by_somebody():
-    marks: Any = test_a_model_that_breaks_a_law_is_found.pytestmark
+    marks: Any = test_a_model_that_breaks_a_law_is_detected.pytestmark
     assert {law for _, law in marks[0].args[1]} == set(LAWS)

@@ -107,7 +107,7 @@ class Nameless(Odd):
         (Nameless, "test_policy_read_back_from_json_equals_the_original"),
     ],
 )
-def test_a_policy_that_breaks_a_law_is_found(broken, law):
+def test_a_policy_that_breaks_a_law_is_detected(broken, law):
     suite = PolicyContract()
     suite.policy = broken()  # type: ignore[misc]
     suite.search_settings = settings(deadline=None, phases=[Phase.generate])  # type: ignore[misc]  # the smallest example is not asked for

@@ -272,7 +272,7 @@ def test_a_compaction_of_a_recording_that_begins_in_any_role_is_legal(log: tuple
 
 @FEWER
 @given(log=logs(), summary=summaries)
-def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it(log: tuple[Entry, ...], summary: str) -> None:
+def test_a_summary_that_replaces_the_request_has_the_request_in_its_prompt(log: tuple[Entry, ...], summary: str) -> None:
     views = folded(log)
     for policy, hook in MOMENTS:
         view = views(policy)

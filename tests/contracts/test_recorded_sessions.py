@@ -85,7 +85,7 @@ def test_a_model_without_native_calls_works_in_text(tmp_path):
     assert second["messages"][3]["content"].startswith("<tool_result>\n")
 
 
-def test_a_dead_endpoint_is_told_with_what_to_check():
+def test_a_dead_endpoint_is_reported_with_what_to_check():
     with serving() as stub:
         base = stub.base
     done = asked("agent", "--model", "hosted_vllm/stub", "--window", "50000", *LOCAL, given="hello", HOSTED_VLLM_API_BASE=base)

@@ -265,7 +265,7 @@ class ShortSighted(Faulty):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
-def test_a_summarizer_that_reads_little_is_told_no_more_and_the_event_says_what_was_left_out(policy: Policy) -> None:
+def test_a_summarizer_with_a_small_input_limit_gets_less_and_the_event_says_what_was_omitted(policy: Policy) -> None:
     reader = ShortSighted(None)
     run_on_sample(policy, WINDOW_TOKENS, reader)
     limit = max(reader.read) * 9 // 10

@@ -86,7 +86,7 @@ def test_of_a_finished_grid_only_the_trials_of_revised_policies_and_tasks_are_le
             assert after[trial_id] == before[trial_id], "a trial was run again"
 
 
-def test_tables_are_made_from_its_journal(grid: Path) -> None:
+def test_tables_are_built_from_its_journal(grid: Path) -> None:
     results = load(grid / "output")
     for trial in results.trials.to_dict("records"):
         recorded = TRIALS[trial["trial_id"]]

@@ -204,7 +204,7 @@ def test_revisions_of_version_0_2_are_recovered_from_the_ids() -> None:
         assert revisions.keys() == trial.revisions.keys()
 
 
-def test_tables_are_made_from_its_journal_and_name_the_version(grid: Path) -> None:
+def test_tables_are_built_from_its_journal_and_name_the_version(grid: Path) -> None:
     results = load(grid)
     for trial in results.trials.to_dict("records"):
         assert {name: str(trial[name]) for name in RESULTS[trial["trial_id"]]} == RESULTS[trial["trial_id"]]

@@ -91,7 +91,7 @@ def test_a_wrong_value_is_named_by_its_path() -> None:
         (KeepLast, "much", "value: must be a table (got 'much')"),
     ],
 )
-def test_what_is_wrong_and_what_would_be_right_is_told_in_our_words(of: type, plain: object, explanation: str) -> None:
+def test_validation_errors_name_the_fault_and_the_allowed_values(of: type, plain: object, explanation: str) -> None:
     with pytest.raises(UsageError) as refused:
         codec.from_plain(of, plain)
     assert str(refused.value) == explanation

@@ -32,7 +32,7 @@ def numbers(growth: TallyCache, things: tuple[Thing, ...]) -> list[int]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3)), max_size=40))
-def test_lists_that_branch_off_one_another_are_told_apart(acts: list[tuple[int, int]]) -> None:
+def test_lists_that_branch_off_one_another_are_distinguished(acts: list[tuple[int, int]]) -> None:
     growth, lists = TallyCache(), [tuple[Thing, ...]()]
     for which, number in acts:
         grown_from = lists[which % len(lists)]

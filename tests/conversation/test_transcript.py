@@ -40,7 +40,7 @@ def test_every_answered_call_has_exactly_one_receipt(messages: tuple[Message, ..
             assert lines.count(transcript.format_receipt(call, result)) >= 1
 
 
-def test_what_a_receipt_says_is_not_said_again_but_all_other_arguments_are() -> None:
+def test_a_transcript_repeats_only_the_arguments_that_are_not_in_the_receipt() -> None:
     call, result = pair("write_file", '{"path": "a.py", "content": "one\\ntwo", "mode": 7}', "wrote 7 bytes")
     text = transcript.render((user("go"), assistant("Writing.", call), tool(result)))
     assert text.splitlines() == [
@@ -57,6 +57,6 @@ def test_what_a_receipt_says_is_not_said_again_but_all_other_arguments_are() -> 
     ]
 
 
-def test_a_call_without_its_result_is_told_with_its_key() -> None:
+def test_a_call_without_its_result_is_rendered_with_its_key() -> None:
     call, _ = pair("read_file", '{"path": "a.py"}', "")
     assert transcript.render((assistant("", call),)).splitlines() == ["[assistant]", "calls read_file:", "  path: a.py"]

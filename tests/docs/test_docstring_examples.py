@@ -72,7 +72,7 @@ def explain_wrongly() -> None:
     """
 
 
-def test_wrong_examples_are_found():
+def test_wrong_examples_are_detected():
     programs = extract_programs(explain_wrongly, "wrong")
     assert programs == ["1 + 1\n", 'harness.Trial(tsk="flashcards")']
     assert "Expected" in run_doctest(find_doctests(explain_wrongly, "wrong")[0])

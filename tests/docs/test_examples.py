@@ -257,7 +257,7 @@ def test_readme_is_short_and_no_line_is_wide():
     assert [line for line in lines if len(line) > 140] == []
 
 
-def test_blocks_are_found_with_the_comments_before_them():
+def test_blocks_are_collected_with_the_comments_before_them():
     text = "```python\nx = 1\n```\n\n<!-- not-run: costs money -->\n```console\n$ false\n```\n\n```text\nno code\n```\n"
     text += "\n<!-- file a/b.toml -->\n```toml\ny = 2\n```\n"
     assert find_blocks(text) == [

@@ -284,7 +284,7 @@ def test_the_first_run_stores_the_margin_and_the_report_prints_a_later_change_of
 
 
 @pytest.mark.parametrize("axes", [{}, {"task": ["flashcards", "flashcard"]}])
-def test_a_misspelt_task_is_refused_when_the_experiment_is_made(axes):
+def test_a_misspelt_task_is_refused_by_the_constructor_of_the_experiment(axes):
     base = BASE if axes else replace(BASE, task="flashcard")
     with pytest.raises(UnknownName, match="unknown task 'flashcard'; did you mean 'flashcards'"):
         Experiment(name="x", base=base, axes=axes)
@@ -371,7 +371,7 @@ def test_two_runs_never_write_to_one_folder(tmp_path):
         pass
 
 
-def test_the_same_experiment_can_be_made_in_python_or_read_from_a_plan(tmp_path):
+def test_an_experiment_built_in_python_equals_the_one_read_from_a_plan(tmp_path):
     (tmp_path / "plan.toml").write_text(
         '[trial]\ntask = "flashcards"\nwindow_tokens = 32_768\npolicy = { kind = "keep-last", summarizer = "scripted/oracle" }\n'
         '[axes]\nseed = [0, 1]\npolicy.threshold = [0.5]\n[[arms]]\nname = "control"\ntrial = { policy = { kind = "none" } }\n'

@@ -67,7 +67,7 @@ def test_the_bound_of_trials_with_the_steps_of_their_tasks_covers_the_longest_ta
     assert bound == f"at most ${sum(limits) * step_usd:,.2f}"
 
 
-def test_an_unknown_price_is_said_and_not_taken_for_nothing():
+def test_an_unknown_price_is_reported_and_not_counted_as_zero():
     trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
     assert compute_cost_bounds_usd(trial) == {"hosted_vllm/mine": None}
     assert (
@@ -108,7 +108,7 @@ def test_the_models_of_sub_agents_are_part_of_the_bound():
     assert "price or the window of hosted_vllm/mine is unknown" in describe_cost_bound(group_by_seed([unknown]))
 
 
-def test_models_on_this_machine_cost_nothing_and_are_told():
+def test_local_models_cost_nothing_and_are_named():
     local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
     assert "run on this machine" in describe_cost_bound(group_by_seed([local]))
     assert (

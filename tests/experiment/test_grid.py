@@ -68,7 +68,7 @@ MORE_AXES = st.tuples(AXES, st.booleans(), st.sampled_from([(), ("flashcards", "
 
 @pytest.mark.slow
 @given(MORE_AXES)
-def test_trials_that_are_made_on_demand_are_those_of_their_tables(axes_and_arms):
+def test_trials_created_on_demand_equal_those_of_the_tables(axes_and_arms):
     axes, arms = axes_and_arms
     grid = Grid(BASE, axes, [Arm(name="control", trial={"policy": {"kind": "none"}}), *arms])
     seen = []
@@ -127,7 +127,7 @@ def test_a_value_that_stands_twice_on_an_axis_is_refused_and_not_run_once(path, 
         Grid(BASE, {path: values})
 
 
-def test_a_value_that_a_policy_refuses_is_told_without_the_rest_of_the_policy():
+def test_a_value_that_a_policy_refuses_is_reported_without_the_rest_of_the_policy():
     with pytest.raises(UsageError, match=r"threshold=2\.0 must be above 0") as caught:
         Grid(BASE, {"policy.threshold": [0.5, 2.0]})
     assert "summarizer" not in str(caught.value)
@@ -233,7 +233,7 @@ def test_an_axis_that_is_no_list_is_refused(values):
         Grid(BASE, axes={"seed": values})
 
 
-def test_policies_of_one_kind_on_an_axis_are_told_apart_by_what_differs():
+def test_policies_of_one_kind_on_an_axis_are_named_by_their_differences():
     tables = [{"kind": "none"}, {"kind": "keep-last", "keep_last": 4}, {"kind": "keep-last", "keep_last": 9, "threshold": 0.5}]
     grid = Grid(BASE, {"policy": tables, "seed": [0, 1]})
     default = f"{KeepLast().threshold:g}"
@@ -241,7 +241,7 @@ def test_policies_of_one_kind_on_an_axis_are_told_apart_by_what_differs():
     assert Counter(cell.arm for cell in grid) == dict.fromkeys(names, 2)
 
 
-def test_a_field_that_is_an_axis_too_is_said_once():
+def test_a_field_that_is_also_an_axis_is_named_once():
     grid = Grid(BASE, {"policy": [{"kind": "keep-last", "keep_last": 1}], "policy.keep_last": [4, 9]})
     assert [cell.arm for cell in grid] == ["policy=keep-last keep_last=4", "policy=keep-last keep_last=9"]
 

@@ -18,7 +18,7 @@ def test_setting_every_leaf_to_what_it_is_changes_nothing(table):
 
 
 @given(TABLES, st.data())
-def test_a_value_that_was_set_is_found_at_its_path_and_nothing_else_moves(table, data):
+def test_a_value_set_at_a_path_is_read_there_and_nothing_else_changes(table, data):
     flat = flatten(table)
     if not flat:
         return

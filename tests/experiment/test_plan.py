@@ -152,7 +152,7 @@ def test_a_key_that_was_renamed_is_refused_with_its_new_name(tmp_path, path):
         ("[[contrasts]]\nold_arm = 'a'", "contrasts[0].old_arm"),
     ],
 )
-def test_a_renamed_key_is_found_in_every_table_of_a_plan(tmp_path, monkeypatch, text, place):
+def test_a_renamed_key_is_accepted_in_every_table_of_a_plan(tmp_path, monkeypatch, text, place):
     renamed = {"trial.old_steps": "max_steps", "trial.policy.old_share": "threshold", "contrasts.old_arm": "a"}
     monkeypatch.setattr("harness.experiment.plan.RENAMED_KEYS", renamed)
     with pytest.raises(UsageError) as refused:

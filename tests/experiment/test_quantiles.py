@@ -147,7 +147,7 @@ def test_whole_policies_and_arms_may_hold_quantiles_too(folder):
 
 
 @pytest.mark.bubblewrap
-def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, tmp_path):
+def test_a_plan_names_the_measured_run_and_prints_the_quantile_before_it_starts(folder, tmp_path):
     trial = f'[trial]\ntask = "{TINY}"\npolicy = "keep-last"\n'
     (tmp_path / "plan.toml").write_text(
         f'[experiment]\nuncompacted = "{folder}"\n{trial}[axes]\n{PATH} = ["q0.5"]\nseed = [0, 1]\n'
@@ -221,7 +221,7 @@ def test_a_run_that_is_not_over_has_no_quantiles_yet(folder, tmp_path):
         UncompactedRun(tmp_path)
 
 
-def test_a_folder_without_a_run_is_told(tmp_path):
+def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"uncompacted = '.*nowhere': the folder does not exist"):
         UncompactedRun(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="the folder contains no results; run `harness run"):

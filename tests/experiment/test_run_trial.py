@@ -166,7 +166,7 @@ def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(j
     assert trial.success
 
 
-def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_what(job):
+def test_a_policy_for_another_window_is_scaled_and_the_record_has_the_factor(job):
     nominal = replace(BASE, policy=scale_policy(TIGHT, 4), window_tokens=8_000, nominal_window_tokens=32_000)
     as_it_is = replace(BASE, policy=TIGHT, window_tokens=8_000)
     one, other = job(nominal), job(as_it_is)
@@ -213,7 +213,7 @@ def test_a_nominal_window_alone_changes_nothing_in_a_session_that_never_compacts
     assert limits == [1_638]
 
 
-def test_an_empty_summary_costs_what_only_the_prompt_said(job):
+def test_an_empty_summary_loses_the_facts_of_the_prompt(job):
     policy = replace(TIGHT, summarizer="scripted/empty")
     trial, checks = run_trial(job(replace(BASE, policy=policy, window_tokens=8_000)))
     assert trial.compactions > 0

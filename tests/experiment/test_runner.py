@@ -276,7 +276,7 @@ def test_a_session_that_breaks_off_in_each_of_three_attempts_has_failed_and_coun
     assert (record.steps, record.treatment) == (3, "as planned")
 
 
-def test_attempts_that_the_workers_have_made_count(tmp_path):
+def test_attempts_of_workers_count(tmp_path):
     """The workers of a cluster run a trial again by themselves when a machine is lost."""
     record, attempts = break_off(tmp_path, WorkerDied(exit_code=-signal.SIGKILL, attempts=3, detail="on three machines"))
     assert (record.status, record.reason, record.steps, attempts) == ("failed", "repeated_crash", 3, 1)
@@ -445,7 +445,7 @@ def test_a_thread_that_has_just_taken_a_trial_is_stopped_with_the_others(tmp_pat
         assert future.done()
 
 
-def test_threads_run_as_many_trials_at_once_as_they_are_told(tmp_path):
+def test_threads_run_as_many_trials_at_once_as_configured(tmp_path):
     meeting = threading.Barrier(8, timeout=60)
 
     def meet(job, cancellation):

@@ -241,7 +241,7 @@ def test_a_knob_that_there_is_not_or_that_is_out_of_range_is_refused(world, expl
         ({"parallel_tools": "yes"}, "parallel_tools: must be true or false"),
     ],
 )
-def test_what_is_of_another_kind_is_refused_in_words_where_it_is_made(wrong, message):
+def test_a_value_of_the_wrong_type_is_refused_by_the_constructor(wrong, message):
     with pytest.raises(UsageError, match=message):
         Trial(**{"task": "flashcards", "policy": KeepLast(), **wrong})
 

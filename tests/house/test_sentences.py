@@ -52,5 +52,5 @@ def test_docstrings_are_sentences(path):
         ('def f(a):\n    """Do it.\n\n    Raises:\n        UsageError: it was tried before.\n    """\n', 1),
     ],
 )
-def test_fragments_are_found(text, count):
+def test_fragments_are_detected(text, count):
     assert len(find_fragments(parse_module(text, "x.py"))) == count

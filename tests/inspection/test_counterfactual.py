@@ -190,7 +190,7 @@ def test_a_policy_that_must_know_the_future_is_refused_where_nobody_knows_it():
         CounterfactualRun(session, trace, CounterfactualSpec(policy=PRESETS["oracle"](), window_tokens=WINDOW_TOKENS))
 
 
-def test_messages_of_no_step_are_told_too():
+def test_messages_that_belong_to_no_step_are_listed_too():
     log = small_log(("do it", "yes", "out"), (None, "done", None))
     cut = MessageAdded(message=assistant("half an ans"), step=3)
     trace = SessionTrace((*log, Entry(len(log) + 1, cut)))

@@ -33,7 +33,7 @@ def test_a_session_of_a_journal_file_is_its_log(tmp_path, log):
     assert isinstance(session.start_event, SessionStarted)
 
 
-def test_a_session_of_an_experiment_is_found_by_its_beginning(tmp_path, log):
+def test_a_session_of_an_experiment_is_opened_by_a_prefix_of_its_id(tmp_path, log):
     kept(tmp_path / "output" / "journal.sqlite", log, "abc1", "abd2")
     kept(tmp_path / "output" / "journals" / "running.sqlite", log, "xyz")
     assert open_recorded_session(tmp_path, "abd").name == "abd2"

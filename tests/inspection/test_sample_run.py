@@ -124,7 +124,7 @@ def test_the_views_before_and_after_are_those_of_the_session():
         assert fold(change.before, Entry(seq, change.event), tried.policy.counter).messages == change.after.messages
 
 
-def test_a_policy_that_must_know_the_future_is_told_that_of_the_sample():
+def test_an_oracle_policy_gets_the_future_of_the_sample():
     tried = run_on_sample(OracleRetention(), SMALL)
     kept = tried.applied_attempts[0].after.messages
     assert kept[1].role == "user", "the request is always needed"

@@ -78,7 +78,7 @@ def test_a_log_that_goes_on_is_inspected_as_far_as_it_goes(log, length):
     assert report.status == ("active" if len(beginning) < len(log) else report.status)
 
 
-def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path):
+def test_summaries_and_prunings_are_counted_apart_with_their_parts(tmp_path):
     """S3.18."""
     with Journal.open(tmp_path / "j.sqlite") as journal:
         log = begun(journal)

@@ -128,11 +128,11 @@ def test_what_is_written_down_is_never_lost_and_costs_reads(name: str) -> None:
         assert [done.call_keys.count(("read_file", ORDER_FILE)) > 0 for done in (plain, written)] == [False, True]
 
 
-def test_the_later_a_thing_is_told_the_less_of_it_is_lost() -> None:
+def test_facts_that_are_stated_later_are_lost_less_often() -> None:
     assert lost(World(use_lag_steps=2)) < lost(World(use_lag_steps=20)) <= lost(World())
 
 
-def test_what_is_said_again_is_lost_less() -> None:
+def test_facts_that_are_repeated_are_lost_less_often() -> None:
     assert lost(World(redundancy=8)) < lost(World(redundancy=3)) <= lost(World())
 
 

@@ -116,7 +116,7 @@ def test_of_a_short_value_nobody_can_tell_where_else_it_stands():
     assert (row.seen_after, row.stands_after) == (False, None)
 
 
-def test_a_fact_that_is_gone_has_no_more_rows_until_it_is_told_again():
+def test_a_lost_fact_has_no_rows_until_it_is_stated_again():
     session = Session(task=TASK.prompt)
     session.compact(3)
     session.compact(summary="")
@@ -125,14 +125,14 @@ def test_a_fact_that_is_gone_has_no_more_rows_until_it_is_told_again():
     assert rows(session) == [("port", 1, True, False, None), ("port", 1, True, True, None)]
 
 
-def test_the_newest_told_value_is_the_one_that_is_looked_for():
+def test_the_value_of_the_newest_statement_is_searched_for():
     session = Session(task="The port is 99.")
     session.say("No: the port is 4711.")
     session.compact(4, summary="the port is 99")
     assert rows(session) == [("port", 2, True, False, None)]
 
 
-def test_the_next_use_is_found_and_judged():
+def test_the_next_use_of_a_fact_is_detected_and_judged():
     session = Session(task=TASK.prompt)
     session.compact(3)
     session.write("conf", "port=80 table=learners")
@@ -168,7 +168,7 @@ def test_a_value_that_stands_in_words_that_are_out_of_date_is_stale_wherever_the
     assert (conduct.wrong_uses, conduct.stale_uses) == (2, 1)
 
 
-def test_what_was_told_only_with_an_older_value_or_by_the_agent_itself_is_not_stale():
+def test_a_fact_stated_only_with_an_older_value_or_by_the_agent_is_not_stale():
     session = Session(task="Begin.")
     session.read("docs.md", "Then the port was 99.")
     session.write("conf", "port=99 table=learners")
@@ -204,7 +204,7 @@ def test_an_old_page_does_not_bring_a_replaced_value_back():
     assert rows(session) == [("port", 2, True, True, None)]
 
 
-def test_where_no_call_is_recognised_nothing_is_said_of_uses():
+def test_uses_are_unknown_where_no_call_is_recognised():
     session = Session(task=TASK.prompt)
     session.compact(3)
     session.write("elsewhere", "port=80")

@@ -205,7 +205,7 @@ def test_a_user_message_ends_a_loop_before_it_is_one():
     assert (conduct(session).loop_rule, conduct(session).loop_onset_step) == ("same call and answer", 4)
 
 
-def test_a_loop_is_told_with_its_distance_from_the_compaction_before_it():
+def test_a_loop_has_its_distance_from_the_compaction_before_it():
     session = Session()
     session.read("a.py")
     session.compact(4, 5)

@@ -89,7 +89,7 @@ def test_a_path_has_one_form():
     assert normalize_path("/etc/hosts") == "/etc/hosts"
 
 
-def test_paths_are_found_in_a_command():
+def test_paths_are_extracted_from_a_command():
     assert find_paths("sed -i 's/x/y/' ./src/a.py README.md && make") >= {"src/a.py", "README.md"}
     assert find_paths("make test -j 2") == frozenset()
 

@@ -74,7 +74,7 @@ def test_repairs_are_recognised_too():
 _VALUES = st.text("ab1.-<>$ '", min_size=1, max_size=6)
 
 
-def test_what_two_templates_do_not_agree_on_is_not_told():
+def test_a_value_on_which_two_templates_disagree_is_not_reported():
     draft = template("execute_command", command="mode wal in ${table}")
     final = template("execute_command", command="mode ${mode} in ${table}")
     uses = TemplateMatcher(script(draft, final))

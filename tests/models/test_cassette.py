@@ -59,7 +59,7 @@ def taped(path, mode, model=None, take=0):
     return CassetteModel(model=model or Counting(), cassette=Cassette(path=path, mode=mode), take=take)
 
 
-def test_how_little_a_model_reads_as_a_summarizer_is_told_recorded_and_replayed(tmp_path):
+def test_the_input_limit_of_a_summarizer_is_kept_by_recording_and_replay(tmp_path):
     for mode in ("record", "replay"):
         path = tmp_path / "c.jsonl"
         assert taped(path, mode, LocalModel(name="local/smollm2-135m", endpoint=None)).max_input_tokens == 4_000

@@ -54,7 +54,7 @@ def test_a_name_that_only_begins_like_a_scripted_one_is_that_of_a_real_model() -
 
 
 @pytest.mark.parametrize("profile", ["typical", "overlooks-0", "overlooks-0.1", "overlooks-1"])
-def test_the_quality_of_the_reader_is_told_by_the_model_s_name(profile: str) -> None:
+def test_the_name_of_the_model_chooses_the_reader(profile: str) -> None:
     for name in (f"scripted:{profile}", f"scripted/flashcards:{profile}"):
         assert agent(name).name == f"scripted/flashcards:{profile}"
 
@@ -110,7 +110,7 @@ def test_a_scripted_summarizer_reads_what_its_agent_reads():
         assert summarizer.window.tokens == read
 
 
-def test_a_scripted_summarizer_s_window_can_be_told_too() -> None:
+def test_the_window_of_a_scripted_summarizer_can_be_set() -> None:
     model = open_summarizer("scripted/empty", agent=agent(), task=None, seed=0, window_tokens=9_000)
     assert model.window.tokens == 9_000
 
@@ -141,7 +141,7 @@ def test_what_is_replayed_needs_neither_key_nor_weights(name: str, tmp_path: Pat
         open_model(name, task=None, seed=0, window_tokens=None, wiring=recorded)
 
 
-def test_waits_are_told_by_the_real_model_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_of_the_wrapped_model_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     wiring = Wiring(tool_calls="text", cassette=Cassette(path=tmp_path / "c.jsonl", mode="record"))
     heard: list[Waiting] = []

@@ -116,7 +116,7 @@ def test_only_what_the_document_lists_and_what_a_server_did_not_wait_for_is_trie
         (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
     ],
 )
-def test_where_nobody_answers_the_systems_reason_is_told_and_no_status_that_nobody_sent(reason, explanation):
+def test_an_unreachable_server_is_reported_with_the_reason_of_the_system_and_without_a_status(reason, explanation):
     error = Raised("InternalServerError: [Errno 111] Connection refused", 500)
     error.__cause__ = OSError("in between")
     error.__cause__.__context__ = reason

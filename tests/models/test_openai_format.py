@@ -174,7 +174,7 @@ def test_calls_that_a_server_streams_under_one_index_stay_apart():
     )
 
 
-def test_calls_without_ids_under_one_index_are_told_apart_by_their_names():
+def test_calls_without_ids_under_one_index_are_distinguished_by_name():
     answer = StreamedReply()
     for piece in (
         (0, None, "read_file", '{"path":'),
@@ -265,7 +265,7 @@ def test_an_answer_that_was_stopped_while_the_model_thought_is_not_sent():
     )
 
 
-def test_what_a_policy_cleared_marked_or_left_interrupted_is_told_in_the_words_of_the_view():
+def test_cleared_marked_and_interrupted_results_are_sent_in_the_words_of_the_view():
     """S3.8. An answer that failed is no complete message: the text received so far is kept, or nothing."""
     call = ToolCall(call_id="c", name="read_file", arguments_json='{"path": "a"}')
     cleared = ToolResult(call_id="c", name="read_file", output="[Old tool result content cleared]")

@@ -125,7 +125,7 @@ class Parrot:
         return Reply(message=assistant(self.text), usage=usage, seconds=0.0)
 
 
-def test_a_model_is_told_of_its_tools_in_the_first_part_of_the_system_prompt():
+def test_the_first_part_of_the_system_prompt_describes_the_tools():
     parrot = Parrot("fine")
     prompt = Message(role="system", parts=(Text(text="Stable."), Text(text="Changing.")))
     TextCallModel(model=parrot).reply(Request(messages=(prompt, user("hi")), tools=(LIST,)))
@@ -183,7 +183,7 @@ class Thinker(Parrot):
 
 
 @given(hostile, some_calls, st.integers(1, 9))
-def test_something_is_told_of_every_piece_and_reasoning_is_told_as_it_is(text, tool_calls, size):
+def test_the_listener_hears_of_every_piece_and_gets_reasoning_unchanged(text, tool_calls, size):
     [message] = render_messages([assistant(text, *tool_calls)], ())
     heard: list[TextDelta] = []
     TextCallModel(model=Thinker(message.text, size)).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
@@ -192,7 +192,7 @@ def test_something_is_told_of_every_piece_and_reasoning_is_told_as_it_is(text, t
     assert "".join(delta.text for delta in heard[1:]).rstrip() == escape_tags(text).rstrip()
 
 
-def test_without_tools_nothing_that_is_said_is_a_call():
+def test_without_tools_no_text_is_a_call():
     text = render_call(ToolCall(call_id="", name="a", arguments_json="{}"))
     assert TextCallModel(model=Parrot(text)).reply(Request(messages=(user("summarize"),))).message == assistant(text)
 

@@ -188,19 +188,19 @@ def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, expla
     assert caught.value.file == str(tmp_path / "spoiled.jsonl")
 
 
-def test_a_number_that_is_too_long_for_the_parser_is_told_by_line():
+def test_a_number_that_is_too_long_for_the_parser_is_refused_with_its_line():
     with pytest.raises(MalformedRecording, match="line 1: expected a JSON value"):
         parse_document(b'{"schema_version": "ATIF-v1", "steps": [' + b"9" * 5_000 + b"]}", "long")
 
 
-def test_nesting_that_would_exhaust_the_parser_is_told_by_line():
+def test_nesting_that_would_exhaust_the_parser_is_refused_with_its_line():
     with pytest.raises(MalformedRecording, match="line 2: expected at most 100 levels of nesting"):
         parse_document(b"\n" + b"[" * 100_000, "deep")
 
 
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.parametrize("rest", ["garbage\n", '{"x": 1}\n', "}\n"])
-def test_what_follows_a_single_value_is_told_by_its_line(name, rest):
+def test_text_behind_a_single_value_is_refused_with_its_line(name, rest):
     text = (FIXTURES / name).read_text().rstrip() + "\n\n" + rest
     line = text.count("\n")
     document: Document | MalformedRecording
@@ -277,14 +277,14 @@ def test_a_file_without_messages_is_refused(tmp_path):
         read_recording(tmp_path / "empty.jsonl")
 
 
-def test_a_file_that_is_not_there_is_told_by_name(tmp_path):
+def test_a_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(UsageError, match=r"cannot read the recording .*missing\.jsonl"):
         read_recording(tmp_path / "missing.jsonl")
     with pytest.raises(UsageError, match="cannot read the recording"):
         read_recording(tmp_path)
 
 
-def test_an_unknown_format_is_told_with_the_nearest_names():
+def test_an_unknown_format_is_refused_with_the_nearest_names():
     with pytest.raises(UnknownName, match="did you mean 'claude-code'"):
         read_recording(FIXTURES / "pi.jsonl", "claude-codex")
 

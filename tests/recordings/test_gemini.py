@@ -6,7 +6,7 @@ from harness.recordings.formats import read_recording
 from tests.recordings.outline import fixture, outline, squeezes
 
 
-def test_contents_are_read_with_made_up_ids_an_orphan_is_dropped():
+def test_contents_get_generated_ids_and_an_orphan_is_dropped():
     recording = fixture("gemini-contents.json")
     assert outline(recording) == [
         "0 user: Context: a kitchen.",

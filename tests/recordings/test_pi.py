@@ -43,7 +43,7 @@ def test_aborted_calls_results_out_of_order_and_two_rows_on_a_line_are_read():
     ]
 
 
-def test_the_kept_tail_is_told_in_messages():
+def test_the_beginning_of_the_kept_tail_is_the_number_of_a_message():
     (event,) = fixture("pi.jsonl").compactions
     assert event.kept_from == 4
 

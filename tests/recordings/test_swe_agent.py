@@ -36,7 +36,7 @@ def test_actions_in_text_become_calls_a_demonstration_is_no_step():
     ]
 
 
-def test_call_ids_that_are_used_again_are_told_apart():
+def test_repeated_call_ids_are_distinguished():
     recording = fixture("swe-agent-calls.traj")
     assert outline(recording) == [
         "0 system: You mend windows.",

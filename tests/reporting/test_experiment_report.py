@@ -92,7 +92,7 @@ def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
+def test_an_unwritable_folder_is_reported_with_what_to_do(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot write the report to .*file/below.*; name another folder"):
         small_report().write(tmp_path / "file" / "below")

@@ -251,7 +251,7 @@ def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
 
 
 @pytest.mark.parametrize(("policy", "trials"), [("keep-last", "no trial"), ("none", "no trial of a compaction policy")])
-def test_what_was_found_in_no_trial_leaves_out_arms_without_a_policy(policy, trials):
+def test_a_finding_of_zero_trials_excludes_arms_without_a_policy(policy, trials):
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0, policy=policy)]
     (table,) = (section for section in report(results(rows)).sections if section.heading.startswith("How the trials ended"))
     assert any(note.startswith(f"Found in {trials}: ") for note in table.notes), table.notes
@@ -354,7 +354,7 @@ def test_an_arm_that_names_the_oracle_but_never_calls_it_is_an_ordinary_arm():
     assert not any("no two of them" in note or "only one arm" in note for note in notes)
 
 
-def test_what_was_not_recorded_is_not_found_in_no_trial(tmp_path):
+def test_a_quantity_that_was_not_recorded_is_not_reported_as_zero_trials(tmp_path):
     runs = "task,arm,ok\n" + "".join(f"t{task},{arm},{task % 2}\n" for arm in "ab" for task in range(6))
     (tmp_path / "runs.csv").write_text(runs)
     study = load_outcomes(tmp_path / "runs.csv", task="task", arm="arm", success="ok")

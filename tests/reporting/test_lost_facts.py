@@ -161,5 +161,5 @@ def test_an_arm_that_loops_is_left_out_by_name():
     )
 
 
-def test_nothing_is_said_without_compactions():
+def test_lost_facts_are_not_described_without_compactions():
     assert describe([run("a", "s")], []) == []

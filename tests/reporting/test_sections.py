@@ -147,7 +147,7 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
     assert [row[at] for row in outcomes.rows] == ["2", "1"]
 
 
-def test_where_every_policy_acted_nothing_is_said_of_inert_ones():
+def test_inert_policies_are_not_mentioned_when_every_policy_acted():
     assert "Without effect" not in render(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
 
 
@@ -292,7 +292,7 @@ def test_regret_names_the_oracle_and_marks_another_budget():
 
 
 @pytest.mark.slow
-def test_that_the_oracle_is_no_bound_of_every_policy_is_said_where_an_arm_did_better():
+def test_the_report_says_that_the_oracle_is_no_upper_bound_if_an_arm_did_better():
     best = arm("best", "oracle", [True, False], steps=90)
     heading = "Oracle regret"
     worse, better = ({"steps": steps} for steps in (90, 89))

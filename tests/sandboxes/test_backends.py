@@ -115,7 +115,7 @@ def test_auto_never_falls_to_no_sandbox(fresh, monkeypatch, tmp_path):
         bubblewrap.find_program.cache_clear()
 
 
-def test_a_probe_is_made_once_and_says_what_to_do(fresh):
+def test_a_backend_is_probed_once_and_the_probe_says_what_to_do(fresh):
     probe = probe_backend("docker", "some-image")
     assert not probe.ok
     assert probe.reason

@@ -226,7 +226,7 @@ def test_a_container_killed_while_it_starts_does_not_blame_the_image():
 
 
 @pytest.mark.bubblewrap
-def test_a_probe_whose_sandbox_was_killed_is_made_again(monkeypatch):
+def test_a_probe_whose_sandbox_was_killed_is_repeated(monkeypatch):
     from harness.sandboxes import backends
 
     backend = backends.BACKENDS["bubblewrap"]

@@ -64,7 +64,7 @@ def test_its_last_words_are_the_answer_and_only_looking_is_allowed():
     assert isinstance(list(subtask.log.entries())[-1].event, SessionEnded)
 
 
-def test_what_it_took_is_told_once_whatever_came_of_it():
+def test_the_tokens_of_a_sub_agent_are_reported_once_whatever_its_outcome():
     subtask = Made([LOOK, assistant("It is in a.py.")])
     subtask.tool.run(ASKED)
     finished = [entry.event for entry in subtask.log.entries() if isinstance(entry.event, StepFinished)]
@@ -86,7 +86,7 @@ def test_a_long_answer_is_cut_and_says_so():
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", "{}", '{"question": 3}', '{"question": " "}', "[" * 100_000])
-def test_a_call_without_a_question_is_told_what_is_right(arguments):
+def test_a_call_without_a_question_is_answered_with_the_right_form(arguments):
     result = Made([]).tool.run(ToolCall(call_id="c", name="explore", arguments_json=arguments))
     assert result.status == "error"
     assert "the string field: question" in result.output
@@ -96,7 +96,7 @@ def test_a_call_without_a_question_is_told_what_is_right(arguments):
     ("replies", "explanation"),
     [([LOOK] * 3, "no answer after 3 steps: stopped after 3 steps"), ([ProviderFailed("puppet", 500, "down")], "down")],
 )
-def test_without_an_answer_the_asking_agent_is_told_why(replies, explanation):
+def test_a_sub_agent_without_an_answer_returns_the_reason(replies, explanation):
     result = Made(replies, max_steps=3).tool.run(ASKED)
     assert result.status == "error"
     assert explanation in result.output

@@ -176,7 +176,7 @@ class Slow(FakeModel):
         return super().reply(request, listen)
 
 
-def test_the_time_of_a_compaction_is_told_and_does_not_make_events_differ() -> None:
+def test_the_duration_of_a_compaction_is_recorded_and_does_not_make_events_differ() -> None:
     plan = Plan(reason="all", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
     quick, slow = apply(plan, FakeModel([assistant("s")])), apply(plan, Slow([assistant("s")]))
     assert quick is not None

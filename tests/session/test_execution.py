@@ -36,7 +36,7 @@ def session(**changes):
     return SessionSpec(**{**plain, **changes})
 
 
-def test_what_is_told_is_what_is_logged(tmp_path):
+def test_listeners_receive_every_logged_entry(tmp_path):
     heard: list[Entry | Signal] = []
     ended = execute_session(session(journal=tmp_path / "j.sqlite"), "s1", on_event=heard.append)
     entries = [one for one in heard if isinstance(one, Entry)]
@@ -92,7 +92,7 @@ def test_the_result_has_the_number_of_messages_in_view_and_their_tokens(kind, tm
     assert (len(view.items) < 15) == (kind == "message-window")
 
 
-def test_what_a_policy_will_not_do_as_it_seems_is_told_first_in_the_words_of_a_grid():
+def test_advisories_about_a_policy_come_first_in_the_words_of_a_grid():
     tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
     grid = collect_warnings([Trial(task=TINY, policy=tight, window_tokens=16_000)])
     assert [text.partition(" is due at ")[0] for text in grid] == ["policy 'keep-last'"]

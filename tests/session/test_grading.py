@@ -193,7 +193,7 @@ class TestInASandbox:
         )
         assert answers == {"before": "early", **expected}
 
-    def test_what_was_said_before_a_question_is_no_answer(self, sandbox):
+    def test_output_before_a_question_is_no_answer(self, sandbox):
         """A process that answers everything at once, with the tokens of earlier questions, answers nothing that was not asked."""
         eager = (
             "import os, sys\nasked, answered = [fd for fd in range(3, 20) if os.path.exists(f'/proc/self/fd/{fd}')][:2]\n"
@@ -263,7 +263,7 @@ class TestInASandbox:
         judged(judge, sandbox, first, Interview(source=LOOK_FOR_LEFTOVERS, questions=("two",)))
         assert answers == expected
 
-    def test_interviews_that_ask_alike_are_held_in_random_order_and_told_apart_by_nothing(self, sandbox):
+    def test_equal_interviews_run_in_random_order_and_cannot_be_distinguished(self, sandbox):
         """Each reply tells the number of the process, and all that the process can see of its interview."""
         source = "import os, sys, json\ndef x():\n    return [os.getpid(), sorted(vars(sys.modules['__main__']))]\n"
         first = Interview(source=source, questions=("x",), answer_names=("a",))

@@ -110,7 +110,7 @@ def test_the_saved_results_of_a_killed_process_keep_their_times():
     assert [entry.event.timing for entry in older if isinstance(entry.event, MessageAdded)] == [None] * 3
 
 
-def test_a_later_message_of_a_task_is_due_until_it_was_said_and_again_after_a_rollback():
+def test_a_later_message_of_a_task_is_due_until_it_was_sent_and_again_after_a_rollback():
     later = (LaterMessage(step=1, text="first"), LaterMessage(step=2, text="second"))
     addition = MessageAdded(message=user("second"), step=2)
     log = [Entry(1, started("s")), Entry(2, make_step_finished(1)), Entry(3, addition)]

@@ -22,7 +22,7 @@ TIMES = st.lists(st.floats(1.0e9, 5.0e9) | st.sampled_from([1.7e9, 1.7e9 + 0.001
 
 
 @given(TIMES)
-def test_ids_sort_in_the_order_in_which_they_were_made_even_if_the_clock_stands_still_or_goes_back(times):
+def test_ids_sort_by_creation_even_if_the_clock_stands_still_or_goes_back(times):
     """S3.13."""
     ascending, descending = (TimeOrderedIds(iter(times).__next__) for _ in range(2))
     up, down = [ascending.make_ascending() for _ in times], [descending.make_descending() for _ in times]

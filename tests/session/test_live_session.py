@@ -92,7 +92,7 @@ def user_texts(live):
     return [one.text for one in messages if one.role == "user" and one.text != "Take your time."]
 
 
-def test_a_window_too_narrow_for_its_policy_is_told_and_stands_in_the_panel(living):
+def test_a_window_too_narrow_for_its_policy_is_warned_of_and_shown_in_the_panel(living):
     tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
     feed, warned = build_feed(CompactionHistory(None, tight.counter), ()), threading.Event()
 
@@ -107,7 +107,7 @@ def test_a_window_too_narrow_for_its_policy_is_told_and_stands_in_the_panel(livi
     assert "and compacts again and again" in note
 
 
-def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_its_position(living):
+def test_a_message_sent_during_a_turn_is_queued_and_its_position_is_returned(living):
     """S1.4."""
     live = living()
     assert [live.send("first"), live.send("second")] == [1, 2]
@@ -119,7 +119,7 @@ def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_it
     assert [(turn.turn, turn.status, turn.reason) for turn in turns] == [(number, "completed", "replied") for number in (1, 2, 3)]
 
 
-def test_what_is_told_is_what_is_logged_in_order_and_in_one_thread(living, tmp_path):
+def test_listeners_receive_every_logged_entry_in_order_and_in_one_thread(living, tmp_path):
     heard, threads = [], set()
 
     def listen(one):
@@ -450,7 +450,7 @@ def test_a_fork_has_the_workspace_of_its_step_when_the_working_folder_changes(li
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_the_changes_of_a_turn_are_told_by_path(living):
+def test_the_changes_of_a_turn_are_listed_by_path(living):
     """S3.11."""
     live = living()
     live.send("thanks")
@@ -800,9 +800,7 @@ time.sleep(600)
 
 
 @pytest.mark.slow  # litellm takes seconds to import
-def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_told_to_be_no_whole_answer(
-    living, tmp_path, checkout, provider
-):
+def test_a_partial_answer_survives_the_death_of_the_process_and_is_marked_as_partial(living, tmp_path, checkout, provider):
     provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
     with PreparedProcess(SPEAKER, file, cwd=checkout, modules=("litellm",)) as victim:
@@ -859,9 +857,7 @@ def drafted(file, part="text"):
 
 
 @pytest.mark.slow  # litellm takes seconds to import
-def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its_answer_is_whole(
-    living, tmp_path, checkout, provider
-):
+def test_a_call_that_ran_when_the_process_died_has_no_result_and_its_answer_is_whole(living, tmp_path, checkout, provider):
     call = ("c1", "execute_command", json.dumps({"command": "touch made; sleep 600"}))
     reply = Say(reasoning="hm", pieces=("I run it.",), calls=(call,), finish="tool_calls")
     stub = provider(reply, Say(pieces=("Now I say it.",)))
@@ -1025,7 +1021,7 @@ def reaches(live, *states):
 
 
 @pytest.mark.slow  # litellm takes seconds to import
-def test_a_provider_that_stalls_is_left_and_what_it_said_is_kept(living, provider):
+def test_a_stalled_provider_is_abandoned_and_its_partial_answer_is_kept(living, provider):
     """S1.5."""
     provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
     spoken = threading.Event()
@@ -1374,7 +1370,7 @@ def test_a_scripted_sub_agent_answers_in_a_live_session(living):
 
 
 @pytest.mark.slow
-def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
+def test_a_fork_is_reminded_of_the_facts_that_a_compaction_dropped(living):
     policy = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/empty", "threshold": 0.5, "keep_last": 2})
     live = living(policy=policy, window_tokens=16_000)
     assert live.wait(SECONDS) == "idle", live.failure

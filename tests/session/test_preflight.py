@@ -71,7 +71,7 @@ def test_trials_are_checked_likewise():
         (NoCompaction(), []),
     ],
 )
-def test_an_unknown_window_is_told_with_what_the_policy_makes_of_it(policy, expected):
+def test_an_unknown_window_is_warned_of_with_its_effect_on_the_policy(policy, expected):
     spec = SessionSpec(request="Build it.", model="hosted_vllm/x", policy=policy)
     warnings = list(map(str, find_advisories(spec, look_up_window("hosted_vllm/x"))))
     assert len(warnings) == len(expected)
@@ -102,7 +102,7 @@ def test_a_window_that_is_not_known_refuses_nothing():
     check_first_request(TASK.name, count_first_request_tokens(TASK.prompt, TASK.runtime), 0)
 
 
-def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():
+def test_a_warning_about_a_policy_appears_once_for_any_number_of_trials():
     odd = MessageWindow(max_messages=10, preserve_last_n=12)
     trials = [
         Trial(task="flashcards", policy=policy, seed=seed) for policy in (odd, MessageWindow(), NoCompaction()) for seed in (0, 1)
@@ -111,7 +111,7 @@ def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():
     assert warning.startswith("policy 'message-window': preserve_first_n=1 and preserve_last_n=12 keep 13 messages")
 
 
-def test_a_threshold_that_leaves_no_room_beside_the_first_request_is_told_with_its_arithmetic():
+def test_a_threshold_below_the_first_request_is_reported_with_its_arithmetic():
     policy = KeepLast(summarizer="scripted/extractive")
     trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
     assert collect_warnings([trial]) == ()
@@ -137,7 +137,7 @@ def test_a_policy_that_estimates_tokens_is_not_warned_of_because_of_tool_definit
     assert collect_warnings([replace(tight, policy=replace(policy, trigger_tokens=first + 801))]) == ()
 
 
-def test_a_policy_that_is_due_before_its_first_request_is_told_what_would_help_and_for_how_many_tasks():
+def test_a_policy_due_before_its_first_request_is_reported_with_a_remedy_and_the_number_of_tasks():
     trials = [
         Trial(task=task, policy=OpenCode(summarizer="scripted/empty"), window_tokens=32_768)
         for task in ("flashcards", "bug-hunt")

@@ -81,7 +81,7 @@ def test_a_stored_session_keeps_the_step_limit_of_its_task_or_its_own():
         assert SessionSpec(request="", **restored).step_limit == (limit or tiny(0).step_limit)
 
 
-def test_every_field_of_a_session_is_kept_or_said_not_to_be():
+def test_every_field_of_a_session_is_stored_or_listed_as_not_stored():
     assert {one.name for one in fields(SessionSpec)} == {*STORED_FIELDS, "policy"} | UNSTORED_FIELDS
     assert {*STORED_FIELDS, "policy"} == OTHER.keys()
     assert STORED_FIELDS.keys().isdisjoint(UNSTORED_FIELDS)
@@ -131,7 +131,7 @@ def test_each_field_comes_back_from_the_journal(tmp_path, name):
         panel.close()
 
 
-def test_a_session_goes_on_under_what_it_was_set_up_with_and_nothing_else_is_told(living, tmp_path):
+def test_a_reopened_session_keeps_its_stored_configuration(living, tmp_path):
     policy = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/extractive", "keep_last": 4})
     task = tiny(3)
     own = {"request": task.prompt, "task": task, "seed": 3, "policy": policy}

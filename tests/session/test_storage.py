@@ -157,7 +157,7 @@ def test_an_unchanged_workspace_is_logged_again_after_a_failed_save():
 
 
 @pytest.mark.bubblewrap
-def test_what_a_saved_workspace_lacks_is_logged_and_said_to_the_user_once_and_again_when_it_is_restored():
+def test_files_missing_from_a_saved_workspace_are_logged_and_reported_once_and_at_each_restore():
     heard = list[Any]()
     with open_sandbox("bubblewrap", session_id="lacks") as sandbox:
         saver = ProgressSaver(sandbox, MemoryWorkspaces(), print, listen=heard.append, saves_after_each_call=True)

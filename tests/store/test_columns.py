@@ -35,7 +35,7 @@ def test_all_of_a_trial_record_is_among_the_columns() -> None:
 
 
 @pytest.mark.parametrize("name", ["steps", "compactions", "messages", "probes"])
-def test_the_rows_of_some_sessions_are_found_without_reading_those_of_all_sessions(name: str, tmp_path: Path) -> None:
+def test_rows_of_some_sessions_are_read_without_those_of_all_sessions(name: str, tmp_path: Path) -> None:
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         plan = [row["detail"] for row in journal.query(f"EXPLAIN QUERY PLAN {build_select(name)}", "[1, 2]")]
     scans = [detail for detail in plan if detail.startswith("SCAN") and detail not in {"SCAN i", "SCAN (subquery-3)"}]

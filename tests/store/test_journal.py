@@ -203,7 +203,7 @@ def test_saved_outputs_belong_to_their_session_and_equal_ones_are_kept_once(jour
         other.load(name)
 
 
-def test_an_output_that_was_deleted_is_told_apart_from_one_that_was_never_saved(journal: Journal) -> None:
+def test_a_deleted_output_is_distinguished_from_one_that_was_never_saved(journal: Journal) -> None:
     """S3.1, S3.22: the reason is known from the mark in the log, or from the compaction that moved the output to the store."""
     log = begun(journal, "s1")
     outputs = journal.open_outputs("s1", lambda: 1.0)

@@ -98,7 +98,7 @@ def test_what_cannot_be_written_leaves_nothing_behind_and_the_log_goes_on(journa
     assert [entry.seq for entry in log.append(step(1))] == [4, 5, 6]
 
 
-def test_a_full_disk_is_told_with_advice_and_costs_only_that_append(journal: Journal) -> None:
+def test_a_full_disk_is_reported_with_advice_and_loses_only_that_append(journal: Journal) -> None:
     log = begun(journal)
     log.append(opening())
     (pages,) = journal.database.execute("PRAGMA page_count").fetchone()
@@ -116,7 +116,7 @@ def fill(log: SessionLog) -> None:
         log.append(step(number, f"{number}" * 3_000))
 
 
-def test_two_writers_of_one_session_are_told_apart(journal: Journal) -> None:
+def test_two_writers_of_one_session_are_detected(journal: Journal) -> None:
     first, second = begun(journal), begun(journal)
     first.append(opening())
     with pytest.raises(StoreError, match="another process writes the same session"):

@@ -330,7 +330,7 @@ def test_the_name_of_a_folder_is_no_part_of_its_rows(tmp_path: Path, name: str) 
     pd.testing.assert_frame_equal(frame, results.trials[["trial_id", "arm", "seed"]], check_dtype=False)
 
 
-def test_a_wrong_query_is_told_with_what_it_could_have_been(tmp_path: Path) -> None:
+def test_a_wrong_query_is_refused_with_suggestions(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="trials"):
         load(experiment(tmp_path)).sql("SELECT * FROM trial")
     with pytest.raises(UsageError, match="returns no table"):
@@ -408,7 +408,7 @@ def test_an_experiment_in_which_nothing_has_happened_has_empty_frames(tmp_path: 
 @pytest.mark.parametrize(
     ("name", "explanation"), [("there", "no trial has been run yet"), ("missing", "the folder does not exist")]
 )
-def test_where_nothing_is_one_is_told_what_to_run(tmp_path: Path, name: str, explanation: str) -> None:
+def test_a_folder_without_results_is_refused_with_the_command_to_run(tmp_path: Path, name: str, explanation: str) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(StoreError, match=f"{explanation}; run the experiment with `harness run"):
         load(tmp_path / name)
@@ -435,7 +435,7 @@ def test_a_folder_among_the_exported_files_stops_no_export(tmp_path: Path) -> No
     assert len(load(exported(folder)).sql("SELECT DISTINCT session_id FROM steps")) == 2
 
 
-def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_are_reported(tmp_path: Path) -> None:
     folder = experiment(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot write results"):
@@ -502,7 +502,7 @@ def test_a_query_waits_only_for_the_tables_that_it_reads(query: str, tmp_path: P
     assert results._tables.keys() == {"trials"}
 
 
-def test_results_of_several_experiments_are_joined_and_their_arms_told_apart(tmp_path: Path) -> None:
+def test_results_of_several_experiments_are_joined_and_their_arms_stay_distinct(tmp_path: Path) -> None:
     folders = []
     for name, trials in (("first", ("t0", "t1")), ("second", ("t1", "t2", "t3"))):
         with Journal.open(tmp_path / name / "output" / "journal.sqlite") as journal:

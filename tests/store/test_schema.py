@@ -108,7 +108,7 @@ def test_a_summary_is_an_assistant_message_whose_place_is_apart_from_its_sequenc
     assert plain(journal.path, "SELECT sequence FROM messages WHERE NOT is_compacted ORDER BY place") == [(1,), (5,)]
 
 
-def test_a_compaction_is_recorded_with_its_tokens_and_the_latest_is_found(journal: Journal) -> None:
+def test_a_compaction_is_recorded_with_its_tokens_and_the_latest_is_returned(journal: Journal) -> None:
     log = begun(journal)
     log.append([*opening(), *step(1), compaction(forget=[3, 4, 5], summary="first " * 200)])
     log.append([*step(2), compaction(forget=[8, 9], number=2, summary="second " * 200)])

@@ -385,14 +385,14 @@ def test_the_skeleton_keeps_every_law(good):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD)
-def test_a_task_is_found_that(kind, good):
+def test_a_faulty_task_is_reported_by_the_law_that_it_breaks(kind, good):
     law, spoil, about, words = BAD[kind]
     findings = find(lambda seed: spoil(good(seed)), law)
     named = [finding.message for finding in findings if (finding.step, finding.fact, finding.check) == about]
     assert any(re.search(words, finding) for finding in named), [str(finding) for finding in findings]
 
 
-def test_a_template_that_raises_is_told_with_its_seed_and_line(good):
+def test_a_template_that_raises_is_reported_with_its_seed_and_line(good):
     def raising(seed):
         return good(seed) if seed != 7 else good(seed).values["nothing"]
 
@@ -402,18 +402,18 @@ def test_a_template_that_raises_is_told_with_its_seed_and_line(good):
     assert "of test_laws.py" in finding.message
 
 
-def test_a_template_that_makes_something_else_is_told():
+def test_a_template_that_returns_no_task_is_reported():
     (finding,) = find(lambda seed: "a task", "template")
     assert "'str', expected a Task" in finding.message
 
 
-def test_a_template_that_draws_from_elsewhere_is_told(good):
+def test_a_template_with_state_outside_its_seed_is_reported(good):
     numbers = count()
     (finding,) = find(lambda seed: replace(good(seed), title=f"Number {next(numbers)}"), "template")
     assert finding.message.startswith("`title` differs")
 
 
-def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
+def test_a_random_template_is_reported_with_its_facts_and_steps(good):
     numbers = count(3)
 
     def random(seed):
@@ -440,7 +440,7 @@ def hashing(folder, spoiled, law="template"):
 
 
 @pytest.mark.slow
-def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
+def test_a_template_that_depends_on_hashes_is_reported_with_its_facts(tmp_path):
     drawn = "    times, greeting ="
     findings = hashing(tmp_path, {drawn: f'    values["times"] = str(hash(f"times {{task_seed}}") % 10**9)\n{drawn}'})
     assert about(findings) == {("", "times", ""), ("", "", "")}
@@ -449,13 +449,13 @@ def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
+def test_a_template_that_depends_on_hashes_is_reported_with_its_steps(tmp_path):
     (finding,) = hashing(tmp_path, {'"Try it."': 'f"Try it, {hash(NAME)}."', "FACTS = (": 'NAME = "x"\nFACTS = ('})
     assert (finding.step, finding.fact) == ("try", "")
 
 
 @pytest.mark.slow
-def test_an_answer_that_other_hashes_change_is_told_with_its_step(tmp_path):
+def test_an_answer_that_depends_on_hashes_is_reported_with_its_step(tmp_path):
     findings = hashing(tmp_path, {"Page {n} of": "Page {n} {hash('x')} of"}, "law-10")
     assert findings
     assert all(one.step in GUESTS and one.message.endswith("gets another answer in a new process") for one in findings)
@@ -467,7 +467,7 @@ def test_a_session_is_answered_alike_in_other_processes(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_that_works_in_one_process_only_is_told(tmp_path):
+def test_a_model_that_works_in_one_process_only_is_reported(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    choices = {": f"{here_only}    choices = {{"}, "law-10")
     assert finding.message.startswith("in a new process the model gives no answer: ")
@@ -478,13 +478,13 @@ def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path)
     assert hashing(tmp_path, {"    choices = {": '    print("drawing")\n    choices = {'}) == []
 
 
-def test_a_template_that_works_in_one_process_only_is_told(tmp_path):
+def test_a_template_that_works_in_one_process_only_is_reported(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    choices = {": f"{here_only}    choices = {{"})
     assert finding.message == "in a new process the template makes no task: ZeroDivisionError: division by zero"
 
 
-def test_a_template_that_leaves_is_told_with_its_seed(good):
+def test_a_template_that_exits_is_reported_with_its_seed(good):
     (finding,) = find(lambda seed: sys.exit(f"no seed {seed}"), "template")
     assert (finding.seed, "SystemExit: no seed 0" in finding.message) == (0, True)
 
@@ -501,7 +501,7 @@ def test_two_processes_make_all_seeds(tmp_path):
     assert starts.read_text() == "xxx"  # here, in other circumstances, and under observation
 
 
-def test_a_verdict_that_changes_is_told(good, tmp_path):
+def test_a_verdict_that_changes_is_reported(good, tmp_path):
     """The judge counts its runs and accepts a result only at every second run."""
     numbers = count(1)
 
@@ -512,7 +512,7 @@ def test_a_verdict_that_changes_is_told(good, tmp_path):
     assert ((finding.step, finding.fact, finding.check), "verdict" in finding.message) == (("write", "times", "times"), True)
 
 
-def test_a_fact_without_a_value_is_told_by_one_law_and_stops_no_other(good):
+def test_a_fact_without_a_value_is_reported_by_one_law_and_stops_no_other(good):
     sessions = SessionCache(lambda seed: replace(good(seed), values={"times": good(seed).values["times"]}), sandbox=LOCAL)
     findings_by_law = {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1])}
     assert [name for name, findings in findings_by_law.items() if findings] == ["values"]
@@ -559,7 +559,7 @@ class Careless(SessionCache):
         return SmallWindow(window_tokens=super().choose_small_window(seed).window_tokens, scaled_preset=free)
 
 
-def test_a_policy_that_lets_the_window_overflow_is_told(good):
+def test_a_policy_that_lets_the_window_overflow_is_reported(good):
     findings = list(BY_NAME["law-7"].find(Careless(good, sandbox=LOCAL), 1, "late-extractive"))
     assert findings
     assert all(finding.message.startswith("overflow at request") for finding in findings), (
@@ -576,7 +576,7 @@ class Forgetting(SessionCache):
         return replace(done, requests=((replace(first, messages=first.messages[:1]), reply), *others))
 
 
-def test_a_request_without_the_message_of_the_user_is_told(good):
+def test_a_request_without_the_user_message_is_reported(good):
     assert list(BY_NAME["law-13"].find(SessionCache(good, sandbox=LOCAL), 1, "extractive")) == []
     (finding,) = BY_NAME["law-13"].find(Forgetting(good, sandbox=LOCAL), 1, "extractive")
     assert finding.message.startswith("request 1 does not contain the message of the user before it, ")
@@ -591,7 +591,7 @@ class Compacting(SessionCache):
         return super().run(seed, policy, window_tokens, is_graded=is_graded)
 
 
-def test_a_policy_that_acts_in_a_large_window_is_told(good):
+def test_a_policy_that_acts_in_a_large_window_is_reported(good):
     words = [one.message for one in BY_NAME["law-1"].find(Compacting(good, sandbox=LOCAL), 1, "empty")]
     assert words[0].startswith("compacted ")
     assert "the agent made other calls although nothing was compacted" in words
@@ -613,7 +613,7 @@ class Moody(SessionCache):
         return replace(done, requests=requests)
 
 
-def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
+def test_another_course_is_reported_with_its_step_and_the_fact_that_the_step_needs(good):
     moody = Moody(lambda seed: changed_step(good(seed), "try", required_facts=("greeting",)), sandbox=LOCAL)
     moody.run(1)
     (finding,) = BY_NAME["repeats"].find(moody, 1, "extractive")
@@ -621,7 +621,7 @@ def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
     assert finding.message.startswith("the agent makes other calls")
 
 
-def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
+def test_another_answer_is_reported_with_its_step_and_the_fact_that_the_step_needs(good):
     findings = list(BY_NAME["law-6-answers"].find(Moody(good, sandbox=LOCAL), 1, "extractive"))
     assert ("write", "times", "") in about(findings)
     assert all("another answer" in one.message for one in findings)
@@ -637,7 +637,7 @@ def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
         ("sleep 600 > /dev/null 2>&1 &", ("", "", ""), "commands were executed again although the action cache was warm"),
     ],
 )
-def test_a_session_that_cannot_come_from_the_action_cache_is_told(good, command, about, words):
+def test_a_session_that_the_action_cache_cannot_repeat_is_reported(good, command, about, words):
     findings = list(BY_NAME["law-9"].find(SessionCache(lambda seed: doing(good(seed), "guests_5", command)), 1, "extractive"))
     assert about in {(one.step, one.fact, one.check) for one in findings}
     assert any(words in one.message for one in findings)

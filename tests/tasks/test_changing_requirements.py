@@ -38,7 +38,7 @@ def read(fact: Fact, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_revised_rule_is_told_by_each_message_with_another_value_and_last_with_its_own(seed: int) -> None:
+def test_each_message_states_a_revised_rule_with_another_value_and_the_last_with_the_final_one(seed: int) -> None:
     here, values = task(seed), draw_values(seed)
     texts = (here.prompt, *(late.text for late in here.later_messages))
     values_by_fact = {fact.name: [value for text in texts for value in read(fact, text)] for fact in REVISED}
@@ -90,7 +90,7 @@ def test_asking_twice_for_the_permit_does_harm() -> None:
     assert {"permit", "one_permit"} <= run.failed_checks
 
 
-def test_a_fact_that_is_told_several_times_is_retold_as_a_whole() -> None:
+def test_a_fact_with_several_statements_is_rewritten_as_a_whole() -> None:
     values = draw_values(1)
     other = rewrite_facts(task(), {"interval": "77"})
     assert read(REVISED[0], other.prompt) == [values["interval_1"]]

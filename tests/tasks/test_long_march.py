@@ -136,14 +136,14 @@ def test_no_misleading_sentence_and_no_number_without_a_note_is_read_as_a_fact()
 
 
 @pytest.mark.bubblewrap
-def test_a_fact_is_used_a_fixed_lag_after_it_was_told() -> None:
+def test_a_fact_is_used_a_fixed_lag_after_its_statement() -> None:
     for fact in march(BASE).facts:
         first = tellings(fact, BASE)[0][0]
         assert used(fact, BASE) - first in ([18] if first else [19, 20, 21]), "the orders of the prompt are used one by one"
 
 
 @pytest.mark.bubblewrap
-def test_a_fact_is_told_as_often_as_redundancy_says() -> None:
+def test_a_fact_is_stated_as_often_as_redundancy_says() -> None:
     calm = replace(BASE, update_rate=0.0)
     for world in (calm, replace(calm, redundancy=3)):
         assert {len(tellings(fact, world)) for fact in march(world).facts} == {world.redundancy}
@@ -151,7 +151,7 @@ def test_a_fact_is_told_as_often_as_redundancy_says() -> None:
 
 
 @pytest.mark.bubblewrap
-def test_a_revised_fact_is_told_anew_before_it_is_used_and_the_others_are_not() -> None:
+def test_only_a_revised_fact_is_stated_again_before_its_use() -> None:
     task = march(BASE)
     for fact in task.facts:
         values = [value for _, value in tellings(fact, BASE)]
@@ -180,7 +180,7 @@ def test_sigma_is_the_tail_of_the_outputs() -> None:
 
 
 @pytest.mark.bubblewrap
-def test_what_is_said_once_is_not_said_again_and_asking_does_harm() -> None:
+def test_a_fact_that_is_stated_once_is_not_repeated_and_asking_again_does_harm() -> None:
     world = replace(BASE, recoverable_share=0.0, update_rate=0.0)
     task, mark = march(world), used_cairns(draw(world))[0]
     (pattern,) = next(fact.patterns for fact in task.facts if fact.name == mark.name)

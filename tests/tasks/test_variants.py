@@ -111,7 +111,7 @@ def test_a_fact_that_is_revised_keeps_its_kind(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_what_the_request_told_is_told_a_fixed_lag_before_its_first_use() -> None:
+def test_a_fact_of_the_request_is_stated_a_fixed_lag_before_its_first_use() -> None:
     world = World(use_lag_steps=LAG)
     for fact in asked(turned(world)):
         ((at, value),) = list_statements(fact, world)
@@ -123,7 +123,7 @@ def test_what_the_request_told_is_told_a_fixed_lag_before_its_first_use() -> Non
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
+def test_facts_that_are_still_needed_are_repeated_at_even_intervals() -> None:
     world = World(redundancy=4)
     steps = len(turned(world).script.steps)
     reminders = [1 + turn * steps // 4 for turn in (1, 2, 3)]
@@ -135,7 +135,7 @@ def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_what_is_changed_is_told_with_another_value_and_corrected_before_its_first_use() -> None:
+def test_a_changed_fact_is_stated_with_another_value_and_corrected_before_its_first_use() -> None:
     world = World(update_rate=1.0)
     for fact in asked(turned(world)):
         (first, old), (at, new) = list_statements(fact, world)

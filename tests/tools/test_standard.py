@@ -162,7 +162,7 @@ def test_limits_that_keep_only_the_head_lose_the_end_of_standard_error() -> None
     assert run_clipped(result, Truncation(max_characters=10_000)).endswith(" characters cut]")
 
 
-def test_limits_that_cut_or_killed_are_told() -> None:
+def test_the_result_names_the_limit_that_cut_or_killed() -> None:
     cut = ExecResult(
         exit_code=137, stdout=b"\xff" * 10, stderr=b"", stdout_bytes=99, stderr_bytes=0, oom_killed=True, timed_out=True
     )
@@ -171,7 +171,7 @@ def test_limits_that_cut_or_killed_are_told() -> None:
     assert "[first 10 of 99 bytes]" in output
 
 
-def test_what_the_sandbox_left_out_between_both_ends_is_told_where_it_was() -> None:
+def test_the_result_marks_where_the_sandbox_omitted_output() -> None:
     """S3.1."""
     ends = {"stdout": b"begin\n|end\n", "stdout_bytes": 5_000, "stdout_tail_bytes": 5}
     cut = ExecResult(exit_code=2, stderr=b"why|why\n", stderr_bytes=9_000, stderr_tail_bytes=4, **ends)  # type: ignore[arg-type]

@@ -297,7 +297,7 @@ def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
     assert "&lt;script" in widget.render_html()
 
 
-def test_a_view_that_is_made_again_shows_the_same_and_keeps_what_was_typed(page, panel):
+def test_a_view_that_is_rebuilt_shows_the_same_and_keeps_typed_text(page, panel):
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
@@ -551,7 +551,7 @@ def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_ov
     assert not widget._publisher_thread.is_alive()
 
 
-def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, monkeypatch):
+def test_any_error_behind_a_click_is_shown_in_the_page(page, panel, monkeypatch):
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
@@ -653,7 +653,7 @@ def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
     again.close()
 
 
-def test_what_cannot_be_is_said_in_the_page(page, tmp_path):
+def test_invalid_values_are_reported_in_the_page(page, tmp_path):
     widget = AgentWidget("Build it.", model="scripted", journal=tmp_path / "s.sqlite")
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")

@@ -40,7 +40,7 @@ def heard(task, log):
     return rounds, [change for entry in log if (change := rounds.receive(entry))]
 
 
-def test_each_compaction_is_told_with_the_views_around_it(session):
+def test_each_compaction_is_shown_with_the_views_before_and_after(session):
     _, task, log = session
     rounds, changes = heard(task, log)
     events = [entry.event for entry in log if isinstance(entry.event, Compaction)]
@@ -82,7 +82,7 @@ def test_after_a_rollback_only_what_counts_is_there(session):
     assert [one.build_timeline_point() for one in again] == [one.build_timeline_point() for one in heard(task, log)[1]]
 
 
-def test_a_message_is_told_in_a_short_line(session):
+def test_a_message_is_summed_up_in_a_short_line(session):
     _, _, log = session
     lines = [format_message_line(entry.event.message) for entry in log if hasattr(entry.event, "message")]
     assert 0 < len(lines) < MAX_LISTED_MESSAGES

@@ -267,7 +267,7 @@ def test_two_policies_are_compared_over_the_same_session(explorer):
         explorer.compare()
 
 
-def test_the_values_found_are_those_of_the_trial_the_code_and_the_plan(explorer, tmp_path):
+def test_the_chosen_values_equal_those_of_the_trial_the_code_and_the_plan(explorer, tmp_path):
     explorer.change_settings(threshold=0.65, keep_last=7)
     trial = explorer.to_trial("flashcards")
     assert trial.max_steps is None
@@ -280,7 +280,7 @@ def test_the_values_found_are_those_of_the_trial_the_code_and_the_plan(explorer,
 
 
 @pytest.mark.browser
-def test_the_values_found_are_those_of_the_form_that_its_button_opens(link, explorer, page):
+def test_the_chosen_values_equal_those_of_the_form_that_its_button_opens(link, explorer, page):
     linked = link(explorer)
     explorer.change_settings(threshold=0.65, keep_last=7)
     page.get_by_role("button", name="use in a grid").focus()
@@ -449,7 +449,7 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
 
 
 @pytest.mark.browser
-def test_what_cannot_be_is_said_and_mended_by_the_next_move(link, explorer, page):
+def test_an_invalid_setting_is_reported_and_cleared_by_the_next_move(link, explorer, page):
     linked = link(explorer)
     page.get_by_label("window", exact=True).select_option("8192")
     linked.settle()

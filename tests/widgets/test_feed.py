@@ -66,7 +66,7 @@ def sessions(draw):
 
 
 @given(sessions(), st.data())
-def test_a_page_that_is_told_in_pieces_knows_what_one_knows_that_is_told_at_once(heard, data):
+def test_a_page_updated_in_pieces_equals_one_updated_at_once(heard, data):
     feed, page = Feed(CompactionHistory()), Page()
     for one in heard:
         feed.receive(one)

@@ -362,7 +362,7 @@ def test_the_cell_of_an_arm_without_a_valid_trial_says_so(page, tmp_path, metric
 
 
 @pytest.mark.browser
-def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
+def test_a_failed_trial_is_shown_with_its_reason_and_runs_no_script(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     linked = Linked(page, widget, SHARED_SENDER, "dark")
     cell = GRID.grid[0]
@@ -409,7 +409,7 @@ def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_
     widget.close()
 
 
-def test_a_folder_in_which_another_run_is_at_work_is_said_to_be(tmp_path):
+def test_a_folder_that_another_run_uses_is_reported(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     with open_output(tmp_path / "output"):
         widget.start()

@@ -141,7 +141,7 @@ def test_limits_are_part_of_code_and_command_and_stop_the_run(form, monkeypatch)
     assert [again.controls[name].value for name in ("max_trials", "max_usd", "max_hours")] == ["2", "", "1.5"]
 
 
-def test_values_found_in_the_explorer_are_starting_values():
+def test_values_of_the_explorer_are_starting_values():
     policy = KeepLast(threshold=0.65, keep_last=7, summarizer="scripted/oracle")
     form = GridForm(policy=policy, tasks=["flashcards", "rename-sweep"])
     assert form.fields["threshold"].value == "0.65"

@@ -109,7 +109,7 @@ def test_items_and_states_appear_and_a_text_stays_a_text(link, post, page):
 
 
 @pytest.mark.browser
-def test_a_page_gets_what_was_lost_on_the_way_and_what_was_told_before_it_opened(link, post, page):
+def test_a_page_gets_lost_messages_and_those_sent_before_it_opened(link, post, page):
     widget = ListWidget(post)
     linked = link(widget)
     for number in range(30):
@@ -125,7 +125,7 @@ def test_a_page_gets_what_was_lost_on_the_way_and_what_was_told_before_it_opened
 
 
 @pytest.mark.browser
-def test_an_error_of_ours_is_told_to_the_page(link, post, page):
+def test_an_error_of_the_package_is_shown_in_the_page(link, post, page):
     linked = link(ListWidget(post))
     page.get_by_role("button", name="ask").click()
     linked.settle()

@@ -79,7 +79,7 @@ def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, sessi
         assert description["digest"].endswith("equal to the log")
 
 
-def test_a_log_that_is_not_what_was_sent_is_said_so(session):
+def test_a_log_that_differs_from_the_request_is_reported(session):
     other = hashlib.sha256(b"other").hexdigest()
     entries = list(session.entries)
     place = next(place for place, entry in enumerate(entries) if isinstance(entry.event, StepFinished))

@@ -65,7 +65,7 @@ def test_there_is_a_panel_for_each_summarizer_in_units():
     assert "L0 simulated" in {text.get_text() for text in figure.texts}
 
 
-def test_a_trigger_in_tokens_is_shown_as_it_was_told():
+def test_a_trigger_in_tokens_is_shown_as_configured():
     tokens = {"q0.5": 9_000, "q0.9": 20_000, 12_000: 12_000, None: None}
     rows = [
         {

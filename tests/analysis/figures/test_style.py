@@ -77,7 +77,7 @@ def luminance(colour):
     return sum(weight * int(colour[i : i + 2], 16) for weight, i in ((0.2126, 1), (0.7152, 3), (0.0722, 5))) / 255
 
 
-def test_colours_can_be_told_from_the_page():
+def test_colours_contrast_with_the_page():
     for colours in THEMES.values():
         page = luminance(colours.background)
         inks = (*colours.palette, colours.text, colours.muted)

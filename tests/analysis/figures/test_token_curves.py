@@ -100,7 +100,7 @@ def test_sessions_can_be_drawn_into_axes_of_the_caller():
     assert lines(ax.figure)
 
 
-def test_nothing_to_draw_is_said():
+def test_an_empty_table_is_refused_with_the_reason():
     with pytest.raises(UsageError, match="no token curve"):
         token_curves.draw(token_curves.table(results([{}])))
 

@@ -105,7 +105,7 @@ def test_the_oracle_keeps_what_is_lost_for_good_before_what_is_needed_sooner_and
     assert kept(tight, view) == [view.items[at] for at in (0, 1, 5, 31)]
 
 
-def test_an_oracle_that_was_not_told_the_future_says_so() -> None:
+def test_an_oracle_without_the_future_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError, match="with_oracle"):
         kept(OracleRetention(threshold=0.05), conversation("a", 30))
 

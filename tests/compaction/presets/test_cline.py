@@ -63,7 +63,7 @@ def test_an_error_falls_back_to_the_digest_and_an_empty_answer_to_nothing(answer
     assert (NOTICE_HEADING in str(event.patch.replace)) == (status == "applied")
 
 
-def test_a_former_summary_is_told_apart_and_what_it_was_made_of_is_not() -> None:
+def test_a_former_summary_is_a_section_of_the_prompt_and_its_messages_are_not_in_it() -> None:
     view = view_of(user("the request"), *work(0, 12), policy=AGENTIC)
     room = Room(AGENTIC, 2_000, "ONE", "TWO")
     view = grown(room.after(view, room.ask(view)), AGENTIC, *work(40, 12))
@@ -89,7 +89,7 @@ def edit(number: int, path: str) -> list[Message]:
     return step(number, "ok " * 100, name="write_file", key=path, says=f"I change {path}.")
 
 
-def test_the_digest_keeps_what_the_user_said_the_plain_answers_and_the_newest_and_lists_the_rest() -> None:
+def test_the_digest_keeps_user_messages_plain_answers_and_the_newest_and_lists_the_rest() -> None:
     old = [user("old request"), *work(0, 3), assistant("old answer")]
     new = [user("new request"), *edit(10, "a.py"), *edit(11, "b.py"), *edit(12, "a.py"), *edit(13, "c.py"), *work(20, 8)]
     view = view_of(*old, *new, policy=BASIC)

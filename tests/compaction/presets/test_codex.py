@@ -72,7 +72,7 @@ def test_the_summarizer_gets_the_session_itself_and_one_more_message() -> None:
     assert request.tools == ()
 
 
-def test_a_former_hand_over_is_told_again_and_is_no_word_of_the_user() -> None:
+def test_a_former_hand_over_goes_into_the_prompt_and_is_no_user_message() -> None:
     view = view_of(user("request"), *work(0, 4), policy=POLICY)
     room = Room(POLICY, 10_000, "ONE", "TWO")
     view = grown(room.after(view, room.ask(view, FULL)), POLICY, *work(10, 4))
@@ -81,7 +81,7 @@ def test_a_former_hand_over_is_told_again_and_is_no_word_of_the_user() -> None:
     assert f"{SUMMARY_HEADING}\nONE" in room.prompts()[1]
 
 
-def test_what_the_user_has_just_said_stands_behind_the_hand_over_and_is_not_told() -> None:
+def test_the_newest_user_message_stands_behind_the_hand_over_and_not_in_the_prompt() -> None:
     view = view_of(user("request"), *work(0, 4), assistant("done"), user("and now this"), policy=POLICY)
     room = Room(POLICY, 10_000, "S")
     after = room.after(view, room.ask(view, FULL))

@@ -252,7 +252,7 @@ def test_a_snapshot_longer_than_what_it_stands_for_is_not_taken() -> None:
     assert event.status == "no-op"
 
 
-def test_a_former_snapshot_is_told_as_a_message() -> None:
+def test_a_former_snapshot_is_a_message_of_the_prompt() -> None:
     view = view_of(*exchanges(10), policy=MASKING)
     room = Room(MASKING, 10_000, "D", "FIRST", "D", "SECOND")
     view = room.after(view, room.ask(view, FULL))

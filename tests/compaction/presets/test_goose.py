@@ -28,7 +28,7 @@ def test_goose_looks_before_a_turn_and_leaves_a_summary_and_a_note() -> None:
 
 
 @pytest.mark.parametrize(("policy", "hook"), [(GOOSE, "overflow"), (ADAPTED, "overflow"), (ADAPTED, "step")])
-def test_within_a_turn_goose_repeats_what_the_user_said_last(policy: Goose, hook: str) -> None:
+def test_within_a_turn_goose_repeats_the_last_user_message(policy: Goose, hook: str) -> None:
     view = view_of(user("old"), assistant("done"), user("the request"), *work(0, 9), policy=policy)
     room = Room(policy, 1_000, "SUMMARY")
     after = room.after(view, room.ask(view, report(900), hook))  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def test_goose_lists_the_files_of_all_summaries_so_far() -> None:
     assert extract_paths("modified-files", text) == ["1.py", "2000.py"]
 
 
-def test_goose_puts_what_is_told_into_the_system_prompt_and_leaves_out_results_from_the_middle_if_it_is_too_long() -> None:
+def test_goose_puts_the_transcript_into_the_system_prompt_and_omits_middle_results_if_it_is_too_long() -> None:
     view = view_of(user("request"), *work(0, 10), policy=ADAPTED)
     room = Room(ADAPTED, 1_000, *[ContextOverflow("s", 9, 8)] * 4, "S")
     event = room.ask(view, report(900))

@@ -90,7 +90,7 @@ def test_of_fifty_messages_the_last_ten_stay() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeepLast, Paced])
-def test_the_summarizer_is_told_the_length_that_it_is_held_to(kind: type[KeepLast | Paced]) -> None:
+def test_the_prompt_names_the_length_limit_of_the_summary(kind: type[KeepLast | Paced]) -> None:
     plan = kind(summary_max_tokens=123).plan(view := crowded(), kind().budget(WINDOW), None, "manual")
     assert plan is not None
     (slot,) = plan.slots

@@ -74,7 +74,7 @@ def test_of_a_turn_that_does_not_fit_the_longest_end_that_does_stays(least: int,
     assert after.items[-2 * kept_steps - 1 : -1] == before.items[len(before.items) - 2 * kept_steps :]
 
 
-def test_results_are_told_by_their_first_2000_characters_and_the_former_summary_is_brought_up_to_date() -> None:
+def test_prompts_contain_2000_characters_of_a_result_and_the_former_summary_is_updated() -> None:
     policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
     before = view(turn(1, output="z" * 5_000), policy=policy)
     room = Room(policy, 10_000, "FIRST", "SECOND")

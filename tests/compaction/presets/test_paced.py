@@ -64,7 +64,7 @@ def test_the_pinned_request_stays_and_what_goes_may_go_without_a_summary() -> No
     assert asked.summarizer.requests
 
 
-def test_steps_are_told_with_their_number() -> None:
+def test_a_due_step_trigger_names_the_number_of_steps() -> None:
     _, view, room = compacted_at(Paced(every_steps=50), 9)
     assert Steps(count=9).check_due(view, room.compactor.budget, None) == "9 steps since the last compaction ≥ 9"
     assert Steps(count=10).check_due(view, room.compactor.budget, None) is None

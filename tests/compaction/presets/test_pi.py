@@ -72,7 +72,9 @@ def test_in_the_first_round_of_a_single_request_there_is_only_a_beginning_and_la
 
 
 @pytest.mark.parametrize(("policy", "is_repeated"), [(POLICY, True), (LEGACY, False)])
-def test_what_the_first_compaction_kept_is_told_to_the_second_but_for_the_old_version(policy: Pi, is_repeated: bool) -> None:
+def test_messages_that_the_first_compaction_kept_go_into_the_second_prompt_except_in_the_old_version(
+    policy: Pi, is_repeated: bool
+) -> None:
     view: View = view_of(user("the request"), *work(0, 8), policy=policy)
     room = Room(policy, 10_000, "ONE", "TWO")
     view = grown(room.after(view, room.ask(view, FULL)), policy, *work(20, 8))
@@ -83,7 +85,7 @@ def test_what_the_first_compaction_kept_is_told_to_the_second_but_for_the_old_ve
     assert len(final.summaries) == 1
 
 
-def test_results_are_told_by_their_beginning_and_files_are_listed_from_round_to_round() -> None:
+def test_prompts_contain_the_beginning_of_results_and_the_files_of_all_rounds() -> None:
     reads = [m for at in range(4) for m in step(at, "r" * 3_000, name="read_file", key=f"{at}.py")]
     view = view_of(user("the request"), *reads, *work(50, 3), policy=POLICY)
     room = Room(POLICY, 10_000, "ONE", "TWO")

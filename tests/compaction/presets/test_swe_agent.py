@@ -59,7 +59,7 @@ def test_calls_and_requests_stay_and_only_a_result_changes() -> None:
     assert (event.patch.forget, event.patch.insert) == ((), ())
 
 
-def test_results_shorter_than_the_line_are_not_made_longer() -> None:
+def test_results_shorter_than_the_replacement_line_are_kept() -> None:
     policy = SweAgent(keep_results=1)
     view = view_of(user("mend it"), *(message for number in range(6) for message in step(number, "ok")), policy=policy)
     event = Room(policy, 100_000).ask(view)
@@ -89,7 +89,7 @@ def test_at_31_turns_the_oldest_21_become_a_checkpoint_of_the_assistant() -> Non
     assert view.items[2].message == assistant("Checkpoint of earlier turns:\n21 turns in short")
 
 
-def test_checkpoints_follow_each_other_and_the_newest_is_told_with_the_next_turns() -> None:
+def test_checkpoints_accumulate_and_the_newest_goes_into_the_prompt_with_the_next_turns() -> None:
     policy = ComplexityTrapSummary()
     room = Room(policy, 100_000, *CHECKPOINTS)
     view = worked(73, policy, room)

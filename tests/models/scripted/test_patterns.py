@@ -32,7 +32,7 @@ def test_a_fact_that_names_its_word_is_read_as_if_it_did_not(text: str) -> None:
 
 
 @given(TEXTS)
-def test_all_values_are_told_in_order_and_the_last_one_is_the_newest(text: str) -> None:
+def test_all_values_are_returned_in_order_and_the_last_is_the_newest(text: str) -> None:
     patterns = FactPatterns([fact("oak7", "")])
     matches = [(match[1], match.start()) for match in re.finditer(r"\boak7 reads (\d+)", text)]
     assert patterns.find_values(text) == ((("oak7", tuple(value for value, _ in matches)),) if matches else ())
@@ -50,7 +50,7 @@ def test_a_text_is_read_the_same_whatever_was_read_before(texts: list[str]) -> N
 
 
 @given(st.lists(KEYS, min_size=1, max_size=5), KEYS)
-def test_a_receipt_that_is_told_to_the_letter_is_looked_up(keys: list[str], asked: str) -> None:
+def test_a_literal_receipt_is_looked_up(keys: list[str], asked: str) -> None:
     steps = [step(key, Evidence(receipts=(("run", f"^{re.escape(key)}$"), ("run", re.escape(key))))) for key in keys]
     tried = {
         (index, slot)

@@ -104,7 +104,7 @@ def test_no_other_origin_may_read_an_answer(address):
 
 
 @pytest.mark.parametrize("path", ["other", "session/", "session/nothing", "session/../../../etc/passwd", "values/x", "%00"])
-def test_other_paths_are_not_found(address, path):
+def test_other_paths_are_answered_with_404(address, path):
     assert ask(address, path)[0] == 404
 
 

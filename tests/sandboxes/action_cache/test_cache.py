@@ -115,7 +115,7 @@ def test_the_size_holds_and_what_was_used_least_recently_goes_first(tmp_path):
     assert (tmp_path / CACHE_FILE).stat().st_size < 400_000
 
 
-def test_the_largest_are_told_by_task_and_clear_forgets_all(tmp_path):
+def test_the_largest_entries_are_listed_by_task_and_clear_removes_all(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         for number, task in enumerate(["a", "b", "a"]):
             cache.put(
@@ -155,7 +155,7 @@ def test_processes_that_race_and_are_killed_leave_a_sound_cache(tmp_path):
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_what_one_machine_has_cached_is_found_by_another_through_the_store(kind, tmp_path, monkeypatch):
+def test_an_entry_of_one_machine_is_a_hit_on_another_through_the_store(kind, tmp_path, monkeypatch):
     with open_store_url(kind, tmp_path, monkeypatch) as url:
         one, other = ActionCache(tmp_path / "one", store=url), ActionCache(tmp_path / "other", store=url)
         assert other.get(key(1)) is None

@@ -16,7 +16,7 @@ def write(path, *names, trial_of=""):
     return path
 
 
-def test_a_session_is_found_in_a_file_an_experiment_and_its_output(tmp_path):
+def test_a_session_is_located_in_a_file_an_experiment_and_its_output(tmp_path):
     path = write(tmp_path / "tiny" / "output" / "journal.sqlite", "abc", trial_of="t-1")
     for place in (path, tmp_path / "tiny", tmp_path / "tiny" / "output"):
         for name in ("abc", "ab", "t-1", "t", ""):
@@ -41,7 +41,7 @@ def test_a_beginning_that_several_share_is_refused_with_their_names(tmp_path):
         find_session("x", [one, other])
 
 
-def test_ids_that_sort_by_time_are_told_apart_by_their_ends(tmp_path):
+def test_ids_that_sort_by_time_are_distinguished_by_their_ends(tmp_path):
     """S3.13. Such ids have the same beginning if their sessions began on the same day."""
     ids = TimeOrderedIds(iter([1.7e9, 1.7e9 + 3600, 1.7e9 + 3600]).__next__)
     morning, noon, child = ids.make_descending(), ids.make_descending(), ids.make_ascending()

@@ -107,7 +107,7 @@ def test_a_message_is_given_whole_with_its_parts_and_their_state(journal):
         assert [part.part_id for part in queries.list_parts(journal, name)] == [f"s/000003/{number:04}" for number in range(4)]
 
 
-def test_a_text_is_found_in_any_case_also_in_packed_and_compacted_texts_and_in_summaries(journal):
+def test_search_ignores_case_and_covers_packed_and_compacted_texts_and_summaries(journal):
     (hit,) = queries.search(journal, "THE NEEDLE")
     assert (hit.message_id, hit.role, hit.tool, hit.is_compacted) == ("s/000004", "tool", "execute_command", True)
     assert hit.excerpt == f"…{'x' * 59} the Needle {'y' * 59}…"

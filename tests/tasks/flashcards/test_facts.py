@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_task():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
+def test_a_fact_of_the_prompt_is_stated_once_there_and_nowhere_else(seed):
     task = make_flashcards(seed)
     papers = "\n".join(text for _, text in task.workspace)
     for fact in task.facts:
@@ -60,7 +60,7 @@ def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_fact_of_a_page_is_said_once_there_and_nowhere_else(seed):
+def test_a_fact_of_a_page_is_stated_once_there_and_nowhere_else(seed):
     task = make_flashcards(seed)
     for fact in task.facts:
         values_by_page = {path: find_values(fact.name, text) for path, text in task.workspace if find_values(fact.name, text)}
