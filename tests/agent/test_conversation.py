@@ -11,7 +11,7 @@ DELTAS = st.builds(TextDelta, text=st.text(max_size=3), part=st.sampled_from(["t
 
 
 @given(st.lists(DELTAS), st.lists(DELTAS), st.booleans())
-def test_what_was_heard_is_put_together_by_its_parts_from_where_it_came_anew(before, after, anew):
+def test_streamed_pieces_are_joined_by_part_and_start_again_with_a_new_answer(before, after, anew):
     deltas: list[TextDelta] = []
     heard = StreamBuffer(deltas.append)
     for delta in before:
