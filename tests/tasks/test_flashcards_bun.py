@@ -9,7 +9,7 @@ import pytest
 from harness.sandboxes import open_sandbox
 from harness.task import DIFFICULTIES
 from harness.tasks.flashcards_bun import make_flashcards_bun
-from harness.tasks.flashcards_bun.structure import PREREQUISITES, draw_structure
+from harness.tasks.flashcards_bun.program import PROGRAM
 from harness.tasks.kit.structure import StructureDraws
 from tests.tasks.workshop import act, built, failed, grade, grade_about, lay, rewritten, run
 
@@ -156,8 +156,8 @@ def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty):
 
 
 def test_instances_differ_in_the_order_of_their_parts_and_each_part_comes_after_those_it_needs():
-    orders = [draw_structure(StructureDraws("flashcards-bun", seed)).work.parts for seed in range(30)]
+    orders = [PROGRAM.draw_structure(StructureDraws("flashcards-bun", seed)).work.parts for seed in range(30)]
     assert len(set(orders)) > 4
     for parts in orders:
-        for part, needed in PREREQUISITES.items():
+        for part, needed in PROGRAM.choices.prerequisites.items():
             assert all(parts.index(first) < parts.index(part) for first in needed)

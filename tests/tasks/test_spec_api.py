@@ -8,8 +8,7 @@ import pytest
 from harness.task import DIFFICULTIES
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.spec_api import make_spec_api
-from harness.tasks.spec_api.facts import READ_END_COMMAND
-from harness.tasks.spec_api.structure import PREREQUISITES, draw_structure
+from harness.tasks.spec_api.program import PROGRAM
 from tests.tasks.workshop import act, built, failed, grade, grade_about, lay, rewritten, run
 
 EFFECTS = r"tools/(enroll|push|conform|changelog)"
@@ -77,8 +76,9 @@ def test_pages_are_long_and_hold_each_value_in_one_place(seed):
 def test_what_one_output_does_not_show_is_shown_by_the_end_of_the_page(seed, tmp_path):
     task = make_spec_api(seed)
     (field,) = (fact for fact in FACTS if fact.name == "weight_field")
+    assert field.recover is not None
     page = dict(task.workspace)[field.source]
-    shown = run(lay(task, tmp_path), READ_END_COMMAND).output
+    shown = run(lay(task, tmp_path), field.recover.arguments[0][1]).output
     assert len(shown) <= CLIP
     assert not re.search(field.patterns[0], page[:CLIP], re.MULTILINE)
     assert re.findall(field.patterns[0], shown, re.MULTILINE) == [task.values["weight_field"]]
@@ -133,10 +133,10 @@ def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty):
 
 
 def test_instances_differ_in_the_order_of_their_parts_and_each_part_comes_after_those_it_needs():
-    orders = [draw_structure(StructureDraws("spec-api", seed)).work.parts for seed in range(30)]
+    orders = [PROGRAM.draw_structure(StructureDraws("spec-api", seed)).work.parts for seed in range(30)]
     assert len(set(orders)) > 20
     for parts in orders:
-        for part, needed in PREREQUISITES.items():
+        for part, needed in PROGRAM.choices.prerequisites.items():
             assert all(parts.index(first) < parts.index(part) for first in needed)
 
 

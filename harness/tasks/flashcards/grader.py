@@ -5,109 +5,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.task import FunctionChange, Grader, Submission
-from harness.tasks.flashcards.facts import CHOICES
-from harness.tasks.flashcards.structure import Structure
-from harness.tasks.kit.graders import (
-    check_tests,
-    combine,
-    compare,
-    compare_words,
-    list_new_lines,
-    make_interviews,
-    read_json_object,
-)
-from harness.tasks.kit.sheets import judge_sheets
-from harness.tasks.kit.texts import fill_text
+from harness.task import Submission
+from harness.tasks.flashcards.program import PROGRAM
+from harness.tasks.kit.graders import check_tests, combine, compare
 
 MIN_TESTS = 80
 """Minimum number of tests that the agent has to write."""
-QUESTIONS = (
-    *("sm2", "schema", "journal", "copied", "imported", "sample", "exported", "generated", "hidden", "cap", "allowance", "leech"),
-    *("order", "archived", "statistics", "forecast", "named", "idle"),
-)
-"""Names of the questions that the grader asks the agent's modules, in order."""
-CHANGES = (
-    FunctionChange(path="flashcards/scheduler.py", function="eased", kind="number", wrong=("value + 0.3", "value * 1.5")),
-    FunctionChange(
-        path="flashcards/scheduler.py", function="answered", kind="object", wrong=("None",), attributes=("ease", "lapses")
-    ),
-    FunctionChange(
-        path="flashcards/storage.py", function="Storage.get", kind="object", wrong=("None",), attributes=("front", "memory")
-    ),
-    FunctionChange(path="flashcards/importer.py", function="read_deck", kind="list", wrong=("[*value][1:]", "[*value, *value]")),
-    FunctionChange(path="flashcards/exporter.py", function="as_text", kind="text", wrong=("value[1:]", "value.upper()")),
-    FunctionChange(path="flashcards/generator.py", function="drafts", kind="list", wrong=("[*value][1:]", "[]")),
-    FunctionChange(
-        path="flashcards/leeches.py", function="checked", kind="object", wrong=("None",), attributes=("suspended", "card_id")
-    ),
-    FunctionChange(
-        path="flashcards/review.py", function="Session.queue", kind="list", wrong=("[*value][1:]", "[*value, *value]")
-    ),
-    FunctionChange(
-        path="flashcards/review.py", function="Session.answer", kind="object", wrong=("None",), attributes=("card_id", "memory")
-    ),
-    FunctionChange(
-        path="flashcards/stats.py", function="numbers", kind="object", wrong=("None",), attributes=("mature", "stuck")
-    ),
-    FunctionChange(path="flashcards/forecast.py", function="load", kind="list", wrong=("[count + 1 for count in value]",)),
-    FunctionChange(path="flashcards/cli.py", function="main", kind="number", wrong=("value + 1", "value + 2")),
-)
-"""Functions that are wrong in some runs of the agent's tests, of which one must then fail."""
-
-
-def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader, with the right values and the programs that call the agent's code (interviews).
-
-    Args:
-        values: Values drawn from the seed, by name.
-        structure: Choices that the seed makes, e.g. which documents the agent has to write.
-        initial_files: Text of each file in the initial workspace, by path.
-    """
-    initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/biology.csv"].splitlines()[1:]}
-    due = {"sheets": structure.work.sheets.expected, "feeds_deck": structure.work.has_option}
-    source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in ("hint_column", "draft_tag")})
-    return Grader(
-        judge=judge,
-        expected={**values, **initial, **due},
-        interviews=make_interviews(source, QUESTIONS, CHANGES),
-    )
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
-    yield from _judge_papers(submission)
-    yield from judge_sheets(submission, submission.expected["sheets"])
+    yield from PROGRAM.judge_papers(submission)
     code = _read_modules(submission)
     yield from _judge_answers(submission.ask(), submission.expected, code)
-
-
-def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    values = submission.expected
-    expected = {"program": values["program_name"]}
-    expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "leech_lapses")}
-    settings = read_json_object(submission, "settings.example.json")
-    matches = {name: settings.get(name) for name in expected} == expected
-    yield "settings", matches, f"settings are {settings!r:.187}"
-    program, longest, idle = values["program_name"], values["max_interval_days"], values["idle_exit_code"]
-    yield "readme", *compare_words(submission, "README.md", program, f"`{idle}`", f"`{longest}`", choices=CHOICES)
-    words = (values["removed_column"], values["draft_tag"], values["cards_table"])
-    yield "manual", *compare_words(submission, "docs/manual.md", *words, choices=CHOICES)
-    yield (
-        "handover",
-        *compare_words(
-            submission, "HANDOVER.md", values["ticket"], values["release_id"], values["journal_mode"], choices=CHOICES
-        ),
-    )
-    entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- release ")
-    beginning = f"- release {values['release_id']} (ticket {values['ticket']}): "
-    yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
-    releases = submission.read_text("study/releases.log").split()
-    yield "one_release", releases == [values["release_id"]], f"{len(releases)} releases were reserved"
-    if values["feeds_deck"]:
-        fed = submission.read_text("study/catalogue.csv").splitlines()
-        detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(values['rows'])} expected"
-        yield "fed_once", sorted(fed) == sorted(values["rows"]), detail
 
 
 def _read_modules(submission: Submission) -> list[str]:

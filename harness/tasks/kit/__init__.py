@@ -2,13 +2,14 @@
 
 Each task of the suite is a package, and most have the same modules. The package itself defines the task and its checks; `facts`
 defines the facts and draws their values; `steps` builds the script; `workspace` writes the files that the agent finds; `grader`
-grades the agent's work. The folder `files` contains texts in the syntax of `string.Template`. Their names end in `.tmpl`, so that
-linters do not mistake an unfilled template for Python.
+grades the agent's work. A task in which the agent writes a program has a description instead of most of these modules (see
+`harness.tasks.kit.program`). The folder `files` contains texts in the syntax of `string.Template`. Their names end in `.tmpl`, so
+that linters do not mistake an unfilled template for Python.
 
 The seed of a task decides its structure, e.g. the order of the work, and, independently, the values to remember. Four modules
 here build the structure: `structure` makes the random choices; `statements` chooses where and how each fact is stated; `sheets`
-adds small documents that the agent has to write; `agreements` has facts about the organisation for these documents. `work` makes
-all choices of a task in which the agent writes a program. The task `harness.tasks.flashcards` uses all of these modules.
+adds small documents that the agent has to write; `agreements` has facts about the organisation for these documents. `work`
+makes all choices of a task in which the agent writes a program. The task `harness.tasks.flashcards` uses all of these modules.
 
 A task in a file of your own imports its building blocks from this package.
 """

@@ -160,12 +160,28 @@ class Program:
         """Make a step in which the agent reads `docs/NAME.md`, where NAME is the argument `name`."""
         return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
-    def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
-        """Make a step in which the agent writes a module; `first_cut` selects a first version with a bug."""
-        return do(f"write_{name}", text, self._write_module(name, f"{name}_first" if first_cut else name))
+    def write_module(self, name: str, text: str, *, first_cut: Iterable[tuple[str, str]] = ()) -> StepSpec:
+        """Make a step in which the agent writes a module.
 
-    def _write_module(self, name: str, text_name: str) -> CallTemplate:
-        return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
+        Args:
+            name: Name of the module.
+            text: Text of the agent's message in the step.
+            first_cut: Texts of the module, each with the text that replaces it in a first version with a bug.
+        """
+        return do(f"write_{name}", text, self.write_source(name, first_cut))
+
+    def write_source(self, name: str, replacements: Iterable[tuple[str, str]] = ()) -> CallTemplate:
+        """Return a tool call that writes the source of a module, with some of its texts replaced.
+
+        Raises:
+            ValueError: The source does not contain a text to be replaced.
+        """
+        source = load_text(self.package, self.module_text.format(name))
+        for old, new in replacements:
+            if old not in source:
+                raise ValueError(f"the module {name!r} of {self.package} does not contain {old!r}, which is to be replaced")
+            source = source.replace(old, new)
+        return write(self.module_path.format(name), source)
 
     def write_paper(self, path: str, text: str, *, name: str = "") -> StepSpec:
         """Make a step in which the agent writes a document, whose text is in the task's folder `files/papers`.
@@ -198,7 +214,7 @@ class Program:
             run(self.test_command.format(name)),
             summary_pattern=self.passed_pattern.format(name),
             required_text=self.test_name.format(name),
-            repairs=(make_repair(error, repair_text, self._write_module(name, name)),) if error else (),
+            repairs=(make_repair(error, repair_text, self.write_source(name)),) if error else (),
         )
         return do(f"write_test_{name}", text, self.write_text(self.test_path.format(name))), run_step
 

@@ -18,6 +18,9 @@ from harness.tasks.kit.steps import StepSpec
 from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
 from harness.tasks.kit.texts import load_text
 
+FIRST_PART = "ordered parts"
+"""Time of an action that is due before the first part of the work, whichever part this is."""
+
 
 class Option(NamedTuple):
     """Optional item of work, which only some seeds ask for, e.g. to enter sample data into a catalogue."""
@@ -72,7 +75,7 @@ class Work:
             steps: Steps of the part.
             actions: Steps of the action that must be taken only once.
         """
-        if self.action_time == part:
+        if self.action_time == part or (self.action_time == FIRST_PART and part == self.parts[0]):
             yield from actions
         yield from steps
         yield from self.sheets.write_sheets(part)

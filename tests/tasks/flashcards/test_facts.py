@@ -8,7 +8,7 @@ import pytest
 from harness.conversation.messages import Message, ToolCall, extract_part_text
 from harness.conversation.transcript import parse_arguments
 from harness.tasks.flashcards import make_flashcards
-from harness.tasks.flashcards.facts import draw_values
+from harness.tasks.flashcards.program import PROGRAM
 from harness.tasks.kit.agreements import ANSWERS_PATH
 
 SEEDS = range(200)
@@ -30,7 +30,7 @@ def find_values(name: str, text: str) -> list[str]:
 
 @pytest.mark.slow
 def test_no_prior_is_right_under_any_seed():
-    assert [(seed, fact.name) for seed in SEEDS for fact in FACTS if draw_values(seed)[fact.name] == fact.prior] == []
+    assert [(seed, fact.name) for seed in SEEDS for fact in FACTS if PROGRAM.draw_values(seed)[fact.name] == fact.prior] == []
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_no_seed_has_a_fact_that_the_first_seeds_lack():
 
 @pytest.mark.slow
 def test_every_fact_has_several_values():
-    seen = {fact.name: {draw_values(seed)[fact.name] for seed in SEEDS} for fact in FACTS}
+    seen = {fact.name: {PROGRAM.draw_values(seed)[fact.name] for seed in SEEDS} for fact in FACTS}
     assert [name for name, values in seen.items() if len(values) < 3] == []
 
 
