@@ -10,8 +10,8 @@ from harness.conversation.tokens import UNLIMITED_WINDOW
 from harness.errors import UnknownName, UsageError
 from harness.inspection.import_export import load_entries
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import SampleOracle, build_scripted_log
-from harness.inspection.sample_story import STORY_PROMPT, find_last_use, make_story_step
+from harness.inspection.sample_run import SampleOracle
+from harness.inspection.sample_story import find_last_use, load_story
 from harness.recordings.document import open_document
 from harness.recordings.formats import detect_format, read_recordings
 from harness.recordings.session_file import NAME
@@ -95,9 +95,7 @@ def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
 
 def _open_named(name: str) -> RecordedSession:
     if name == SAMPLE_NAME:
-        return RecordedSession(
-            name="sample session", entries=build_scripted_log(STORY_PROMPT, make_story_step), oracle=SampleOracle(find_last_use)
-        )
+        return RecordedSession(name="sample session", entries=load_story(), oracle=SampleOracle(find_last_use))
     if ":" not in name and name not in SUITE:
         raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE_NAME))
     task = make_task(name, 0)

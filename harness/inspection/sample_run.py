@@ -238,30 +238,10 @@ def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)
     return tuple(session.agent.log.entries())
 
 
-def build_scripted_log(prompt: str, make_step: Callable[[int], SampleStep]) -> tuple[Entry, ...]:
-    """Return the log of a session without compaction whose steps come from a function.
-
-    The session ends with the first answer that calls no tool.
-
-    Args:
-        prompt: Request of the user.
-        make_step: Function that returns the step with a given number, from 1.
-    """
-    model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER, make_step=make_step)
-    session = _assemble_sample(NoCompaction(), model, prompt=prompt)
-    _run_sample(session)
-    return tuple(session.agent.log.entries())
-
-
 def _assemble_sample(
-    policy: Policy,
-    model: "_SampleModel",
-    summarizer: Model | None = None,
-    on_event: EventListener = ignore,
-    *,
-    prompt: str = SAMPLE_PROMPT,
+    policy: Policy, model: "_SampleModel", summarizer: Model | None = None, on_event: EventListener = ignore
 ) -> AssembledSession:
-    spec = SessionSpec(request=prompt, policy=policy, max_steps=UNLIMITED_WINDOW.tokens)
+    spec = SessionSpec(request=SAMPLE_PROMPT, policy=policy, max_steps=UNLIMITED_WINDOW.tokens)
     resources = SessionResources(
         session_id="sample",
         log=MemoryLog(),
@@ -271,7 +251,7 @@ def _assemble_sample(
         model=model,
         summarizer=summarizer,
         oracle=SampleOracle(),
-        tools=[_SampleTool(name, choose_truncation(policy), model.make_step) for name in TOOL_NAMES],
+        tools=[_SampleTool(name, choose_truncation(policy)) for name in TOOL_NAMES],
     )
     session = assemble_session(spec, resources)
     session.agent.logs_steps_at_once = True  # as in a trial of a scripted model, so that messages have the same ids
@@ -321,8 +301,6 @@ class _SampleModel:
     name: str = "puppet"
     should_stop: Callable[[], bool] = lambda: False
     """Function that is called before each answer; if it returns True, the model ends the sample session."""
-    make_step: Callable[[int], SampleStep] = make_sample_step
-    """Function that returns the step of the session with a given number, from 1."""
     emitted_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
     _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)
@@ -340,7 +318,7 @@ class _SampleModel:
         prompt_tokens = self._count_tokens(request.messages)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
-        step = self.make_step(next(self._steps))
+        step = make_sample_step(next(self._steps))
         is_over = self.emitted_tokens >= LENGTH_IN_WINDOWS * self.window.tokens or self.should_stop()
         answer = assistant("All done.") if is_over else step.answer
         self.emitted_tokens += self._count_tokens((answer,)) + len(step.output) // 4
@@ -360,14 +338,13 @@ class _SampleTool:
 
     name: str
     truncation: Truncation
-    make_step: Callable[[int], SampleStep]
 
     @property
     def spec(self) -> ToolSpec:
         return ToolSpec(name=self.name, description="", parameters_json="{}")
 
     def run(self, call: ToolCall) -> ToolResult:
-        step = self.make_step(int(call.call_id.removeprefix("step-")))
+        step = make_sample_step(int(call.call_id.removeprefix("step-")))
         tool = FunctionTool(self.spec, lambda _: step.output, (), self.truncation)
         return (replace(tool, find_essentials=find_essentials) if self.name == "execute_command" else tool).run(call)
 
