@@ -1,113 +1,27 @@
 """Attack tests of a sandbox with real attacks: fork bombs, memory exhaustion, links that lead outside, forged messages.
 
-Most attacks are data in `attack_cases.py`; the tests here need more than a script, or check what must still be possible.
+Most attacks are scripts in the folder `attacks` (see `attack_cases.py`); the tests here need more than a script, or check what
+must still be possible.
 """
 
 import time
 import uuid
-from typing import get_args
+from typing import Final, get_args
 
 import pytest
 
 from harness.errors import PathRefused, ToolError
 from harness.protocols import Sandbox
 from harness.sandboxes.client import SCRATCH_FILES, WORKSPACE_FILES
-from harness.testing.attack_cases import ATTACKS, Family, generate_verdicts
+from harness.testing.attack_cases import ATTACKS, Family, generate_verdicts, load_scripts
 from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxTests
 
 _COUNT_MARKED_PROCESSES = "grep -l {mark} /proc/[0-9]*/cmdline 2>/dev/null | grep -cv /self/"
-_FORK_UNTIL_REFUSED = """
-import os, time
-count = 0
-try:
-    while count < 200:
-        if os.fork() == 0:
-            time.sleep(3); os._exit(0)
-        count += 1
-except OSError:
-    pass
-print(count)
-"""
 _MEMORY_HOG = "python3 -c 'x = bytearray(600 << 20); print(len(x))'"
-_MANY_MEMORY_HOGS = """
-import os, time
-for _ in range(8):
-    if os.fork() == 0:
-        x = b"x" * (60 << 20); time.sleep(3); os._exit(0)
-codes = [os.wait()[1] for _ in range(8)]
-print(sum(code != 0 for code in codes))
-"""
-FILL_WITH_FILES = """
-import errno, os, sys
-for directory in sys.argv[1:]:
-    count = 0
-    try:
-        while count < 60_000:
-            os.close(os.open("%s/%d" % (directory, count), os.O_CREAT))
-            count += 1
-    except OSError as error:
-        print(count, errno.errorcode[error.errno])
-    for number in range(count):
-        os.unlink("%s/%d" % (directory, number))
-"""
-"""Script that fills each of the given directories with empty files until no more can be created, and then deletes them."""
-_CONNECT_OUTSIDE = """
-import socket
-for address in ("192.0.2.1", "8.8.8.8"):
-    try:
-        socket.create_connection((address, 53), timeout=1)
-    except TimeoutError:
-        print("routed")
-    except OSError as error:
-        print(error.errno)
-"""
 _SWAP_WITH_LINK = "mkdir d; echo ours > d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &"
-_FORGE_FRAMES = r"""
-import glob, os, struct, sys
-server = int(sys.argv[1])
-frame = struct.pack(">II", 2, 6) + b"{}forged"
-for path in glob.glob("/proc/%d/fd/*" % server) + ["/proc/%d/fd/%d" % (server, n) for n in range(32)]:
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-        if not os.path.samestat(os.fstat(fd), os.stat(os.devnull)):
-            os.write(fd, frame)
-            print("wrote", path)
-        os.close(fd)
-    except OSError:
-        pass
-for fd in range(3, 256):
-    try:
-        os.write(fd, frame)
-        print("wrote", fd)
-    except OSError:
-        pass
-"""
-LIMIT_SERVER = """
-import os, resource
-for pid in (1, os.getppid()):
-    try:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, 3))
-        print("limited", pid)
-    except PermissionError:
-        print("refused")
-print(resource.prlimit(0, resource.RLIMIT_NOFILE, (64, 64))[0] > 64, resource.getrlimit(resource.RLIMIT_NOFILE))
-"""
-_CHANGE_OWN_PROCESS = """
-import os
-os.setpriority(os.PRIO_PROCESS, os.getpid(), 5)
-os.setpriority(os.PRIO_PROCESS, 0, 6)
-os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
-os.kill(os.getpid(), 0)
-print("changed")
-"""
-_NEST_DIRECTORIES = """
-import os
-for top in (os.environ["TMPDIR"], os.getcwd()):
-    os.chdir(top)
-    for _ in range(2100):
-        os.mkdir("d")
-        os.chdir("d")
-"""
+PROGRAMS: Final[dict[str, str]] = load_scripts("programs")
+"""Programs that run in the sandbox, by name."""
+_FORK_UNTIL_REFUSED = f"python3 -c '{PROGRAMS['fork_until_refused']}'"
 
 
 class ProcessAttacks(SandboxTests):
@@ -147,14 +61,14 @@ class ProcessAttacks(SandboxTests):
     def test_a_fork_bomb_left_behind_does_not_stop_the_next_command(self, sandbox: Sandbox) -> None:
         """The next command runs even if a background fork bomb uses all processes."""
         self.require("pids")
-        sandbox.run(f"python3 -c '{_FORK_UNTIL_REFUSED}' > /dev/null & sleep 0.7", timeout_seconds=5)
+        sandbox.run(f"python3 -c '{PROGRAMS['fork_until_refused']}' > /dev/null & sleep 0.7", timeout_seconds=5)
         assert sandbox.run("echo fine | cat").stdout == b"fine\n"
 
     def test_the_number_of_processes_is_limited(self, sandbox: Sandbox) -> None:
         """The number of a command's processes stays within the limit, apart from processes of the sandbox itself."""
         self.require("pids")
         assert "pids" in sandbox.info.enforced
-        count = int(sandbox.run(f"python3 -c '{_FORK_UNTIL_REFUSED}'").stdout)
+        count = int(sandbox.run(f"python3 -c '{PROGRAMS['fork_until_refused']}'").stdout)
         assert SMALL_LIMITS.pids - 10 <= count <= SMALL_LIMITS.pids
 
     def test_killing_everything_harms_nothing(self, sandbox: Sandbox) -> None:
@@ -166,7 +80,7 @@ class ProcessAttacks(SandboxTests):
     def test_frames_cannot_be_forged(self, sandbox: Sandbox) -> None:
         """Commands cannot forge messages to the harness: they cannot write to the tool server's file descriptors."""
         self.require("hide_descriptors")
-        sandbox.write("forge.py", _FORGE_FRAMES.encode())
+        sandbox.write("forge.py", PROGRAMS["forge_frames"].encode())
         assert sandbox.run("python3 forge.py $PPID").stdout == b""
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
@@ -192,7 +106,7 @@ class ResourceAttacks(SandboxTests):
         """Processes that together allocate too much memory are killed, and the result of the command reports this."""
         self.require("memory_bytes")
         assert "memory_bytes" in sandbox.info.enforced
-        sandbox.write("hogs.py", _MANY_MEMORY_HOGS.encode())
+        sandbox.write("hogs.py", PROGRAMS["many_memory_hogs"].encode())
         result = sandbox.run("python3 hogs.py")
         assert result.oom_killed
         outputs = (sandbox.run("echo fine; sleep 3.5").stdout for _ in range(20))  # orphaned processes may still allocate memory
@@ -216,7 +130,7 @@ class ResourceAttacks(SandboxTests):
     def test_the_number_of_files_is_limited(self, sandbox: Sandbox) -> None:
         """The number of files is limited in every writable directory, since even empty files take memory."""
         self.require("files")
-        sandbox.write("fill.py", FILL_WITH_FILES.encode())
+        sandbox.write("fill.py", PROGRAMS["fill_with_files"].encode())
         lines = sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.decode().splitlines()
         assert [line.split()[1] for line in lines] == ["ENOSPC"] * 3
         for line, limit in zip(lines, (WORKSPACE_FILES, SCRATCH_FILES, SCRATCH_FILES), strict=True):
@@ -258,7 +172,7 @@ class ResourceAttacks(SandboxTests):
     def test_there_is_no_network(self, sandbox: Sandbox) -> None:
         """Network connections from the sandbox fail at once, without a timeout."""
         self.require("network")
-        sandbox.write("connect.py", _CONNECT_OUTSIDE.encode())
+        sandbox.write("connect.py", PROGRAMS["connect_outside"].encode())
         result = sandbox.run("python3 connect.py; ls /sys/class/net 2>/dev/null")
         assert set(result.stdout.split()) <= {b"101", b"lo"}
         assert result.stdout.split().count(b"101") == 2
@@ -279,14 +193,14 @@ class KernelAttacks(SandboxTests):
     def test_limits_of_other_processes_cannot_be_changed(self, sandbox: Sandbox) -> None:
         """A command can lower its own limits, but not those of the tool server, which would break later commands."""
         self.require("seccomp")
-        sandbox.write("limit.py", LIMIT_SERVER.encode())
+        sandbox.write("limit.py", PROGRAMS["limit_server"].encode())
         result = sandbox.run("python3 limit.py")
         assert result.stdout == b"refused\nrefused\nTrue (64, 64)\n", result.stderr
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_a_command_can_change_its_own_process(self, sandbox: Sandbox) -> None:
         """A command can change the priority and the CPUs of its own process, and send signals to it."""
-        sandbox.write("change.py", _CHANGE_OWN_PROCESS.encode())
+        sandbox.write("change.py", PROGRAMS["change_own_process"].encode())
         result = sandbox.run("python3 change.py")
         assert result.stdout == b"changed\n", result.stderr
 
@@ -331,7 +245,7 @@ class PathAttacks(SandboxTests):
 
     def test_deeply_nested_directories_can_be_deleted(self, sandbox: Sandbox) -> None:
         """Directories that are nested deeper than a path can be long do not stop the sandbox from being emptied."""
-        sandbox.write("nest.py", _NEST_DIRECTORIES.encode())
+        sandbox.write("nest.py", PROGRAMS["nest_directories"].encode())
         assert sandbox.run("python3 nest.py").exit_code == 0
         sandbox.prepare_grading({"d": b"replaced"})
         assert sandbox.read("d") == b"replaced"

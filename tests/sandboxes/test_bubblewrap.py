@@ -17,7 +17,7 @@ from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap, tmpfs
 from harness.sandboxes.backends import open_sandbox, run_probe
 from harness.sandboxes.client import ServedSandbox
-from harness.testing.sandbox_attacks import FILL_WITH_FILES
+from harness.testing.sandbox_attacks import PROGRAMS
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -26,12 +26,12 @@ AS_ORDINARY_USER = """
 import os, sys
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.toolserver import compile_source, load_source
-from harness.testing.sandbox_attacks import FILL_WITH_FILES
+from harness.testing.sandbox_attacks import PROGRAMS
 load_source("server"), compile_source("server")  # this user may be unable to read the project
 sandbox = open_sandbox("bubblewrap", session_id="user")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 with sandbox:
-    sandbox.write("fill.py", FILL_WITH_FILES.encode())
+    sandbox.write("fill.py", PROGRAMS["fill_with_files"].encode())
     print(sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.decode(), *sandbox.info.enforced)
 """
 
@@ -162,7 +162,7 @@ def test_the_number_of_files_is_limited_for_root(monkeypatch):
         sandbox.start()
         if "files" not in sandbox.info.enforced:
             pytest.skip("this machine forbids mounts in user namespaces")
-        sandbox.write("fill.py", FILL_WITH_FILES.encode())
+        sandbox.write("fill.py", PROGRAMS["fill_with_files"].encode())
         assert sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.count(b"ENOSPC") == 3
 
 

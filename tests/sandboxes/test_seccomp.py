@@ -46,12 +46,12 @@ AS_ORDINARY_USER = """
 import os, sys
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.toolserver import compile_source, load_source
-from harness.testing.sandbox_attacks import LIMIT_SERVER
+from harness.testing.sandbox_attacks import PROGRAMS
 load_source("server"), compile_source("server")  # this user may be unable to read the project
 sandbox = open_sandbox("bubblewrap", session_id="user")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 with sandbox:
-    sandbox.write("limit.py", LIMIT_SERVER.encode())
+    sandbox.write("limit.py", PROGRAMS["limit_server"].encode())
     result = sandbox.run("python3 limit.py; grep ^Seccomp: /proc/self/status; cat /proc/keys 2>&1")
     sys.stdout.buffer.write(result.stdout + result.stderr)
     print(sandbox.info.enforced)
