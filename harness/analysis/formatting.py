@@ -1,25 +1,11 @@
-"""Formatting of numbers, intervals, arm names and sections of a report as plain strings."""
+"""Formatting of numbers, intervals and arm names as plain strings."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from math import isnan
 from textwrap import wrap
 
 from harness.analysis.intervals import Interval
 from harness.text import escape_control_characters
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """Section of a report with a heading, an optional table and notes; a section without columns has no table."""
-
-    heading: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    notes: tuple[str, ...] = ()
-    is_detail: bool = True
-    """Whether the section is left out of the short form of the report."""
-
 
 MAX_DIGITS = 6
 """Maximum number of decimals of the bounds of an interval."""
@@ -143,29 +129,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return text in {"True", "False", "None", "true", "false"}
     return True
-
-
-def make_arm_section(
-    heading: str, columns: Iterable[str], rows: Mapping[str, Iterable[str]], notes: Iterable[str] = ()
-) -> Section:
-    """Return a report section with one table row per arm, which begins with a short name."""
-    arm_column, names = shorten_arm_names(list(rows))
-    return Section(
-        heading=heading,
-        columns=(arm_column, *columns),
-        rows=tuple((names[arm], *cells) for arm, cells in rows.items()),
-        notes=tuple(notes),
-    )
-
-
-def shorten_arm_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a heading for a report's column of arms, and a short name for each arm.
-
-    For example, arm `a=1 b=x` becomes `1, x` under the heading `a, b`. Arms whose names do not have this form keep their names.
-    """
-    parts = {arm: [part.split("=", 1) for part in arm.split(" ")] for arm in arms}
-    grid = {arm: pairs for arm, pairs in parts.items() if all(len(pair) == 2 for pair in pairs)}
-    headings = {tuple(name for name, _ in pairs) for pairs in grid.values()}
-    if len(grid) < 2 or len(headings) != 1:
-        return "arm", {arm: arm for arm in arms}
-    return ", ".join(headings.pop()), {arm: ", ".join(value for _, value in grid[arm]) if arm in grid else arm for arm in arms}

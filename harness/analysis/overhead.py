@@ -1,16 +1,13 @@
-"""Time that the harness itself adds to a step, in parts that can be added up, and the report's section on it.
+"""Time that the harness itself adds to a step, in parts that can be added up.
 
 The parts are columns of the table of steps: truncation, planning, compaction, snapshots and writing. They are wall times of this
 machine, also where the time of the models is virtual.
 """
 
-from collections.abc import Iterator
 from typing import get_args
 
 import pandas as pd
 
-from harness.analysis.arms import order_arms, select_valid
-from harness.analysis.formatting import Section, make_arm_section
 from harness.analysis.tables import Tables
 from harness.conversation.overhead import OverheadPart
 
@@ -40,29 +37,3 @@ def measure_overhead(results: Tables) -> pd.DataFrame:
     table["total_ms"] = table[[f"{part}_ms" for part in OVERHEAD_PARTS]].sum(axis=1)
     table["pruning_ms"] = 1_000 * pruned.groupby(pruned["trial_id"].map(arms))["wall_seconds"].mean().reindex(table.index)
     return table.rename_axis("arm").reset_index()
-
-
-_NOTE = (
-    "Mean wall time of the parts of a step on the machine that ran it; total: their sum. Planning: asking the policy, whether or "
-    "not anything was due. Compaction: carrying out plans, without waiting for the summarizer. Snapshots are only taken in "
-    "sessions that can be reopened. Pruning: mean of one compaction that inserts nothing, planning included."
-)
-
-
-def build_overhead_section(results: Tables) -> Iterator[Section]:
-    """Yield the report's section on the time that the harness adds to a step; nothing if no times were measured."""
-    trials = select_valid(results.trials)
-    table = measure_overhead(results).set_index("arm")
-    names = [*OVERHEAD_PARTS, "total", "pruning"]
-    rows = {
-        arm: (str(int(row["steps"])), *(_format_ms(float(row[f"{name}_ms"])) for name in names))
-        for arm in order_arms(trials)
-        if arm in table.index
-        for row in [table.loc[arm]]
-    }
-    if rows:
-        yield make_arm_section("Overhead of the harness, milliseconds per step", ("steps", *names), rows, (_NOTE,))
-
-
-def _format_ms(value: float) -> str:
-    return "" if pd.isna(value) else f"{value:.2f}"

@@ -24,13 +24,14 @@ from harness.analysis.families import (
     read_families,
     record_looks,
 )
-from harness.analysis.formatting import Section, format_p, format_usd
+from harness.analysis.formatting import format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import SHARE_METRICS, Contrast, Family
 from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld
+from harness.reporting.section import Section
 
 PROGRESS_HEADING = "Progress"
 """Heading of the section on progress, the only one shown until all trials of a plan with declared contrasts have finished."""

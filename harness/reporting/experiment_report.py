@@ -29,15 +29,15 @@ from harness.analysis.arms import (
 from harness.analysis.families import count_planned_trials, find_source, find_withheld, is_selection
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
-from harness.analysis.formatting import Section, describe_level, format_short_number, format_usd, make_arm_section
-from harness.analysis.overhead import build_overhead_section
+from harness.analysis.formatting import describe_level, format_short_number, format_usd
 from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Family
-from harness.reporting.alerts import build_alert_sections
 from harness.reporting.claims import ClaimReport, build_progress_section, look_at
 from harness.reporting.headlines import HEADLINES, find_question
+from harness.reporting.monitoring import build_alert_sections, build_overhead_section
+from harness.reporting.section import Section, make_arm_section
 from harness.reporting.sections import build_sections
 from harness.reporting.treatments import build_warning_section
 from harness.text import escape_control_characters, escape_html, render_html_table

@@ -11,15 +11,7 @@ from harness.analysis.arms import ArmSummary, select_excluded, select_valid
 from harness.analysis.comparison import INERT_ACTIVITIES, ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.families import read_plan_table
-from harness.analysis.formatting import (
-    Section,
-    describe_level,
-    format_label,
-    format_p,
-    format_relation,
-    format_short_number,
-    format_usd,
-)
+from harness.analysis.formatting import describe_level, format_label, format_p, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import Cell
 from harness.analysis.planning import compute_smallest_p
@@ -30,6 +22,7 @@ from harness.experiment.contrasts import MIN_TASKS
 from harness.reporting.claims import Claim, ClaimReport
 from harness.reporting.lost_facts import describe_lost_facts
 from harness.reporting.not_worse import Ranking, describe_not_worse, rank_arms
+from harness.reporting.section import Section
 from harness.reporting.treatments import list_frequent_summaries, list_output_threats
 
 HEADLINES = "In short"

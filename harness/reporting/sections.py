@@ -27,10 +27,9 @@ from harness.analysis.axes import contrast_axes
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.estimation import choose_estimand
-from harness.analysis.formatting import ESTIMAND_NOTE, Section, describe_level, format_p, format_usd, make_arm_section
+from harness.analysis.formatting import ESTIMAND_NOTE, describe_level, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, choose_metric, estimate_cell
-from harness.analysis.overhead import build_overhead_section
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
@@ -38,10 +37,11 @@ from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
 from harness.analysis.tables import Tables
 from harness.analysis.validity import compare_repeats, drop_repeats, find_repeats, pool_placebo_checks
 from harness.errors import format_count
-from harness.reporting.alerts import build_alert_sections
 from harness.reporting.claims import ClaimReport, build_claim_section, restrict_claims
 from harness.reporting.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
+from harness.reporting.monitoring import build_alert_sections, build_overhead_section
 from harness.reporting.reader_quality import describe_readers
+from harness.reporting.section import Section, make_arm_section
 from harness.reporting.treatments import build_warning_section, describe_cut_outputs, describe_missed_targets
 
 

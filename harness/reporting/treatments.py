@@ -13,10 +13,11 @@ from typing import Any
 import pandas as pd
 
 from harness.analysis.arms import order_arms
-from harness.analysis.formatting import Section, format_short_number
+from harness.analysis.formatting import format_short_number
 from harness.conversation.advisories import Advisory, format_advisories
 from harness.conversation.events import MISSED_TARGET
 from harness.errors import format_count
+from harness.reporting.section import Section
 
 MAX_LISTED_WARNINGS = 12
 """Maximum number of warnings in a report; all are in the column `advisories_json` of the trials."""

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.analysis.alerts import evaluate_alerts
 from harness.conversation.events import StepFinished
 from harness.conversation.tokens import Measured, compute_cache_hits
 from harness.inspection.loading import load
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps
 from harness.inspection.timeline import inspect_session
-from harness.reporting.alerts import build_alert_sections, evaluate_alerts
+from harness.reporting.monitoring import build_alert_sections
 from harness.store.journal import Journal
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed

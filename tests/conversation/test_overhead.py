@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import harness
-from harness.analysis.overhead import OVERHEAD_PARTS, build_overhead_section, measure_overhead
+from harness.analysis.overhead import OVERHEAD_PARTS, measure_overhead
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.conversation.events import Compaction, Entry, MessageAdded, Signal, StepFinished
@@ -15,6 +15,7 @@ from harness.conversation.overhead import OverheadClock
 from harness.conversation.tokens import Measured, Usage, Window
 from harness.conversation.view import View, fold
 from harness.protocols import Reply
+from harness.reporting.monitoring import build_overhead_section
 from harness.session.compactor import SessionCompactor
 from harness.session.execution import execute_session
 from harness.store.columns import TABLES, VOLATILE_COLUMNS

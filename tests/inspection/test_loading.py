@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import harness
+from harness.analysis.alerts import evaluate_alerts
 from harness.analysis.figures import FIGURES, FIGURES_WITHOUT_OUTCOMES
 from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation.events import MISSED_TARGET, Compaction
@@ -19,7 +20,6 @@ from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.inspection.import_export import export_session, import_session
 from harness.inspection.timeline import inspect_session
-from harness.reporting.alerts import evaluate_alerts
 from harness.reporting.treatments import describe_missed_targets
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import execute_session

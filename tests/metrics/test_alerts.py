@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.analysis.alerts import evaluate_alerts
 from harness.cli.event_printer import EventPrinter
 from harness.cli.inspect_session import build_overview
 from harness.cli.terminal import print_parts
@@ -22,7 +23,6 @@ from harness.inspection.sample_run import build_sample_log
 from harness.inspection.session_steps import SessionSteps
 from harness.inspection.timeline import inspect_session
 from harness.metrics.alerts import MIN_CALLS, AlertAnnouncer, AlertMonitor
-from harness.reporting.alerts import evaluate_alerts
 from harness.store.journal import Journal
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 from harness.analysis.figures import heat_map
-from harness.analysis.formatting import Section
 from harness.analysis.tables import select
 from harness.errors import StoreError, UnknownName, UsageError
 from harness.inspection.loading import load
 from harness.reporting.experiment_report import Report, report
 from harness.reporting.headlines import HEADLINES
+from harness.reporting.section import Section
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from tests.analysis.selections import grid, results, trial

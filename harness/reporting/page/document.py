@@ -17,7 +17,6 @@ from typing import Any
 
 from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.families import find_withheld, read_families
-from harness.analysis.formatting import Section
 from harness.analysis.tables import Tables
 from harness.errors import StoreError, format_count
 from harness.experiment.looks import find_look
@@ -26,6 +25,7 @@ from harness.reporting.experiment_report import Report, report, report_progress
 from harness.reporting.headlines import HEADLINES
 from harness.reporting.page.session_blocks import MAX_SESSIONS, build_blocks, choose_sessions, compress
 from harness.reporting.page.values import build_parts, build_progress_parts
+from harness.reporting.section import Section
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.results import Results, shorten_path

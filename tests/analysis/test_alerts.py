@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.analysis.alerts import evaluate_alerts
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
@@ -16,7 +17,7 @@ from harness.experiment.trial import Trial
 from harness.metrics.alerts import ALERTS, CACHE_HIT_RATE, OVERFLOW_RATE, SUMMARIZATION_COST
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.models.registry import TABLE_VARIABLE, load_litellm
-from harness.reporting.alerts import build_alert_sections, evaluate_alerts
+from harness.reporting.monitoring import build_alert_sections
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import World
 from tests.analysis.selections import arms, grid, results

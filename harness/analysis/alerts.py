@@ -1,4 +1,4 @@
-"""Alerts of all trials or sessions of results, and the report's section on them; `harness.metrics.alerts` defines the alerts."""
+"""Alerts of all trials or sessions of results; `harness.metrics.alerts` defines the alerts."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,24 +9,14 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import order_arms, select_valid
-from harness.analysis.formatting import Section, format_usd, make_arm_section
-from harness.analysis.tables import Tables, select
-from harness.errors import format_count
-from harness.metrics.alerts import ALERTS, CACHE_HIT_RATE, SUMMARIZATION_COST, Alert, AlertMonitor, AlertReading
+from harness.analysis.tables import Tables
+from harness.metrics.alerts import CACHE_HIT_RATE, AlertMonitor, AlertReading
 
 _STEP_COLUMNS = ("step", "model_seconds", "tool_seconds")
 _TRIAL_COLUMNS = ("trial_id", "arm", "cache_hit_share", "cache_hits_simulated")
 _SUMMARY_NUMBERS = ("step", "summarizer_seconds", "summarizer_cost_usd")
 _COMPACTION_COLUMNS = ("event", *_SUMMARY_NUMBERS)
 
-_ALERT_NOTE = (
-    "Overflow rate: summaries per model call, in any 5 minutes of a trial. Cache hits: share of the prompt tokens of a trial "
-    "that came from a cache. Summaries: US dollars for summaries in any hour of a trial."
-)
-_SIMULATED_NOTE = (
-    "Where the provider reports no cache, cache hits are simulated: the share of each request that repeats the one before."
-)
 _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "step", "simulated")
 
 
@@ -100,55 +90,3 @@ def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[AlertReading
         monitor.add_step(step, model_seconds + tool_seconds)
     add_summaries(inf)
     yield from monitor.read_summaries()
-
-
-def build_alert_sections(results: Tables) -> Iterator[Section]:
-    """Yield the report's section on monitoring alerts: fired alerts, cache savings and pruning times by arm.
-
-    Excluded trials are left out. Nothing is yielded if no trial has steps.
-    """
-    trials = select_valid(results.trials)
-    alert_table = evaluate_alerts(select(results, trials))
-    if alert_table.empty:
-        return
-    shown_arms = set(alert_table["arm"])
-    yield make_arm_section(
-        "Monitoring: number of trials in which an alert would fire, and the worst value",
-        ("n", *(alert.label for alert in ALERTS), "cache saved USD", "could save", "pruning ms"),
-        {
-            arm: _format_row(alert_table[alert_table["arm"] == arm], trials[trials["arm"] == arm])
-            for arm in order_arms(trials)
-            if arm in shown_arms
-        },
-        (
-            _ALERT_NOTE,
-            *([_SIMULATED_NOTE] if alert_table["simulated"].any() else []),
-            "Cache saved: as the provider reports. Could save: USD with a cache that forgets nothing. Pruning: mean time.",
-            *_describe_fired_alerts(alert_table),
-        ),
-    )
-
-
-def _format_row(alert_table: pd.DataFrame, trials: pd.DataFrame) -> Iterator[str]:
-    yield str(alert_table["trial_id"].nunique())
-    for alert in ALERTS:
-        alert_rows = alert_table[alert_table["alert"] == alert.name]
-        worst = alert_rows["value"].max() if alert.fires_above else alert_rows["value"].min()
-        yield f"{int(alert_rows['fired'].sum())}, {_format_value(alert, float(worst))}"
-    yield format_usd(float(trials["cache_saved_usd"].sum(min_count=1)))
-    yield format_usd(float(trials["cache_could_save_usd"].sum(min_count=1)))
-    pruned, took = trials["prunings"].sum(), trials["pruning_seconds"].sum(min_count=1)
-    yield "" if not pruned or pd.isna(took) else f"{1000 * float(took) / int(pruned):.1f}"
-
-
-def _format_value(alert: Alert, value: float) -> str:
-    return format_usd(value) if alert is SUMMARIZATION_COST else "?" if np.isnan(value) else f"{100 * value:.1f} %"
-
-
-def _describe_fired_alerts(alert_table: pd.DataFrame) -> Iterator[str]:
-    for alert in ALERTS:
-        off = alert_table[(alert_table["alert"] == alert.name) & alert_table["fired"]]
-        if len(off):
-            worst = ", ".join(f"{arm} ({count})" for arm, count in off["arm"].value_counts().head(3).items())
-            where = f"in {format_count(len(off), 'trial')}, mostly of {worst}"
-            yield f"{alert.severity}, {alert.name}: {alert.condition_text} {where}; {alert.advice}."
