@@ -270,7 +270,7 @@ class PathologyDetector:
             loop_rule=loop.rule if loop else "",
             loop_onset_step=loop.onset_step if loop else None,
             loop_after_steps=self._count_steps_since_compaction(loop.onset_step) if loop else None,
-            steps=tuple(StepMetrics(step=step, **tally) for step, tally in sorted(self._tallies.items())),
+            steps=tuple(StepMetrics(step=step, counts=dict(tally)) for step, tally in sorted(self._tallies.items())),
         )
 
     def _count_steps_since_compaction(self, step: int) -> int | None:

@@ -12,14 +12,12 @@ trials, such as that of a person. Its `trial_id` is the id of the session, its `
 columns `TRIAL_ONLY_COLUMNS` have no value. In such results these columns have the types `Int64` and `boolean` instead of `int64`
 and `bool`. A sub-agent has no row there, as in an experiment, but a row in the row of its session.
 
-A new column that the journal stores in `trials`, `steps`, `compactions` or `probes` under the same name is declared with a
-`form`: the number of the next migration (a change of the journal's tables). The migration is derived from the declaration.
+A new column that the journal stores is declared with the number of the next migration. `harness.store.schema` derives the
+migration, and the rows that fill the column are built by its name. CONTRIBUTING shows the two edits that add a column to `steps`.
 """
 
-from dataclasses import fields
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.store.records import StepMetrics
 from harness.store.sessions.views import build_undone_sql
 
 Dtype: TypeAlias = Literal["str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
@@ -40,12 +38,16 @@ class Column(NamedTuple):
     description: str
     sql: str = ""
     """SQL expression that computes the column from the journal; empty if the journal has a column of the same name."""
-    form: int = 0
+    migration: int = 0
     """Number of the migration (see `harness.store.schema`) that added the column to the journal.
 
     Rows that are older than the column have no value. 0 means that the table was created with the column, or that the column is
     computed. The number never changes after a release.
     """
+    stored_in: str = ""
+    """Table of the journal that holds the column; empty for the table whose rows become the rows of the results (`SOURCES`)."""
+    stored_type: str = ""
+    """SQLite type of the stored column, with its default and conditions; empty derives the type from `dtype`."""
 
 
 class Source(NamedTuple):
@@ -73,6 +75,8 @@ _FILLED_IN = "NULL"
 _MISSING_METRICS = "missing if the process of the session was killed"
 _MISSING_LOG = "missing if the trial crashed before its session began"
 _MISSING_USES = "missing if no call was recognised as a call of the task's script"
+STEP_COUNTS_TABLE = "step_conduct"
+"""Table of the journal with the numbers that are counted in each step with a tool call; its alias in `SOURCES` is `d`."""
 _PROMPT_SQL = "{0}input_tokens + {0}cache_read_tokens + {0}cache_write_tokens"
 
 
@@ -93,13 +97,24 @@ def _make_sum(name: str, unit: str, sql: str, description: str, dtype: Dtype = "
     return Column(name, dtype, unit, f"{description}; {_MISSING_LOG}", f"CASE WHEN s.key IS NOT NULL THEN coalesce({sql}, 0) END")
 
 
+def _make_step_count(name: str, unit: str, description: str, *, migration: int = 0) -> Column:
+    """Return a column of the table of steps with a number that `harness.metrics.pathologies` counts under the same name.
+
+    A step without tool calls has no row of counts, so its number is 0. A new column needs the number of the next migration; it
+    has no value in sessions that were measured before.
+    """
+    sql = f"CASE WHEN k.session IS NOT NULL THEN iif(d.session IS NULL, 0, d.{name}) END"
+    missing = f"{_MISSING_METRICS} or was measured before the column existed" if migration else _MISSING_METRICS
+    return Column(name, "Int64", unit, f"{description}; {missing}", sql, migration, stored_in=STEP_COUNTS_TABLE)
+
+
 def _make_use(name: str, description: str) -> Column:
     return Column(name, "Int64", "", f"{description}; {_MISSING_USES}", f"k.{name}")
 
 
 def _make_sub_agent_sum(name: str, dtype: Dtype, unit: str, description: str) -> Column:
     """Return a column with a sum over the sub-agents of a trial; 0 in older trials, which had none."""
-    return Column(name, dtype, unit, description, f"CASE WHEN r.explorations IS NULL THEN 0 ELSE r.{name} END", form=15)
+    return Column(name, dtype, unit, description, f"CASE WHEN r.explorations IS NULL THEN 0 ELSE r.{name} END", migration=15)
 
 
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
@@ -126,7 +141,7 @@ _TRIAL = Column(
 )
 _SESSION = Column("session_id", "str", "", "Id of the session in the journal", "s.id")
 
-_OVERHEAD_FORM = 19
+_OVERHEAD_MIGRATION = 19
 _MISSING_OVERHEAD = "missing in recordings and old journals"
 _OVERHEAD_COLUMNS: dict[str, str] = {
     "truncation_seconds": "Wall time of shortening tool outputs and saving them whole",
@@ -213,15 +228,27 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
     Column("error", "str", "", "Error that ended the trial; empty if there was none"),
     Column("traceback", "str", "", "Traceback of the crash; empty if the trial did not crash"),
     Column("provenance_json", "str", "", "Versions, git commit and hashes under which the trial ran, as JSON"),
-    Column("action_hits", "Int64", "commands", "Commands answered from the action cache; missing if no cache was used"),
     Column(
-        "action_misses", "Int64", "commands", "Commands run because the action cache had no answer; missing if no cache was used"
+        "action_hits",
+        "Int64",
+        "commands",
+        "Commands answered from the action cache; missing if no cache was used",
+        migration=3,
+    ),
+    Column(
+        "action_misses",
+        "Int64",
+        "commands",
+        "Commands run because the action cache had no answer; missing if no cache was used",
+        migration=3,
     ),
     Column(
         "scale",
         "float64",
         "",
         "Factor on the policy's constants but its limits on outputs; missing if the trial broke off early",
+        migration=4,
+        stored_type="REAL DEFAULT 1.0",  # the policies of older journals were not scaled
     ),
     Column(
         "activity",
@@ -229,14 +256,24 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "",
         "Effect of the policy: active, summarizer never asked, no effect (due, but nothing changed), never fired, or control "
         "(policy without a trigger); missing if the trial broke off early or an older version ran it",
-        form=5,
+        migration=5,
     ),
-    Column("cache_saved_usd", "float64", "USD", "Net savings by the provider's cache; missing if a price is unknown", form=7),
     Column(
-        "cache_could_save_usd", "float64", "USD", "Simulated savings by a cache that never evicts; missing if unknown", form=7
+        "cache_saved_usd", "float64", "USD", "Net savings by the provider's cache; missing if a price is unknown", migration=7
     ),
-    Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
-    Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
+    Column(
+        "cache_could_save_usd",
+        "float64",
+        "USD",
+        "Simulated savings by a cache that never evicts; missing if unknown",
+        migration=7,
+    ),
+    Column(
+        "retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", migration=10
+    ),
+    Column(
+        "waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", migration=10
+    ),
     _make_sub_agent_sum("explorations", "Int64", "", "Number of sub-agents that the agent sent to explore"),
     _make_sub_agent_sum("sub_agent_steps", "Int64", "steps", "Number of model calls of all sub-agents"),
     _make_sub_agent_sum(
@@ -252,7 +289,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "",
         "Whether the verdicts of the checks are those of an equal workspace, taken from the cache; missing if the workspace was "
         "not graded or an older version ran the trial",
-        form=16,
+        migration=16,
     ),
     Column(
         "overflows",
@@ -260,7 +297,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "calls",
         "Number of prompts that the provider refused as too long, also if a compaction saved the session; missing if version 0.2 "
         "or older ran the trial",
-        form=19,
+        migration=19,
     ),
     Column(
         "output_limits_json",
@@ -268,7 +305,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "",
         "JSON object with the limits beyond which tool outputs were cut (max_characters, max_lines, max_bytes); missing if the "
         "trial crashed before its session began, or version 0.2 or older ran it",
-        form=21,
+        migration=21,
     ),
     Column(
         "advisories_json",
@@ -276,7 +313,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "",
         "JSON list of the warnings about the configuration (problem, advice, detail) found before the session began; missing if "
         "the trial crashed before, or version 0.2 or older ran it",
-        form=21,
+        migration=21,
     ),
     Column(
         "total_tokens",
@@ -455,19 +492,19 @@ STEPS: tuple[Column, ...] = (
         "str",
         "",
         "Reason why the model's answer ended: stop, tool-calls, length or content-filter; missing in recordings and old journals",
-        form=14,
+        migration=14,
     ),
     Column(
         "impossible_usage",
         "boolean",
         "",
         "Whether the provider reports a longer prompt than the model can read; missing in recordings and old journals",
-        form=22,
+        migration=22,
     ),
     Column("model_seconds", "float64", "s", "Duration of the model call; on the virtual clock if the model is scripted"),
     Column("tool_seconds", "float64", "s", "Wall time of the step's tool calls"),
     *[
-        Column(name, "float64", "s", f"{description}; {_MISSING_OVERHEAD}", form=_OVERHEAD_FORM)
+        Column(name, "float64", "s", f"{description}; {_MISSING_OVERHEAD}", migration=_OVERHEAD_MIGRATION)
         for name, description in _OVERHEAD_COLUMNS.items()
     ],
     Column("action_hits", "Int64", "commands", "Commands answered from the action cache; missing if no cache was used", "a.hits"),
@@ -479,7 +516,7 @@ STEPS: tuple[Column, ...] = (
     _make_flag("is_repeat", "d.repeats", "Whether a call had been made before in the session"),
     _make_flag("is_redundant", "d.redundant", "Whether a repeated call had the same answer and an unchanged target"),
     _make_flag("is_reacquisition", "d.reacquisitions", "Whether a call fetched again what a compaction had evicted"),
-    _make_metric("reacquired_tokens", "tokens", "d.reacquired_tokens", "Estimated tokens in the results of reacquisitions"),
+    _make_step_count("reacquired_tokens", "tokens", "Estimated tokens in the results of reacquisitions"),
     _make_delay("d"),
 )
 
@@ -522,7 +559,9 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("summarizer_output_tokens", "Int64", "tokens", "Measured output tokens of the summarizer; missing if not called"),
     Column("summarizer_cost_usd", "float64", "USD", "Cost of the summarizer; missing if not called or if its price is unknown"),
     Column("summarizer_seconds", "float64", "s", "Duration of the summarizer's call; on the virtual clock if it is scripted"),
-    Column("wall_seconds", "float64", "s", "Wall time from planning to logging, summarizer included; missing if unknown", form=7),
+    Column(
+        "wall_seconds", "float64", "s", "Wall time from planning to logging, summarizer included; missing if unknown", migration=7
+    ),
     Column("logged_at", "datetime64[ms, UTC]", "", "Time at which the compaction was logged", "e.at_ms"),
 )
 
@@ -623,7 +662,7 @@ PROBES: tuple[Column, ...] = (
         "",
         "Whether the task's patterns find the newest value in a message that the compaction left unchanged, so that it did not "
         "depend on the summary; missing if no summarizer was called or the journal is old",
-        form=17,
+        migration=17,
     ),
     Column(
         "stands_after",
@@ -631,6 +670,8 @@ PROBES: tuple[Column, ...] = (
         "",
         "Whether seen_after holds or the newest value occurs as a whole token anywhere in the view after the compaction (a "
         "common word may occur for another reason); missing if the value has under 4 characters or the journal is old",
+        migration=11,
+        stored_type="INTEGER CHECK (stands_after IN (0, 1))",
     ),
     Column("used_step", "Int64", "", "Next step with a call that contains the fact; missing if no such call was recognised"),
     Column("used", "str", "", "Value in the next call with the fact: right, stale (replaced before) or wrong; missing if none"),
@@ -668,10 +709,13 @@ All other columns of a trial with scripted models are the same in every run, on 
 _KEYS = "(SELECT value FROM json_each(?1))"
 _SESSION_JOIN = "FROM session AS s"
 _EVENT_JOIN = "JOIN event AS e ON e.session = {0}.session AND e.seq = {0}.seq"
-_CALL_COUNTS = [field.name for field in fields(StepMetrics) if field.name != "step"]
+_HIDDEN_STEP_COUNTS = ("executions", "retrievals", "failures", "repeats", "redundant", "reacquisitions", "reacquired_steps")
+"""Numbers counted in each step that the table of steps shows as flags and means instead."""
+STEP_COUNTS = frozenset({*_HIDDEN_STEP_COUNTS, *(column.name for column in STEPS if column.stored_in == STEP_COUNTS_TABLE)})
+"""Names of all numbers that are counted in each step with a tool call."""
 _TRIAL_SESSIONS = f"(SELECT s.key FROM trial AS r JOIN session AS s ON s.id = r.session_id WHERE r.revision IN {_KEYS})"
 _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key
-    LEFT JOIN (SELECT session, {", ".join(f"sum({name}) AS {name}" for name in _CALL_COUNTS)}
+    LEFT JOIN (SELECT session, {", ".join(f"sum({name}) AS {name}" for name in sorted(STEP_COUNTS))}
       FROM step_conduct WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS t ON t.session = s.key
     LEFT JOIN (SELECT session, count(*) AS messages, sum(role = 'user') AS turns
       FROM event WHERE session IN {_TRIAL_SESSIONS} AND role IS NOT NULL GROUP BY session) AS m ON m.session = s.key
@@ -744,15 +788,31 @@ def build_select(name: str) -> str:
     return f"SELECT {', '.join(expressions)} {source.rows_sql}"
 
 
-def list_added_columns(form: int) -> list[str]:
-    """Return the SQL statements that add the columns of a schema version to a journal's tables."""
-    return [
-        f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
-        for name, columns in TABLES.items()
-        for column in columns
-        if column.form == form
-    ]
-
-
 _STORED_TYPES: dict[Dtype, str] = {"str": "TEXT", "boolean": "INTEGER", "Int64": "INTEGER", "float64": "REAL"}
 """SQLite type of a column added to the journal, by the pandas dtype that the column has in the results."""
+
+
+class AddedColumn(NamedTuple):
+    """Column that a migration adds to a table of the journal."""
+
+    migration: int
+    """Number of the migration."""
+    table: str
+    name: str
+    stored_type: str
+    """SQLite type, with default and conditions. Rows that are older than the column have the default, or no value."""
+
+
+def list_added_columns() -> list[AddedColumn]:
+    """Return the columns of results that migrations added to the journal, in the order of their declarations."""
+    return [
+        AddedColumn(
+            column.migration,
+            column.stored_in or SOURCES[name].table,
+            column.name,
+            column.stored_type or _STORED_TYPES[column.dtype],
+        )
+        for name, columns in TABLES.items()
+        for column in columns
+        if column.migration
+    ]

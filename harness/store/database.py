@@ -26,7 +26,7 @@ _ADVICE = (
     ("locked", f"another process kept the file locked for {BUSY_TIMEOUT_SECONDS:g} s; try again when that process has finished"),
     ("unable to open", "check that the folder exists and is writable"),
     ("not a database", "the file is no journal; specify another path"),
-    ("no such column", "an older version wrote the file; run its experiment again with `harness run` to update it"),
+    ("no such column", "check the name; a new column that the journal stores needs a `migration` in harness/store/columns.py"),
     ("malformed", "restore the file from a copy, or save its readable part with `sqlite3 FILE .recover`"),
     ("UNIQUE constraint failed: event", "another process writes the same session; use one session per process"),
 )
@@ -236,10 +236,17 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise StoreError(f"journal {str(path)!r}: {error_text}; {advice}") from error
 
 
-def build_insert(table: str, names: Sequence[str]) -> str:
-    """Return the SQL statement that inserts one row into a table, with a placeholder for each column."""
+def build_insert(table: str, names: Sequence[str], *, replaces: bool = False) -> str:
+    """Return the SQL statement that inserts one row into a table, with a placeholder for each column.
+
+    Args:
+        table: Name of the table.
+        names: Names of the columns, in the order of the values.
+        replaces: Whether the row replaces a row with the same key, which is otherwise an error. Default: False.
+    """
     columns = ", ".join(f'"{name}"' for name in names)
-    return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
+    verb = "INSERT OR REPLACE" if replaces else "INSERT"
+    return f'{verb} INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
 
 
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:

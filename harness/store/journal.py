@@ -16,6 +16,7 @@ from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter, QuarterOfCharacters
 from harness.errors import StoreError
 from harness.protocols import Clock
+from harness.store.columns import STEP_COUNTS, STEP_COUNTS_TABLE
 from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.log import SavedOutputs, SessionLog, read_entries
 from harness.store.records import (
@@ -26,7 +27,6 @@ from harness.store.records import (
     SessionMetrics,
     SessionRecord,
     StepActions,
-    StepMetrics,
     TrialRecord,
     UnfinishedStep,
 )
@@ -36,11 +36,10 @@ _TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRecord))
 _SESSION_RECORD_COLUMNS = tuple(field.name for field in fields(SessionRecord))
 _CHECK_COLUMNS = tuple(field.name for field in fields(CheckRecord))
 _METRICS_COLUMNS = tuple(field.name for field in fields(SessionMetrics) if field.name != "steps")
-_STEP_METRICS_COLUMNS = tuple(field.name for field in fields(StepMetrics))
 _FACT_COLUMNS = tuple(field.name for field in fields(FactRecord))
 _PROBE_COLUMNS = tuple(field.name for field in fields(ProbeRecord))
 
-_RECORD_TABLES = ("trial", "conduct", "step_conduct", "fact", "probe")
+_RECORD_TABLES = ("trial", "conduct", STEP_COUNTS_TABLE, "fact", "probe")
 """Tables of the journal with records that are computed from logs."""
 
 
@@ -234,16 +233,16 @@ class Journal(AbstractContextManager["Journal"]):
             self._write_metrics(self.find_key(session_id), metrics, probes)
 
     def _write_metrics(self, key: int, metrics: SessionMetrics, probes: Probes) -> None:
-        tables: tuple[tuple[str, Sequence[str], Sequence[Any]], ...] = (
-            ("conduct", _METRICS_COLUMNS, (metrics,)),
-            ("step_conduct", _STEP_METRICS_COLUMNS, metrics.steps),
-            ("fact", _FACT_COLUMNS, probes.facts),
-            ("probe", _PROBE_COLUMNS, probes.rows),
+        counts = tuple(sorted(STEP_COUNTS))
+        tables: tuple[tuple[str, Sequence[str], Iterable[Sequence[object]]], ...] = (
+            ("conduct", _METRICS_COLUMNS, [extract_values(metrics, _METRICS_COLUMNS)]),
+            (STEP_COUNTS_TABLE, ("step", *counts), [(step.step, *map(step.counts.get, counts)) for step in metrics.steps]),
+            ("fact", _FACT_COLUMNS, [extract_values(fact, _FACT_COLUMNS) for fact in probes.facts]),
+            ("probe", _PROBE_COLUMNS, [extract_values(probe, _PROBE_COLUMNS) for probe in probes.rows]),
         )
-        for table, names, records in tables:
+        for table, names, rows in tables:
             self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
-            rows = [(key, *extract_values(record, names)) for record in records]
-            self.database.executemany(build_insert(table, ("session", *names)), rows)
+            self.database.executemany(build_insert(table, ("session", *names)), [(key, *row) for row in rows])
 
     def show_measured_sessions(self, sessions: Iterable[MeasuredSession]) -> None:
         """Show records of sessions outside of trials among the trials, as long as this object is open.
@@ -273,7 +272,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Store for each step how many commands were run and how many the action cache answered."""
         key = self.find_key(session_id)
         with self.database.transaction():
-            self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *action) for action in actions])
+            statement = build_insert("action", ("session", *StepActions._fields), replaces=True)
+            self.database.executemany(statement, [(key, *action) for action in actions])
 
     def open_outputs(self, session_id: str, clock: Clock) -> SavedOutputs:
         """Return a store for those tool outputs of a session that are too long for its log.

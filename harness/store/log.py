@@ -35,6 +35,7 @@ from harness.conversation.tokens import Counter, Usage
 from harness.conversation.truncation import RETENTION_DAYS, list_locations, name_output
 from harness.errors import FileMissing, OutputExpired, StoreError
 from harness.protocols import Clock
+from harness.store.columns import STEPS
 from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.records import UnfinishedStep
 from harness.store.texts import Packer, detach_texts, list_addresses, parse_stored
@@ -49,6 +50,7 @@ _DRAFT_EVENT_KINDS = frozenset({"message-queued", "message-unqueued", "call-star
 _USAGE_FIELDS = tuple(field.name for field in fields(Usage))
 _STEP_FIELDS = tuple(field.name for field in fields(StepFinished) if field.name not in {"usage", "kind"})
 """Fields of the event `StepFinished` that are columns of the table `step`; with the columns for usage, they hold all of it."""
+_STEP_FLAGS = tuple(column.name for column in STEPS if column.dtype == "boolean" and column.name in _STEP_FIELDS)
 _STARTED_FIELDS = ("model", "window_tokens", "threshold_tokens", "budget_rule", "sandbox")
 _UNSTORED_FIELDS = {"patch", "summary", "summarizer_usage", "failure", "offloaded", "shortfall", "fruitless", "kind"}
 _COMPACTION_FIELDS = tuple(field.name for field in fields(Compaction) if field.name not in _UNSTORED_FIELDS)
@@ -56,17 +58,19 @@ _COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
 _SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")
 """Last columns of the table `compaction`, which hold the numbers of tokens that the summarizer used."""
 
+_TIMES = ("call_started_at_ms", "call_seconds", "call_cached_seconds")
+"""Columns of the table `event` with the timing of a tool call."""
 _NO_TIMING = (None, None, None)
 """Values of the columns of the table `event` that hold the timing of a tool call, for all events but results of calls."""
 
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
-    "event": "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "version": "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "retired": "INSERT INTO retired VALUES (?, ?, ?, ?, ?)",
+    "event": build_insert("event", ("session", "seq", "kind", "step", "at_ms", "sequence", "role", "tokens", "body", *_TIMES)),
+    "version": build_insert("version", ("session", "sequence", "seq", "item", "slot", "role", "tokens", "place", "path")),
+    "retired": build_insert("retired", ("session", "item", "slot", "seq", "how")),
     "step": build_insert("step", ("session", "seq", *_STEP_FIELDS, *_USAGE_FIELDS)),
     "compaction": build_insert("compaction", ("session", "seq", *_COMPACTION_FIELDS, *_COMPACTION_SIZES, *_SUMMARIZER_USAGE)),
-    "rollback": "INSERT INTO rollback VALUES (?, ?, ?)",
+    "rollback": build_insert("rollback", ("session", "seq", "to_event")),
     "started": (
         "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ?, "
         "status = 'active', reason = NULL, detail = '', ended_at_ms = NULL WHERE key = ?"
@@ -74,6 +78,13 @@ _STATEMENTS = {
     "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
 }
 """SQL statements that write logged events to the journal, by the kind of row, such as `event`, in the order of execution."""
+
+
+_DRAFT_STATEMENT = build_insert(
+    "draft",
+    ("session", "step", "at_ms", "text", "reasoning", "calls", "results", "tree_id", "timings"),
+    replaces=True,
+)
 
 
 @dataclass(slots=True)
@@ -135,7 +146,7 @@ class SessionLog:
             json.dumps(TIMINGS_ADAPTER.dump_python(draft.timings)),
         )
         with self._database.transaction():
-            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+            self._database.execute(_DRAFT_STATEMENT, row)
         self._has_draft = True
 
     def close(self) -> None:
@@ -278,7 +289,7 @@ def read_entries(
     """
     last_seq, known = 0, {} if known_messages is None else known_messages
     chosen = f"AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
-    columns = "seq, kind, step, body, call_started_at_ms, call_seconds, call_cached_seconds"
+    columns = ", ".join(("seq", "kind", "step", "body", *_TIMES))
     sql = f"SELECT {columns} FROM event WHERE session = ? AND seq > ? {chosen} ORDER BY seq LIMIT 500"
     while rows := database.fetch(sql, key, last_seq):
         texts = load_texts(database, [body for _, _, _, body, *_ in rows if body and body not in known])
@@ -328,14 +339,16 @@ def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int
     for seq, *values in database.fetch(sql, key, first, last):
         usage = Usage(**dict(zip(_USAGE_FIELDS, values[len(_STEP_FIELDS) :], strict=True)))
         step = dict(zip(_STEP_FIELDS, values, strict=False))
-        if step["impossible_usage"] is not None:
-            step["impossible_usage"] = bool(step["impossible_usage"])  # SQLite has no type for it
-        steps[seq] = StepFinished(usage=usage, **step)
+        flags = {name: bool(step[name]) for name in _STEP_FLAGS if step[name] is not None}  # SQLite stores them as integers
+        steps[seq] = StepFinished(usage=usage, **step | flags)
     return steps
 
 
 RETENTION_MS = RETENTION_DAYS * 24 * 60 * 60 * 1_000
 """Time for which a saved tool output is kept, in milliseconds."""
+
+
+_OUTPUT_STATEMENT = build_insert("saved_output", ("session", "name", "created_at_ms", "characters", "data"), replaces=True)
 
 
 class SavedOutputs:
@@ -355,7 +368,7 @@ class SavedOutputs:
         data = Packer(self._database.path).pack(name, text, compress=True).data
         row = (self._session, name, int(self._clock() * 1_000), len(text), data)
         with self._lock, self._database.transaction():
-            self._database.execute("INSERT OR REPLACE INTO saved_output VALUES (?, ?, ?, ?, ?)", row)
+            self._database.execute(_OUTPUT_STATEMENT, row)
         return name
 
     def load(self, name: str) -> str:

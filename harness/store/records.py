@@ -4,11 +4,14 @@ Two kinds of records are computed from the log at the end of a session: metrics,
 view (probes). A session whose process was killed has none.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.conversation.events import CallTiming
 from harness.conversation.messages import ToolCall, ToolResult
+from harness.errors import UsageError
+from harness.store.columns import STEP_COUNTS
 
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """How many of the compactions that were due in a trial took place: all (also if none was due), some or none."""
@@ -242,25 +245,26 @@ class CheckRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMetrics:
-    """Numbers of tool calls in one step of a session, by kind of call, such as repeated calls."""
+    """Numbers of tool calls in one step of a session, by kind of call, such as repeated calls.
+
+    Raises:
+        UsageError: The numbers are not exactly those that `harness.store.columns` declares.
+    """
 
     step: int
-    executions: int = 0
-    """Number of tool calls in the step that change or run something."""
-    retrievals: int = 0
-    """Number of tool calls in the step that only look something up."""
-    failures: int = 0
-    """Number of tool calls in the step that ended in an error or with a non-zero exit code."""
-    repeats: int = 0
-    """Number of tool calls in the step that had been made before in the session."""
-    redundant: int = 0
-    """Number of repeated tool calls that were useless: same answer as before, and the target, e.g. a file, had not changed."""
-    reacquisitions: int = 0
-    """Number of tool calls in the step that fetched again what a compaction had removed from view."""
-    reacquired_tokens: int = 0
-    """Estimated number of tokens in the results of tool calls that fetched again what a compaction had removed from view."""
-    reacquired_steps: int = 0
-    """Number of steps from the compaction that removed content to the tool call that fetched it again, summed over all calls."""
+    counts: Mapping[str, int]
+    """Number for each name in `harness.store.columns.STEP_COUNTS`."""
+
+    def __post_init__(self) -> None:
+        if undeclared := sorted(self.counts.keys() - STEP_COUNTS):
+            raise UsageError(
+                f"step {self.step} has counts without a column: {', '.join(undeclared)}; declare them in harness/store/columns.py"
+            )
+        if missing := sorted(STEP_COUNTS - self.counts.keys()):
+            raise UsageError(
+                f"step {self.step} lacks counts that columns declare: {', '.join(missing)}; compute them in "
+                "harness/metrics/pathologies.py"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from harness.errors import NewerVersion
-from harness.store.columns import TABLES, list_added_columns
+from harness.store.columns import AddedColumn, list_added_columns
 from harness.store.sessions.views import build_views
 
 Migration: TypeAlias = tuple[str, ...]
@@ -134,14 +134,10 @@ _CONDUCT_TABLES = (
     ) STRICT, WITHOUT ROWID""",
 )
 
-_ACTION_STATEMENTS = (
-    # `action`: commands answered from the action cache, and commands that were run; no rows where no cache was used.
-    f"""CREATE TABLE action ({_SESSION},
+_ACTION_TABLE = f"""CREATE TABLE action ({_SESSION},
       step INTEGER NOT NULL, hits INTEGER NOT NULL, misses INTEGER NOT NULL, PRIMARY KEY (session, step)
-    ) STRICT, WITHOUT ROWID""",
-    "ALTER TABLE trial ADD COLUMN action_hits INTEGER",
-    "ALTER TABLE trial ADD COLUMN action_misses INTEGER",
-)
+    ) STRICT, WITHOUT ROWID"""
+"""SQL for the table of commands answered from the action cache, and commands that were run; no rows where no cache was used."""
 
 _SAVED_OUTPUT_TABLE = f"""CREATE TABLE saved_output ({_SESSION}, -- data: zstd of its UTF-8
       name TEXT NOT NULL, created_at_ms INTEGER NOT NULL, characters INTEGER NOT NULL, data BLOB NOT NULL,
@@ -176,43 +172,53 @@ _DRAFT_TABLE = """CREATE TABLE draft (
 _STATEMENTS: dict[int, Migration] = {
     1: (*_TABLES, *build_views("CREATE VIEW", whole=False)),
     2: _CONDUCT_TABLES,
-    3: _ACTION_STATEMENTS,
-    4: ("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0",),  # older journals: policies were not scaled, so the factor is 1
+    3: (_ACTION_TABLE,),
     6: (_SAVED_OUTPUT_TABLE,),
     8: _ROLLBACK_AND_WORKSPACE_STATEMENTS,
     9: (_DRAFT_TABLE,),
-    11: ("ALTER TABLE probe ADD COLUMN stands_after INTEGER CHECK (stands_after IN (0, 1))",),
-    12: (
-        "ALTER TABLE draft ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",  # calls that were started, as a JSON list
-    ),
-    13: (
-        "ALTER TABLE draft ADD COLUMN results TEXT NOT NULL DEFAULT '[]'",  # results that were there, as a JSON list
-        "ALTER TABLE draft ADD COLUMN tree_id TEXT",  # state of the workspace after the newest result
-    ),
     14: _VIEW_STATEMENTS,  # a running call has a state of its own, steps have parts, and ids sort by time
-    16: ("ALTER TABLE conduct ADD COLUMN trajectory TEXT NOT NULL DEFAULT ''",),  # older journals: unknown
     18: ("CREATE INDEX trial_session ON trial (session_id)",),
     19: _VIEW_STATEMENTS,  # what was cut from a result, what a compaction removed, and compactions that were rolled back
-    20: (  # times of tool calls; older journals: unknown
-        "ALTER TABLE event ADD COLUMN call_started_at_ms INTEGER",
-        "ALTER TABLE event ADD COLUMN call_seconds REAL",
-        "ALTER TABLE event ADD COLUMN call_cached_seconds REAL",
-        "ALTER TABLE draft ADD COLUMN timings TEXT NOT NULL DEFAULT '[]'",
-        *_VIEW_STATEMENTS,
-    ),
+    20: _VIEW_STATEMENTS,  # times of tool calls
 }
-"""SQL statements of each migration, by the schema version to which it brings a journal.
+"""SQL statements of the migrations that add tables, indexes or views, by the number of the migration; columns stand below.
 
-Released statements never change. A column of results that is stored under the same name needs no statement here, because
-`harness.store.columns` declares it.
+Released statements never change.
 """
 
-_NEWEST_FORM = max(*_STATEMENTS, *(column.form for columns in TABLES.values() for column in columns))
-MIGRATIONS: tuple[Migration, ...] = tuple(
-    (*_STATEMENTS.get(form, ()), *list_added_columns(form)) for form in range(1, _NEWEST_FORM + 1)
+_HIDDEN_COLUMNS = (
+    AddedColumn(12, "draft", "reasoning", "TEXT NOT NULL DEFAULT ''"),
+    AddedColumn(12, "draft", "calls", "TEXT NOT NULL DEFAULT '[]'"),  # calls that were started, as a JSON list
+    AddedColumn(13, "draft", "results", "TEXT NOT NULL DEFAULT '[]'"),  # results that were there, as a JSON list
+    AddedColumn(13, "draft", "tree_id", "TEXT"),  # state of the workspace after the newest result
+    AddedColumn(16, "conduct", "trajectory", "TEXT NOT NULL DEFAULT ''"),  # older journals: unknown
+    AddedColumn(20, "event", "call_started_at_ms", "INTEGER"),  # times of tool calls; older journals: unknown
+    AddedColumn(20, "event", "call_seconds", "REAL"),
+    AddedColumn(20, "event", "call_cached_seconds", "REAL"),
+    AddedColumn(20, "draft", "timings", "TEXT NOT NULL DEFAULT '[]'"),
 )
-"""All migrations, in the order that turns an empty file into a journal of the newest schema version."""
+"""Columns that no table of results has under the same name; the others are declared in `harness.store.columns`."""
+
+
+def build_migrations() -> tuple[Migration, ...]:
+    """Return all migrations, in the order that turns an empty file into a journal of the newest schema version."""
+    added = (*list_added_columns(), *_HIDDEN_COLUMNS)
+    newest = max(*_STATEMENTS, *(column.migration for column in added))
+    return tuple(
+        (
+            *_STATEMENTS.get(number, ()),
+            *(
+                f"ALTER TABLE {table} ADD COLUMN {name} {stored_type}"
+                for migration, table, name, stored_type in added
+                if migration == number
+            ),
+        )
+        for number in range(1, newest + 1)
+    )
+
+
+MIGRATIONS = build_migrations()
+"""All migrations of this version of the package."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:

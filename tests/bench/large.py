@@ -48,11 +48,12 @@ from harness.reporting.experiment_report import report
 from harness.reporting.page.document import write_page
 from harness.session.grading import GradedCheck
 from harness.store.journal import Journal
-from harness.store.records import FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics
+from harness.store.records import FactRecord, ProbeRecord, Probes, SessionMetrics
 from harness.store.results import Results, export
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.tasks import make_task
 from tests.bench.figure import Figure
+from tests.store.samples import count_calls
 
 CHECKOUT = Path(__file__).parents[2]
 ARMS = 20
@@ -257,7 +258,7 @@ class SessionWriter:
         """Return metrics and probes of the session, with numbers that are drawn at random."""
         draw = self._draw
         steps = tuple(
-            StepMetrics(step=step, executions=draw.randrange(2), retrievals=draw.randrange(2), repeats=int(draw.random() < 0.2))
+            count_calls(step, executions=draw.randrange(2), retrievals=draw.randrange(2), repeats=int(draw.random() < 0.2))
             for step in range(1, self._steps + 1)
         )
         kinds = ("constraint", "goal", "decision", "artifact", "value", "error")

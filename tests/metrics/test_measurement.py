@@ -230,7 +230,7 @@ def test_without_compaction_every_use_in_the_suite_is_right(name):
     assert conduct.fact_uses
     assert conduct.wrong_uses == conduct.constraint_violations == conduct.evicted_tokens == 0
     assert probes.rows == ()
-    assert sum(step.reacquisitions for step in conduct.steps) == 0
+    assert sum(step.counts["reacquisitions"] for step in conduct.steps) == 0
 
 
 @pytest.mark.slow

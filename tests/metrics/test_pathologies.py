@@ -22,11 +22,11 @@ def conduct(session, retrievals=frozenset()):
 
 
 def total(session, name):
-    return sum(getattr(step, name) for step in conduct(session).steps)
+    return sum(step.counts[name] for step in conduct(session).steps)
 
 
 def flagged(session, name):
-    return [step.step for step in conduct(session).steps if getattr(step, name)]
+    return [step.step for step in conduct(session).steps if step.counts[name]]
 
 
 # --- against the reference ---------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_a_command_is_a_retrieval_only_if_it_is_known_to_be_one():
     session.run("python3 tools/version.py")
     assert (total(session, "executions"), total(session, "retrievals")) == (1, 0)
     known = frozenset(act.signature for _, act in reference.acts(session.entries))
-    assert sum(step.retrievals for step in conduct(session, known).steps) == 1
+    assert sum(step.counts["retrievals"] for step in conduct(session, known).steps) == 1
 
 
 def test_two_compactions_within_three_steps_are_close():

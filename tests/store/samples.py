@@ -47,6 +47,7 @@ from harness.conversation.messages import (
     user,
 )
 from harness.conversation.tokens import Estimated, Measured, Usage
+from harness.store.columns import STEP_COUNTS
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.store.records import CheckRecord, FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics, TrialRecord
@@ -181,6 +182,11 @@ def checks(trial_id: str = "t") -> tuple[CheckRecord, ...]:
     )
 
 
+def count_calls(step: int, **counts: int) -> StepMetrics:
+    """Return the numbers counted in a step; all others are 0."""
+    return StepMetrics(step=step, counts=dict.fromkeys(STEP_COUNTS, 0) | counts)
+
+
 CONDUCT = SessionMetrics(
     evicted_tokens=200,
     close_compactions=1,
@@ -192,8 +198,8 @@ CONDUCT = SessionMetrics(
     stale_uses=1,
     constraint_violations=0,
     steps=(
-        StepMetrics(step=1, executions=1, retrievals=1),
-        StepMetrics(step=3, retrievals=2, repeats=2, redundant=1, reacquisitions=2, reacquired_tokens=50, reacquired_steps=3),
+        count_calls(1, executions=1, retrievals=1),
+        count_calls(3, retrievals=2, repeats=2, redundant=1, reacquisitions=2, reacquired_tokens=50, reacquired_steps=3),
     ),
 )
 PROBES = Probes(

@@ -29,9 +29,8 @@ def test_names_are_unique_within_a_table() -> None:
 
 
 def test_all_of_a_trial_record_is_among_the_columns() -> None:
-    documented = [column.name.replace("started_at", "started_at_ms") for column in TABLES["trials"]]
-    recorded = list(TrialRecord.__dataclass_fields__)
-    assert documented[: len(recorded)] == recorded
+    documented = {column.name.replace("started_at", "started_at_ms") for column in TABLES["trials"]}
+    assert documented >= TrialRecord.__dataclass_fields__.keys()
 
 
 @pytest.mark.parametrize("name", ["steps", "compactions", "messages", "probes"])

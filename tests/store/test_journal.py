@@ -7,7 +7,8 @@ import pytest
 from harness.conversation.events import MessageAdded, MessageQueued, SessionEnded, SessionStarted
 from harness.conversation.messages import ToolCall, ToolResult, tool
 from harness.conversation.truncation import describe_location, name_output
-from harness.errors import FileMissing, OutputExpired, StoreError
+from harness.errors import FileMissing, OutputExpired, StoreError, UsageError
+from harness.store.columns import STEP_COUNTS
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, SessionMetrics, StepMetrics, TrialRecord, UnfinishedStep
 from tests.store.samples import CONDUCT, PROBES, begun, checks, compaction, opening, plain, step, trial
@@ -40,8 +41,8 @@ def test_a_trial_whose_checks_cannot_be_kept_is_not_recorded(journal: Journal) -
 
 
 def test_every_field_of_a_trial_has_a_column_of_its_own(journal: Journal) -> None:
-    columns = [row["name"] for row in journal.query("PRAGMA table_info(trial)")]
-    assert columns == ["revision", *(field.name for field in fields(TrialRecord))]
+    columns = {row["name"] for row in journal.query("PRAGMA table_info(trial)")}
+    assert columns == {"revision", *(field.name for field in fields(TrialRecord))}
 
 
 def test_conduct_is_kept_once_for_a_session(journal: Journal) -> None:
@@ -56,11 +57,24 @@ def test_conduct_is_kept_once_for_a_session(journal: Journal) -> None:
 
 @pytest.mark.parametrize(
     ("table", "record"),
-    [("conduct", SessionMetrics), ("step_conduct", StepMetrics), ("fact", FactRecord), ("probe", ProbeRecord)],
+    [("conduct", SessionMetrics), ("fact", FactRecord), ("probe", ProbeRecord)],
 )
 def test_every_field_of_conduct_has_a_column_of_its_own(journal: Journal, table: str, record: type) -> None:
-    columns = [row["name"] for row in journal.query(f"PRAGMA table_info({table})")]
-    assert columns == ["session", *(field.name for field in fields(record) if field.name != "steps")]
+    columns = {row["name"] for row in journal.query(f"PRAGMA table_info({table})")}
+    assert columns == {"session", *(field.name for field in fields(record) if field.name != "steps")}
+
+
+def test_every_count_of_a_step_has_a_column_and_every_column_a_count(journal: Journal) -> None:
+    columns = {row["name"] for row in journal.query("PRAGMA table_info(step_conduct)")}
+    assert columns == {"session", "step", *STEP_COUNTS}
+    counts = dict.fromkeys(STEP_COUNTS, 0)
+    with pytest.raises(
+        UsageError, match=r"step 3 has counts without a column: colour; declare them in harness/store/columns\.py"
+    ):
+        StepMetrics(step=3, counts=counts | {"colour": 1})
+    del counts["repeats"]
+    with pytest.raises(UsageError, match="step 3 lacks counts that columns declare: repeats; compute them in"):
+        StepMetrics(step=3, counts=counts)
 
 
 def test_text_that_is_no_unicode_does_not_cost_a_trial(journal: Journal) -> None:
@@ -169,7 +183,7 @@ def test_a_reader_through_a_link_sees_what_is_committed_beside_the_file(tmp_path
 
 
 def test_a_query_that_is_wrong_is_an_error_of_ours(journal: Journal) -> None:
-    with pytest.raises(StoreError, match="no such column"):
+    with pytest.raises(StoreError, match="no such column: colour; check the name; a new column that the journal stores needs"):
         journal.query("SELECT colour FROM messages")
 
 
