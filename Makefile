@@ -2,17 +2,20 @@
 # environment in .venv/, which takes about a minute the first time.
 #
 # Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes (default: two more than the
-# machine has cores, because many tests wait for a browser, a sandbox or a clock),
+# machine has cores, because many tests wait for a browser, a sandbox or a clock; `make quick`, whose tests wait little, runs one
+# process a core, since each process imports all tests),
 # KILLS = number of kills of make kills, PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'",
 # UPGRADE = empty to keep the locked versions in `make lock` where the requirements allow them
 
 PYTHON ?= python3
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+JOBS ?= $(shell expr $(CORES) + 2)
+PROCESSES = $(JOBS)
 KILLS ?= 200
 PYTEST_ARGS ?=
 UPGRADE ?= --upgrade
 BIN := .venv/bin
-PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -q -n $(PROCESSES) --dist=loadscope --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 UV := VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip
 LOCKED := -q --require-hashes --only-binary :all:
@@ -46,6 +49,7 @@ test: setup     ## run all checks and tests; writes the duration in seconds to .
 	  && $(MAKE) --no-print-directory -j2 types pytest && { [ -n "$(PYTEST_ARGS)" ] \
 	  || echo "$$(($$(date +%s) - began)) $$(git describe --always --dirty 2>/dev/null || echo unknown)" > .test-seconds; }
 
+quick: PROCESSES = $(if $(filter file,$(origin JOBS)),$(CORES),$(JOBS))
 quick: setup    ## run all checks and a choice of the tests for daily work; takes about three minutes
 	@$(MAKE) --no-print-directory check
 	$(PYTEST) --hypothesis-profile=quick -m "not slow" $(PYTEST_ARGS)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli import options
-from harness.cli.session_lookup import IN_OPTION, is_recording, load_session, resolve_session
+from harness.cli.session_lookup import IN_OPTION, load_session, resolve_source
 from harness.cli.terminal import build_named_grid, build_table, format_counts, format_line, print_parts
 from harness.conversation.advisories import format_advisories
 from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
@@ -24,6 +24,7 @@ from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.store.records import UnfinishedStep
+from harness.store.sessions.lookup import SessionLocation
 from harness.text import replace_control_characters
 
 BAR_CELLS = 50
@@ -53,9 +54,10 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
     Example: `harness inspect 3f416a --step 12 --whole`
     """
     if patch:
-        if is_recording(session, places):
+        source = resolve_source(session, places)
+        if not isinstance(source, SessionLocation):
             raise UsageError(f"the recording {session!r} has no workspaces, so --patch cannot show changes; leave --patch out")
-        changes = join_patches(load_patches(resolve_session(session, places), step))
+        changes = join_patches(load_patches(source, step))
         click.echo(replace_control_characters(changes) or "no file was changed\n", nl=False)
         return
     stored = load_session(session, places)

@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 
 from harness.errors import UsageError
+from harness.inspection import session_sources
 from harness.inspection.import_export import load_entries
-from harness.store.database import is_database
-from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, find_session, list_journals
+from harness.inspection.session_sources import RecordedFile, SessionSource
+from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, list_journals
 
 EXPERIMENTS_FOLDER = "experiments"
 
@@ -43,24 +44,28 @@ def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
     return searched_places
 
 
-def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocation:
-    """Return the location of the session with a given session id or trial id.
+def resolve_source(name: str, named_places: tuple[Path, ...]) -> SessionSource:
+    """Return the session with a given session id or trial id, or the one in a file or folder that a name is.
 
     A unique beginning or end of the id is enough. The path of a journal file or folder stands for the only session in it.
 
     Raises:
         UsageError: Not exactly one session matches.
     """
-    path = Path(name)
-    if name and not named_places and (path.is_dir() or is_database(path)):
-        return find_session("", (path,))
-    return find_session(name, resolve_places(named_places))
+    places = resolve_places(named_places) if named_places else ()
+    return session_sources.resolve_session(name, places=places, list_default_places=lambda: resolve_places(()))
 
 
-def is_recording(name: str, named_places: tuple[Path, ...]) -> bool:
-    """Return whether a name is the path of a file that another agent or `harness export` wrote, not that of a journal."""
-    path = Path(name)
-    return bool(name) and not named_places and path.is_file() and not is_database(path)
+def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocation:
+    """Return the location of the session in a journal with a given name, as `resolve_source` finds it.
+
+    Raises:
+        UsageError: Not exactly one session matches, or the name is that of a recording, which is in no journal.
+    """
+    source = resolve_source(name, named_places)
+    if not isinstance(source, SessionLocation):
+        raise UsageError(f"{name!r} is a recording, which is in no journal; add it to one with `harness import`")
+    return source
 
 
 def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
@@ -70,6 +75,8 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
         UsageError: Not exactly one session matches.
         MalformedRecording: The file is not a recording in a known format.
     """
-    if is_recording(name, named_places):
-        return StoredSession(load_entries(Path(name)), times_ms=(), draft=None)
-    return resolve_session(name, named_places).read()
+    source = resolve_source(name, named_places)
+    if isinstance(source, RecordedFile):
+        return StoredSession(load_entries(source.path), times_ms=(), draft=None)
+    assert isinstance(source, SessionLocation)
+    return source.read()

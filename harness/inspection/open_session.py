@@ -12,6 +12,7 @@ from harness.inspection.import_export import load_entries
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import SampleOracle
 from harness.inspection.sample_story import find_last_use, load_story
+from harness.inspection.session_sources import SAMPLE_NAME, BuiltInSession, RecordedFile, resolve_session
 from harness.recordings.document import open_document
 from harness.recordings.formats import detect_format, read_recordings
 from harness.recordings.session_file import NAME
@@ -19,16 +20,10 @@ from harness.recordings.session_log import build_entries
 from harness.session.execution import execute_session
 from harness.session.oracle import build_scripted_oracle
 from harness.session.spec import SessionSpec
-from harness.store.database import is_database
-from harness.store.sessions.lookup import find_session, is_partial_id
+from harness.store.sessions.lookup import SessionLocation, is_partial_id
 from harness.task import Task
-from harness.tasks import SUITE, make_task
+from harness.tasks import make_task
 
-SAMPLE_NAME = "sample"
-"""Name that a user gives in place of a file or folder to open the readable sample session.
-
-In the sample, an agent repairs a service that sends flood alerts too late; see `harness.inspection.sample_story`.
-"""
 MAX_STEPS = 10_000
 MAX_NAMES_SHOWN = 5
 """Maximum number of session names listed in an error message."""
@@ -53,18 +48,16 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
         StoreError: A folder contains no journal, or the journal is damaged.
         SandboxError: The session of a task cannot be run here.
     """
-    path = Path(source)
-    if path.is_dir() or (path.is_file() and is_database(path)):
-        location = find_session(session_id or "", (path,))
-        stored = location.read()
-        return RecordedSession(
-            name=location.session_id, entries=stored.entries, journal=location.journal, saved_outputs=stored.saved_outputs
-        )
-    if path.is_file():
-        return _open_file(path, session_id)
-    if session_id is not None:
-        raise UsageError(f"there is no journal or folder {str(source)!r} to look for session {session_id!r}; check the path")
-    return _open_named(str(source))
+    match resolve_session(os.fspath(source) or os.curdir, session_id):
+        case SessionLocation() as location:
+            stored = location.read()
+            return RecordedSession(
+                name=location.session_id, entries=stored.entries, journal=location.journal, saved_outputs=stored.saved_outputs
+            )
+        case RecordedFile(path=path):
+            return _open_file(path, session_id)
+        case BuiltInSession(name=name):
+            return _open_built_in(name)
 
 
 def _open_file(path: Path, session_id: str | None) -> RecordedSession:
@@ -93,11 +86,9 @@ def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
     raise UsageError(f"{str(path)!r} contains {len(matching_names)} sessions; choose one of {listed}{more}")
 
 
-def _open_named(name: str) -> RecordedSession:
+def _open_built_in(name: str) -> RecordedSession:
     if name == SAMPLE_NAME:
         return RecordedSession(name="sample session", entries=load_story(), oracle=SampleOracle(find_last_use))
-    if ":" not in name and name not in SUITE:
-        raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE_NAME))
     task = make_task(name, 0)
     return RecordedSession(name=f"task {name}", entries=_run_scripted(task), oracle=build_scripted_oracle(task))
 

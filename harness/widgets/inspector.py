@@ -11,8 +11,9 @@ from typing import Any
 import traitlets
 
 from harness.errors import UsageError
-from harness.inspection.open_session import SAMPLE_NAME, open_recorded_session
+from harness.inspection.open_session import open_recorded_session
 from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.session_sources import SAMPLE_NAME
 from harness.inspection.session_steps import (
     MAX_REASON_CHARACTERS,
     SessionSteps,

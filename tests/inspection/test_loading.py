@@ -338,7 +338,7 @@ def test_loading_a_journal_changes_no_file(lived):
 
 
 def test_an_imported_recording_loads_and_says_what_it_does_not_know(tmp_path):
-    recording = Path(__file__).parents[1] / "replay" / "fixtures"
+    recording = Path(__file__).parents[1] / "recordings" / "fixtures"
     files = sorted(path for path in recording.iterdir() if "claude_code" in path.name or "codex" in path.name)
     path = tmp_path / "recorded.sqlite"
     for number, file in enumerate(files):

@@ -12,7 +12,7 @@ from harness.inspection.sample_run import build_sample_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
 
-FIXTURES = Path(__file__).parents[1] / "replay" / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "recordings" / "fixtures"
 
 
 @pytest.fixture

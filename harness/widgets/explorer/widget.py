@@ -17,8 +17,9 @@ from harness.compaction.description import extract_description
 from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.trial import Trial
-from harness.inspection.open_session import SAMPLE_NAME, open_recorded_session
+from harness.inspection.open_session import open_recorded_session
 from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.session_sources import SAMPLE_NAME
 from harness.inspection.session_steps import format_message_line
 from harness.policies import PRESETS, list_policy_names, load_policy_class, resolve_policy
 from harness.protocols import Policy
