@@ -26,11 +26,16 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """One file of the package: path, syntax tree, and numbers of the lines that contain code."""
+    """One file of the package: path, text and syntax tree."""
 
     path: str
+    text: str
     tree: ast.Module
-    code_lines: frozenset[int]
+
+    @property
+    def code_lines(self) -> frozenset[int]:
+        """Numbers of the lines that contain code."""
+        return _find_code_lines(self.text, self.tree)
 
     @property
     def functions(self) -> Iterator[Function]:
@@ -54,10 +59,14 @@ def read(path: Path) -> Module:
 
 
 def parse(text: str, path: str) -> Module:
-    tree = ast.parse(text)
+    return Module(path=path, text=text, tree=ast.parse(text))
+
+
+@cache  # apart from parsing, because splitting all files into tokens takes much longer than parsing them
+def _find_code_lines(text: str, tree: ast.Module) -> frozenset[int]:
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     code = {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}
-    return Module(path=path, tree=tree, code_lines=frozenset(code - _documentation(tree)))
+    return frozenset(code - _documentation(tree))
 
 
 def body_lines(module: Module, function: Function) -> int:

@@ -1,6 +1,7 @@
 """Everything from outside is read through `harness.files.bounded_input`, which limits sizes and refuses pipes and devices."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def find_readers(tree: ast.AST) -> list[str]:
     return [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Call) and is_reader(node)]
 
 
+@cache
 def list_calls() -> set[tuple[str, str]]:
     """Return all calls of this package that read without a limit, each with its file."""
     searched = [module for module in modules() if not module.path.startswith(tuple(ELSEWHERE))]

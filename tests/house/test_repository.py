@@ -4,6 +4,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,13 @@ def tracked(checkout: Path) -> list[str]:
     return [name for name in listed.split("\0") if name and (checkout / name).is_file()]
 
 
+@cache
+def read_text(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace")
+
+
 def findings(checkout: Path, names: list[str], pattern: re.Pattern[str]) -> list[str]:
-    texts = ((name, (checkout / name).read_bytes().decode(errors="replace")) for name in names)
+    texts = ((name, read_text(checkout / name)) for name in names)
     return [
         f"{name}: {match.group()!r}" for name, text in texts if (name, pattern) not in ALLOWED for match in pattern.finditer(text)
     ]
