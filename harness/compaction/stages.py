@@ -85,13 +85,10 @@ class Middle:
     If false, the results are retained too.
     """
 
-    def _count_head_messages(self, view: View) -> int:
-        return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
-
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages between the retained beginning and the retained end of the conversation."""
         start = Snap(direction="back" if self.shrinks_head else "forward").find_legal_index(
-            view.items, self._count_head_messages(view)
+            view.items, max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
         )
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 

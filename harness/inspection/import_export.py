@@ -114,21 +114,17 @@ def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str]
     with Journal.open(journal) as opened:
         if name in opened.list_session_ids():
             raise UsageError(f"journal {str(journal)!r} already contains a session {name!r}; choose another name with --as")
-        _write_log(opened, name, log)
+        times = _iter_times(log)
+        session = opened.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
+        # events with the same time are added together
+        for _, group in groupby(log, key=lambda timed: timed.at_ms):
+            session.append([entry.event for entry, _ in group])
     return ImportedSession(name, len(log), format_name, caveats)
 
 
 def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
     first = log[0].entry.event if log else None
     return first.session_id if isinstance(first, SessionStarted) else ""
-
-
-def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
-    times = _iter_times(log)
-    session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
-    # events with the same time are added together
-    for _, group in groupby(log, key=lambda timed: timed.at_ms):
-        session.append([entry.event for entry, _ in group])
 
 
 def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:

@@ -274,7 +274,7 @@ class LogReader:
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Read the next log entries, and update the messages that the model sees and all numbers about the session."""
-        for is_compaction, run in groupby(entries, _is_compaction):
+        for is_compaction, run in groupby(entries, lambda entry: isinstance(entry.event, Compaction)):
             if is_compaction:
                 for entry in run:
                     self._read_compaction(entry)
@@ -305,17 +305,11 @@ class LogReader:
         self.alerts(entry)
         self.compactions.append(_make_compaction_point(entry.seq, event))
         if event.status == "applied":
-            self._count_inserts(entry.seq, event)
-
-    def _count_inserts(self, seq: int, event: Compaction) -> None:
-        for slot, insert in enumerate(event.patch.insert):
-            self.inserted_kinds[ItemId(seq, slot)] = "summaries" if insert.stands_for else "markers"
-            self._count_logged(ItemId(seq, slot))
-
-    def _count_logged(self, item_id: ItemId) -> None:
-        item = next((item for item in reversed(self.view.items) if item.item_id == item_id), None)
-        if item is not None:
-            self._count_item(item)
+            for slot, insert in enumerate(event.patch.insert):
+                item_id = ItemId(entry.seq, slot)
+                self.inserted_kinds[item_id] = "summaries" if insert.stands_for else "markers"
+                if item := next((item for item in reversed(self.view.items) if item.item_id == item_id), None):
+                    self._count_item(item)
 
     def _count_item(self, item: Item) -> None:
         kind = self._classify_message(item.item_id, item.message)
@@ -360,10 +354,6 @@ class LogReader:
             totals=self.totals,
             alerts=self.alerts.list_firing(),
         )
-
-
-def _is_compaction(entry: Entry) -> bool:
-    return isinstance(entry.event, Compaction)
 
 
 def _make_step_point(event: StepFinished, rounds: int) -> StepPoint:

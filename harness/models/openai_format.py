@@ -46,15 +46,13 @@ def _encode_message(message: Message) -> list[JsonObject]:
             {"role": "tool", "tool_call_id": result.call_id, "name": result.name, "content": result.output}
             for result in message.results
         ]
-    content = _render_content(message.parts)
+    content = "\n".join(
+        extract_part_text(part) for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult)
+    )
     if not message.calls:
         return [] if message.role == "assistant" and not content else [{"role": message.role, "content": content}]
     calls = [encode_call(_mend_arguments(call)) for call in message.calls]
     return [{"role": message.role, "content": content or None, "tool_calls": calls}]
-
-
-def _render_content(parts: Iterable[Part]) -> str:
-    return "\n".join(extract_part_text(part) for part in parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
 
 
 def encode_call(call: ToolCall) -> JsonObject:

@@ -3,7 +3,7 @@
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from string import Template
 from typing import cast
 
@@ -54,17 +54,14 @@ def _compare_in_fresh_process(sessions: SessionCache, seeds: Sequence[int]) -> I
     if not sessions.name:
         return
     try:
-        different = _find_different_seed(sessions, seeds, sessions.digest_in_fresh_process(seeds))
+        digests = sessions.digest_in_fresh_process(seeds)
+        different = next((seed for seed in seeds if digest_parts(sessions.make_task(seed)) != digests[seed]), None)
         if different is not None:
             yield from _attribute_difference(sessions, different)
         for action, target in sessions.observe_in_fresh_process().hidden_inputs:
             yield Finding(f"the template {action} {target}; derive everything from the seed alone")
     except UsageError as error:
         yield Finding(str(error))
-
-
-def _find_different_seed(sessions: SessionCache, seeds: Sequence[int], digests: Mapping[int, Digests]) -> int | None:
-    return next((seed for seed in seeds if digest_parts(sessions.make_task(seed)) != digests[seed]), None)
 
 
 def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding]:
@@ -187,7 +184,9 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         for name in sorted(set(check.required_facts) - facts):
             yield Finding(f"requires {name!r}, which is not a fact", fact=name, check=check.name)
     for fact in task.facts:
-        yield from _check_pattern_syntax(fact)
+        for pattern in (*fact.patterns, *fact.former_patterns):
+            if (wrong := _find_group_error(pattern)) is not None:
+                yield Finding(wrong, fact=fact.name)
         yield from _check_recovering_call(fact)
         if not any(fact.name in check.required_facts for check in task.checks):
             words = "no check requires the fact, so its loss has no effect"
@@ -234,12 +233,6 @@ def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
     for _, text in fact.recover.arguments:
         if not Template(text).is_valid() or Template(text).get_identifiers():
             yield Finding(f"its recovering call contains a placeholder or a single `$`: {text!r}; write `$$`", fact=fact.name)
-
-
-def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
-    for pattern in (*fact.patterns, *fact.former_patterns):
-        if (wrong := _find_group_error(pattern)) is not None:
-            yield Finding(wrong, fact=fact.name)
 
 
 def _find_group_error(pattern: str) -> str | None:

@@ -15,11 +15,11 @@ from string import Template
 from typing import NamedTuple
 
 from harness.compaction.presets.none import NoCompaction
-from harness.conversation.messages import ToolCall, ToolResult
+from harness.conversation.messages import ToolCall
 from harness.conversation.transcript import find_key_argument
 from harness.models.scripted.profiles import Reader
 from harness.protocols import Sandbox
-from harness.task import CallTemplate, Fact, Task
+from harness.task import Fact, Task
 from harness.task_checks.definitions import SEEDS
 from harness.task_checks.findings import Finding, Move, collect_needs, find_first_needing_step, read_values, trace
 from harness.task_checks.simulation import SessionCache, WatchedRun, open_task_sandbox
@@ -90,22 +90,14 @@ def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
         return f"its source {fact.source!r} does not exist"
     if fact.recover is None:
         return "the fact has no recovering call"
-    call = _build_call(fact.recover)
-    value, output = task.values[fact.name], _run_call(call, sandbox).output
+    arguments = {name: Template(text).substitute() for name, text in fact.recover.arguments}
+    call = ToolCall(call_id="again", name=fact.recover.tool, arguments_json=json.dumps(arguments))
+    tools = {tool.spec.name: tool for tool in make_session_tools(NoCompaction(), sandbox, None)}
+    value, output = task.values[fact.name], tools[call.name].run(call).output
     values = read_values(output, fact)
     if value in values or (values and fact.is_superseded):
         return ""
     return f"its patterns do not read {value!r} from what {call.name} {find_key_argument(call)!r:.100} shows: {output!r:.100}"
-
-
-def _build_call(template: CallTemplate) -> ToolCall:
-    written = {name: Template(text).substitute() for name, text in template.arguments}
-    return ToolCall(call_id="again", name=template.tool, arguments_json=json.dumps(written))
-
-
-def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
-    tools = {tool.spec.name: tool for tool in make_session_tools(NoCompaction(), sandbox, None)}
-    return tools[call.name].run(call)
 
 
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:

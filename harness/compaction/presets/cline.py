@@ -29,7 +29,7 @@ from harness.compaction.triggers import (
 from harness.compaction.wrappers import OnFailure
 from harness.conversation import transcript
 from harness.conversation.events import Insert, Patch, Replace
-from harness.conversation.messages import Text, ToolCall, ToolResult, user
+from harness.conversation.messages import Text, ToolCall, user
 from harness.conversation.plan import Plan, SummaryProcedure
 from harness.conversation.tokens import Budget, Counter, JsonCharacters, QuarterOfCharacters, Window, count_characters
 from harness.conversation.view import Item, View, apply_patch
@@ -306,13 +306,12 @@ class NoteRereads:
         for item in reversed(view.items):
             read = {paths[result.call_id] for result in item.message.results if result.call_id in paths}
             if read and read <= read_paths and any(result.output != self.note for result in item.message.results):
-                changes.append(replace_results(item, lambda result: self._replace_by_note(result, paths)))
+                changes.append(
+                    replace_results(item, lambda result: with_output(result, self.note) if result.call_id in paths else result)
+                )
             read_paths |= read
         nothing = f"{reason}, but no file was read twice"
         return Plan(reason=f"{reason}; {len(changes)} files read again" if changes else nothing, replace=tuple(changes[::-1]))
-
-    def _replace_by_note(self, result: ToolResult, paths: dict[str, str]) -> ToolResult:
-        return with_output(result, self.note) if result.call_id in paths else result
 
 
 JSON_COUNTER = JsonCharacters(characters_of_token=3)

@@ -172,7 +172,9 @@ class MessageReader:
             return MessageReading(facts, characters=len(text))
         listed, output, report, done_patterns = frozenset[str](), None, text, self._done_patterns
         if call is None:
-            receipts = tuple(_find_receipts(text))
+            receipts = tuple(
+                Receipt(tool, key, outcome in SUCCESS_OUTCOMES) for tool, key, outcome in transcript.RECEIPT.findall(text)
+            )
         else:
             result = message.results[0]
             report = output = result.output
@@ -304,10 +306,6 @@ def _extract_part_text(part: Part) -> str:
 
 def _join_arguments(call: ToolCall) -> str:
     return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
-
-
-def _find_receipts(text: str) -> list[Receipt]:
-    return [Receipt(tool, key, outcome in SUCCESS_OUTCOMES) for tool, key, outcome in transcript.RECEIPT.findall(text)]
 
 
 def _parse_listing(folder: str, text: str) -> frozenset[str]:

@@ -60,7 +60,11 @@ def build_checks(structure: Structure) -> tuple[Check, ...]:
             "notes", "the notes tell what was ruled out and since when it drifts", "drift_since", *_list_suspects(structure)
         ),
         make_check("changelog", "the change log has exactly one new entry, with channel and ticket", "channel", "ticket"),
-        make_check("announced", "the fix was announced once, at the right desk", *_list_announced(structure)),
+        make_check(
+            "announced",
+            "the fix was announced once, at the right desk",
+            *("desk", "ticket", *["severity"] * structure.announces_severity),
+        ),
     ]
     for number, culprit, rate in zip(numbers, culprits, rates, strict=True):
         checks.append(
@@ -77,10 +81,6 @@ def build_checks(structure: Structure) -> tuple[Check, ...]:
     if "reply" in structure.papers:
         checks.append(make_check("reply", "the reply to the complaint states what it must", *structure.reply_facts))
     return (*checks, *structure.sheets.checks)
-
-
-def _list_announced(structure: Structure) -> list[str]:
-    return ["desk", "ticket"] + ["severity"] * structure.announces_severity
 
 
 def _list_suspects(structure: Structure) -> list[str]:

@@ -20,19 +20,9 @@ _OVERVIEW = (
 _LETTER = "${greeting},\n\na new line serves you, under permit ${permit}.\nFor all questions dial ${hotline}.\n"
 
 
-def _write_sheet(stop: str) -> tuple[StepSpec, StepSpec]:
-    reading = do(f"survey-{stop}", f"The survey of {stop} first.", read(f"surveys/{stop}.md"))
-    writing = write(f"sheets/{stop}.txt", _SHEET.format(stop))
-    return reading, do(f"sheet-{stop}", f"Now the sheet of {stop}.", writing)
-
-
 def _revise_sheet(number: int, stop: str, fields: str) -> StepSpec:
     command = f"sh tools/revise.sh {number} {stop} {fields}"
     return do(f"revise-{number}-{stop}", f"The sheet of {stop} follows change {number}.", run(command))
-
-
-def _check_sheet(stop: str) -> StepSpec:
-    return look(f"check-{stop}", f"How does the sheet of {stop} look?", run(f"sh tools/check.sh {stop}"))
 
 
 def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[StepSpec]:
@@ -41,9 +31,10 @@ def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[Ste
     The request for the permit and the information sheets follow the stops after which they are due.
     """
     for number, stop in enumerate(structure.stops[first:last], start=first + 1):
-        yield from _write_sheet(stop)
+        yield do(f"survey-{stop}", f"The survey of {stop} first.", read(f"surveys/{stop}.md"))
+        yield do(f"sheet-{stop}", f"Now the sheet of {stop}.", write(f"sheets/{stop}.txt", _SHEET.format(stop)))
         if stop in structure.looks:
-            yield _check_sheet(stop)
+            yield look(f"check-{stop}", f"How does the sheet of {stop} look?", run(f"sh tools/check.sh {stop}"))
         if number == structure.permit_after:
             yield do_once(
                 "permit", "The permit is asked for once.", "sh tools/permit.sh", r"has permit number P-\d{4}", "permit number"

@@ -1,6 +1,5 @@
 """Choices that a seed makes for the task `changing-requirements`: bus stops, their order, and when the user changes the rules."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.tasks.changing_requirements.facts import STOPS
@@ -70,6 +69,7 @@ def draw_structure(draws: StructureDraws) -> Structure:
     first = round(draws.draw_share("first change", FIRST_CHANGE_SHARES) * len(stops))
     second = round(draws.draw_share("second change", SECOND_CHANGE_SHARES) * len(stops))
     sizes = draws.make_rng("survey sizes").choices(SURVEY_CHARACTERS, draws.pick(SURVEY_WEIGHTS), k=len(stops))
+    fact_texts = load_fact_texts(__package__, "constraints.md")
     return Structure(
         stops=stops,
         bays=draws.draw_subset("bays", stops[: 2 * len(stops) // 3], draws.draw_count("bay count", BAY_COUNTS)),
@@ -77,7 +77,7 @@ def draw_structure(draws: StructureDraws) -> Structure:
         permit_after=draws.make_rng("permit").randint(1, second),
         looks=draws.draw_subset("looks", stops, draws.draw_count("look count", LOOK_COUNTS)),
         survey_characters=tuple(sizes),
-        sheets=_draw_sheets(draws, stops),
+        sheets=draw_sheets(draws, STATED_FACTS, (*stops, "papers"), fact_texts, only_stated=FIRST_RULES),
     )
 
 
@@ -85,8 +85,3 @@ def _draw_change(draws: StructureDraws, name: str, sheet_count: int) -> Change:
     rng = draws.make_rng(name)
     lines = rng.sample(range(CHANGE_LINES), CHANGE_LINES)
     return Change(sheet_count, tuple(lines), tuple(rng.randint(0, len(NOTES)) for _ in lines))
-
-
-def _draw_sheets(draws: StructureDraws, stops: Sequence[str]) -> SheetPlan:
-    fact_texts = load_fact_texts(__package__, "constraints.md")
-    return draw_sheets(draws, STATED_FACTS, (*stops, "papers"), fact_texts, only_stated=FIRST_RULES)

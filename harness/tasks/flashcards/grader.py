@@ -16,13 +16,9 @@ MIN_TESTS = 80
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     yield from PROGRAM.judge_papers(submission)
-    code = _read_modules(submission)
-    yield from _judge_answers(submission.ask(), submission.expected, code)
-
-
-def _read_modules(submission: Submission) -> list[str]:
     names = [name for name in submission.list_files("flashcards") if name.endswith(".py")]
-    return [submission.read_text(f"flashcards/{name}") for name in names]
+    code = [submission.read_text(f"flashcards/{name}") for name in names]
+    yield from _judge_answers(submission.ask(), submission.expected, code)
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: list[str]) -> Iterator[tuple[str, bool, str]]:

@@ -73,7 +73,9 @@ def _list_steps(structure: Structure) -> Iterator[StepSpec]:
             yield from _open_case()
         yield from _search_log(structure, log)
         if number == structure.first_portion:
-            yield from _seal_first(structure)
+            text = "The logs of the first portion are searched, so they are sealed. I note the mark for the others."
+            command = f"python3 tools/seal.py --count {number}"
+            yield do_once("seal_first", text, command, r"(?i)seal the rest with --after [0-9a-f]{6}", " --after ")
         if number == len(structure.logs):
             yield from _seal_rest(structure)
         yield from _write_pages(structure, number)
@@ -127,12 +129,6 @@ def _search_log(structure: Structure, log: str) -> Iterator[StepSpec]:
     yield do(f"note_{log}", text, write(f"notes/{log}.md", f"{head}\n\n{commands}\n\n{tail}"))
 
 
-def _seal_first(structure: Structure) -> Iterator[StepSpec]:
-    text = "The logs of the first portion are searched, so they are sealed. I note the mark for the others."
-    command = f"python3 tools/seal.py --count {structure.first_portion}"
-    yield do_once("seal_first", text, command, r"(?i)seal the rest with --after [0-9a-f]{6}", " --after ")
-
-
 def _seal_rest(structure: Structure) -> Iterator[StepSpec]:
     text, option = "All logs are searched, so they are sealed.", ""
     if structure.first_portion:
@@ -169,19 +165,15 @@ def _write_people() -> StepSpec:
 
 def _finish_report(structure: Structure) -> Iterator[StepSpec]:
     yield look("read_form_again", "The form once more, since the report has to please a program.", run("cat docs/form.md"))
-    text = "The report itself, short, for its one reader."
-    yield do("write_report", text, write("report/report.md", _render_report(structure)))
+    report = _render_statements("${heading}", ("audience", "ticket", *structure.filing_facts))
+    report += "\nWhat was lost, who was seen and what was ruled out stand on the other pages of this folder.\n"
+    yield do("write_report", "The report itself, short, for its one reader.", write("report/report.md", report))
     yield look("check_report", "The desk's check of the form.", run("python3 tools/check_report.py"))
     yield look("read_report", "I read the pages as they will be read.", run("head -n 20 report/*"))
     yield look("sealed", "The logs must stand under the seals.", run("cut -d' ' -f1 evidence/seals.txt"))
     yield look("no_names", "No account may be named anywhere.", run("grep -rnE '\\bu[0-9]{4}\\b' report notes || echo none"))
     text = "And the hand-over for whoever goes on."
     yield do("write_handover", text, write("HANDOVER.md", _render_statements("Hand-over", structure.handover_facts)))
-
-
-def _render_report(structure: Structure) -> str:
-    body = _render_statements("${heading}", ("audience", "ticket", *structure.filing_facts))
-    return f"{body}\nWhat was lost, who was seen and what was ruled out stand on the other pages of this folder.\n"
 
 
 def _render_statements(title: str, facts: Iterable[str]) -> str:

@@ -162,7 +162,8 @@ def draw_structure(draws: StructureDraws) -> Structure:
     """Draw the structure of the task at random: all choices of a seed except the values to remember."""
     others = tuple(page for page in FINDINGS_BY_PAGE if page != "cause")
     names = ("cause", *draws.draw_subset("pages", others, draws.draw_count("page count", PAGE_COUNTS) - 1))
-    logs = _order_logs(draws, list_findings(names))
+    searched = {LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in list_findings(names)}
+    logs = draws.draw_order("logs", (log for log in COMPONENTS if log in searched))
     looks, place = draws.make_rng("looks"), draws.make_rng("papers")
     look_share = draws.draw_share("look share", LOOK_SHARES)
     filing = ("error_code", *draws.draw_subset("filing", OPTIONAL_FILING_FACTS, draws.make_rng("filing count").randint(1, 3)))
@@ -186,11 +187,6 @@ def draw_structure(draws: StructureDraws) -> Structure:
         misleading=draws.draw_subset("misleading messages", range(MISLEADING_COUNT), draws.draw_count("m", MISLEADING_COUNTS)),
         sheets=draw_sheets(draws, settled, (*logs, "answers", "report"), load_fact_texts(__package__, "constraints.md")),
     )
-
-
-def _order_logs(draws: StructureDraws, findings: tuple[str, ...]) -> tuple[str, ...]:
-    needed = {LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in findings}
-    return draws.draw_order("logs", (log for log in COMPONENTS if log in needed))
 
 
 def _schedule_pages(draws: StructureDraws, names: tuple[str, ...], logs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:

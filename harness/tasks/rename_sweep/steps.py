@@ -47,7 +47,9 @@ def _list_all_steps(structure: Structure) -> Iterable[StepSpec]:
         yield from _list_batch_steps(structure, folder)
         yield from sheets.write_sheets(folder)
         if number == structure.pause_after:
-            yield from _list_pause_steps()
+            text = "Some of the folders are through; all tests once more."
+            yield look("half_way", text, run("python3 tools/run_tests.py | grep result:"))
+            yield look("strays_known", "Modules outside of the folders, for later.", run("grep -nw ${old_name} quay/*.py"))
     yield from _list_last_batch_steps()
     yield look(
         "what_is_left",
@@ -168,13 +170,6 @@ def _list_batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
         f"recorded the folder {folder} in the book",
         f"recorded the folder {folder}",
     )
-
-
-def _list_pause_steps() -> Iterable[StepSpec]:
-    yield look(
-        "half_way", "Some of the folders are through; all tests once more.", run("python3 tools/run_tests.py | grep result:")
-    )
-    yield look("strays_known", "Modules outside of the folders, for later.", run("grep -nw ${old_name} quay/*.py"))
 
 
 def _list_last_batch_steps() -> Iterable[StepSpec]:
