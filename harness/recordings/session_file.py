@@ -73,7 +73,8 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
     for entry, at_ms in log:
         event = entry.event
         entries.append(entry)
-        after = _fold_newest(view, entries)
+        # only a rollback needs the whole log again
+        after = fold_all(entries, _COUNTER) if isinstance(event, RolledBack) else fold(view, entry, _COUNTER)
         envelope = {"type": event.kind, "id": str(entry.seq), "timestamp": _format_time(at_ms)}
         match event:
             case SessionStarted():
@@ -147,12 +148,6 @@ def _encode_subtask(event: SubAgentEnded, call: ToolCall | None) -> dict[str, An
         "tokens": {"input": event.prompt_tokens, "output": event.output_tokens},
         "cost": event.cost_usd,
     }
-
-
-def _fold_newest(view: View, entries: list[Entry]) -> View:
-    # Only a rollback needs the whole log again.
-    newest = entries[-1]
-    return fold_all(entries, _COUNTER) if isinstance(newest.event, RolledBack) else fold(view, newest, _COUNTER)
 
 
 def _encode_fields(event: Event, *without: str) -> dict[str, Any]:

@@ -66,7 +66,10 @@ def _parse_parts(body: str, line: int) -> Iterator[Part]:
             yield from make_reasoning_parts(_WRAPPING.sub("", block.removeprefix(_THINK)).strip())
         else:
             attributes, _, inner = block.removeprefix(_TOOL).partition(">")
-            yield from _parse_call_and_result(f"call-{line}-{number}", attributes, _WRAPPING.sub("", inner).strip())
+            name, call_id = _NAME.search(attributes), f"call-{line}-{number}"
+            asked, fence, answered = _WRAPPING.sub("", inner).strip().partition("```")
+            yield make_call(call_id, name[1] if name else "tool", {"text": asked.strip()})
+            yield ToolResult(call_id=call_id, name="", output=fence + answered)
     yield from make_text_parts(body[position:].strip())
 
 
@@ -86,10 +89,3 @@ def _find_blocks(body: str) -> Iterator[tuple[int, int, str]]:
             continue
         position = end + len(closing[opening])
         yield start, position, body[start:end]
-
-
-def _parse_call_and_result(call_id: str, attributes: str, text: str) -> Iterator[Part]:
-    name = _NAME.search(attributes)
-    asked, fence, answered = text.partition("```")
-    yield make_call(call_id, name[1] if name else "tool", {"text": asked.strip()})
-    yield ToolResult(call_id=call_id, name="", output=fence + answered)

@@ -182,7 +182,9 @@ class MessageReader:
             receipts = (Receipt(call.name, transcript.find_key_argument(call), succeeded),)
             done_patterns = [pattern for pattern in done_patterns if pattern.in_output]
             if succeeded and call.name == "list_directory":
-                listed = _parse_listing(receipts[0].key, output)
+                folder = receipts[0].key
+                prefix = "" if folder in {".", "", "/workspace"} else folder.removeprefix("./").rstrip("/") + "/"
+                listed = frozenset(prefix + name for name in LISTING_LINE.findall(output))
         named = frozenset(pattern.step for pattern in done_patterns if pattern.about in report and pattern.matches(report))
         counted = tuple(self.counters.read(report).items())
         return MessageReading(facts, receipts, output, listed, named, counted, len(text))
@@ -306,8 +308,3 @@ def _extract_part_text(part: Part) -> str:
 
 def _join_arguments(call: ToolCall) -> str:
     return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
-
-
-def _parse_listing(folder: str, text: str) -> frozenset[str]:
-    prefix = "" if folder in {".", "", "/workspace"} else folder.removeprefix("./").rstrip("/") + "/"
-    return frozenset(prefix + name for name in LISTING_LINE.findall(text))

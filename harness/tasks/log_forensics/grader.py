@@ -74,7 +74,8 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 def _compare_page(submission: Submission, page: str) -> ComparisonResult:
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
-        return _compare_statements(submission, path, *(f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]))
+        stated, statements = _read_lines(submission, path), [f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]]
+        return ComparisonResult(sorted(stated) == sorted(statements), f"{path} says {stated!r}")
     if page == "people":
         return _compare_people(submission)
     suffix, separator = values["time_suffix"], values["separator"]
@@ -92,12 +93,6 @@ def _compare_page(submission: Submission, page: str) -> ComparisonResult:
 
 def _read_lines(submission: Submission, path: str) -> list[str]:
     return [line.rstrip() for line in submission.read_text(path).splitlines() if line.strip()]
-
-
-def _compare_statements(submission: Submission, path: str, *statements: str) -> ComparisonResult:
-    """Check that a file consists of the expected lines, in any order."""
-    lines = _read_lines(submission, path)
-    return ComparisonResult(sorted(lines) == sorted(statements), f"{path} says {lines!r}")
 
 
 def _compare_lines(submission: Submission, path: str, *expected: str) -> ComparisonResult:
