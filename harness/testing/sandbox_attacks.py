@@ -6,21 +6,19 @@ must still be possible.
 
 import time
 import uuid
-from typing import Final, get_args
+from typing import get_args
 
 import pytest
 
 from harness.errors import PathRefused, ToolError
 from harness.protocols import Sandbox
 from harness.sandboxes.client import SCRATCH_FILES, WORKSPACE_FILES
-from harness.testing.attack_cases import ATTACKS, Family, generate_verdicts, load_scripts
-from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxTests
+from harness.testing.attack_cases import ATTACKS, Family, generate_verdicts
+from harness.testing.sandbox_contract import PROGRAMS, SMALL_LIMITS, SandboxTests
 
 _COUNT_MARKED_PROCESSES = "grep -l {mark} /proc/[0-9]*/cmdline 2>/dev/null | grep -cv /self/"
 _MEMORY_HOG = "python3 -c 'x = bytearray(600 << 20); print(len(x))'"
 _SWAP_WITH_LINK = "mkdir d; echo ours > d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &"
-PROGRAMS: Final[dict[str, str]] = load_scripts("programs")
-"""Programs that run in the sandbox, by name."""
 _FORK_UNTIL_REFUSED = f"python3 -c '{PROGRAMS['fork_until_refused']}'"
 
 

@@ -13,59 +13,21 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pytest
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, ToolError
 from harness.protocols import SANDBOX_BOUNDS, ExecResult, FileChange, Sandbox, SandboxLimits
 from harness.sandboxes.backends import open_sandbox
+from harness.testing.attack_cases import load_scripts
 
 SMALL_LIMITS = SandboxLimits(
     memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20
 )
 """Resource limits of the sandboxes under test, small so that the tests reach the limits quickly."""
-_VICTIM_SCRIPT = """
-import json, sys
-from harness.sandboxes.backends import open_sandbox
-sandbox = open_sandbox(session_id=sys.argv[2], **json.loads(sys.argv[1]))
-sandbox.start()
-sandbox.run("setsid sleep " + sys.argv[3] + " >/dev/null 2>&1 & echo started")
-print("ready", flush=True)
-sandbox.run("sleep " + sys.argv[3] + "; true")
-"""
-_WRITE_MAPPING_SCRIPT = b"""
-import mmap, os, time
-with open("mapped", "wb+") as file:
-    file.write(bytes(4096))
-    file.flush()
-    mapping = mmap.mmap(file.fileno(), 4096)
-mapping[:] = b"1" * 4096
-open("ready", "w").close()
-while not os.path.exists("go"):
-    time.sleep(0.01)
-mapping[:] = b"2" * 4096
-open("done", "w").close()
-time.sleep(600)
-"""
-_FILL_SCRIPTS = {
-    "many": r"""
-for n in range(40_000):
-    os.close(os.open(b"%05d" % n + b"\xff" * 245, os.O_CREAT))
-""",
-    "deep": r"""
-for _ in range(13):
-    os.mkdir(b"\xff" * 250); os.chdir(b"\xff" * 250)
-for n in range(6_000):
-    os.close(os.open(str(n), os.O_CREAT))
-""",
-    "holes": """
-for n in range(6):
-    with open(str(n), "wb") as file:
-        file.truncate(15 << 20)
-""",
-}
-"""Python scripts, by name, that fill a directory with so many files or bytes that taking a snapshot must fail."""
+PROGRAMS: Final = load_scripts("programs")
+"""Programs that run in the sandbox or open one, by name; those in `fill` fill a directory."""
 
 
 class SandboxTests:
@@ -329,7 +291,7 @@ class SnapshotTests(SandboxTests):
 
     def test_writes_of_a_background_process_through_a_mapping_are_noticed(self, sandbox: Sandbox) -> None:
         """A snapshot contains what a process writes through a mapping, although such writes change no time of the file."""
-        sandbox.write("write.py", _WRITE_MAPPING_SCRIPT)
+        sandbox.write("write.py", PROGRAMS["write_mapping"].encode())
         sandbox.run("python3 write.py > /dev/null 2>&1 & until [ -e ready ]; do sleep 0.01; done; sleep 0.1")
         first = sandbox.snapshot()
         sandbox.run("touch go; until [ -e done ]; do sleep 0.01; done")
@@ -372,10 +334,10 @@ class SnapshotTests(SandboxTests):
         sandbox.restore(odd)
         assert sandbox.run(r"cat $(printf 'f\377')").stdout == b"1\n"
 
-    @pytest.mark.parametrize("script", _FILL_SCRIPTS)
+    @pytest.mark.parametrize("script", PROGRAMS["fill"])
     def test_a_snapshot_over_its_limits_raises_and_harms_nothing(self, sandbox: Sandbox, script: str) -> None:
         """A snapshot of a too large workspace raises ToolError; once the files are deleted, snapshots work again."""
-        sandbox.write("fill.py", b"import os; os.mkdir('d'); os.chdir('d')\n" + _FILL_SCRIPTS[script].encode())
+        sandbox.write("fill.py", b"import os; os.mkdir('d'); os.chdir('d')\n" + PROGRAMS["fill"][script].encode())
         before = sandbox.snapshot()
         assert sandbox.run("python3 fill.py").exit_code == 0
         with pytest.raises(ToolError, match="a snapshot holds"):
@@ -586,7 +548,7 @@ class LifecycleTests(SandboxTests):
         mark = _make_mark()
         arguments = [json.dumps(dict(self.sandbox_options)), f"victim-{uuid.uuid4().hex[:12]}", mark]
         with subprocess.Popen(
-            [sys.executable, "-c", _VICTIM_SCRIPT, *arguments],
+            [sys.executable, "-c", PROGRAMS["victim"], *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(os.environ),

@@ -17,7 +17,7 @@ from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap, tmpfs
 from harness.sandboxes.backends import open_sandbox, run_probe
 from harness.sandboxes.client import ServedSandbox
-from harness.testing.sandbox_attacks import PROGRAMS
+from harness.testing.sandbox_contract import PROGRAMS
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -26,7 +26,7 @@ AS_ORDINARY_USER = """
 import os, sys
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.toolserver import compile_source, load_source
-from harness.testing.sandbox_attacks import PROGRAMS
+from harness.testing.sandbox_contract import PROGRAMS
 load_source("server"), compile_source("server")  # this user may be unable to read the project
 sandbox = open_sandbox("bubblewrap", session_id="user")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

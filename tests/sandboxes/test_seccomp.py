@@ -46,7 +46,7 @@ AS_ORDINARY_USER = """
 import os, sys
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.toolserver import compile_source, load_source
-from harness.testing.sandbox_attacks import PROGRAMS
+from harness.testing.sandbox_contract import PROGRAMS
 load_source("server"), compile_source("server")  # this user may be unable to read the project
 sandbox = open_sandbox("bubblewrap", session_id="user")
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
