@@ -13,7 +13,7 @@ A description has these tables:
 - `paths`: fields of `harness.tasks.kit.steps.Program`, such as the path of a module.
 - `pages`: generated pages with their typical sizes, or fixed pages at whose end remarks are drawn.
 - `work` and `option`: fields of `harness.tasks.kit.work.WorkChoices` and its optional item.
-- `facts`: values to remember; where each one is stated, its pattern, its prior, and from which values a seed draws. A value
+- `facts`: where each fact is stated, its pattern, its prior, and from which values a seed draws. A value
   with `secret` is computed from the secret of the task's tools.
 - `checks`: conditions for the finished work. The keys `words`, `settings`, `entry` and `log` say what a file must contain.
 - `changes`: functions that are wrong in some runs of the agent's tests, as in `harness.task.FunctionChange`.
@@ -55,7 +55,7 @@ class Structure:
     """
 
     work: Work
-    """Choices about the work: its order, unnecessary steps, and information sheets (small documents that are asked for)."""
+    """Choices about the work: its order, unnecessary steps, and information sheets."""
     papers: tuple[str, ...]
     """Paths of the documents before the hand-over, in the order in which the agent writes them; empty if the order is fixed."""
     page_sizes: tuple[tuple[str, int], ...]
@@ -102,7 +102,7 @@ class ProgramTask:
 
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
-        """The task's own facts (values to remember), with that of the optional item."""
+        """The task's own facts, with that of the optional item."""
         return tuple(map(_make_fact, self.description["facts"]))
 
     @cached_property
