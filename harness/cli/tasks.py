@@ -107,7 +107,10 @@ def create_task_file(file: Path, name: str) -> None:
     Example: `harness task new mine.py my_task`
     """
     if file.suffix != ".py":
-        raise UsageError(f"{str(file)!r} is not a Python file; choose a name that ends in .py")
+        advice = (
+            f"the file comes first: harness task new {name} {file}" if name.endswith(".py") else "choose a name that ends in .py"
+        )
+        raise UsageError(f"{str(file)!r} is not a Python file; {advice}")
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"{name!r} is not a valid name of a function; use letters, digits and underscores")
     text = importlib.resources.files("harness.cli").joinpath("task_skeleton.py.tmpl").read_text(encoding="utf-8")

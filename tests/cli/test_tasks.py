@@ -1,5 +1,6 @@
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,19 @@ def test_what_could_not_be_loaded_again_is_refused(tmp_path, file, name):
     refused = within("task", "new", tmp_path / file, name)
     assert refused.exit_code == 2
     assert not (tmp_path / file).exists()
+
+
+def test_a_name_before_the_file_is_refused_with_the_right_order():
+    refused = within("task", "new", "welcome", "mine.py")
+    assert refused.exit_code == 2
+    assert "the file comes first: harness task new mine.py welcome" in " ".join(refused.stderr.split())
+
+
+def test_the_task_with_structure_in_the_guide_has_at_most_150_lines():
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "writing-a-task.md").read_text(encoding="utf-8")
+    code = guide.partition("<!-- file signs.py -->\n```python\n")[2].partition("```")[0]
+    assert all(part in code for part in ("later_messages=", "structure_seed", "Levels("))
+    assert 100 < len(code.splitlines()) <= 150
 
 
 def test_a_missing_folder_is_refused(tmp_path):
