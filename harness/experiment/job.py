@@ -28,7 +28,7 @@ from harness.models.local.model import describe_local_model
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import SandboxInfo
 from harness.session.grading import GradedCheck
-from harness.session.spec import SessionSpec
+from harness.session.spec import AgentSettings, SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, Level, TrialRecord
 from harness.task import DEFAULT_STEP_LIMIT, Task
@@ -162,25 +162,13 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
         wiring: Settings of the run for calls to real models, such as cassette and time limit.
     """
     return SessionSpec(
+        **codec.copy_fields(trial, AgentSettings),
         request=task.prompt,
-        policy=trial.policy,
-        model=trial.model,
         task=task,
         seed=trial.model_seed,
-        window_tokens=trial.window_tokens,
-        tool_calls=trial.tool_calls,
         cassette=wiring.cassette,
         take=trial.replicate,
         stall_seconds=wiring.stall_seconds,
-        nominal_window_tokens=trial.nominal_window_tokens,
-        output_limit_scale=trial.output_limit_scale,
-        max_steps=trial.max_steps,
-        parallel_tools=trial.parallel_tools,
-        command_timeout_seconds=trial.command_timeout_seconds,
-        sandbox=trial.sandbox,
-        explore=trial.explore,
-        explore_model=trial.explore_model,
-        reader=trial.reader,
         repeated="continue",
     )
 

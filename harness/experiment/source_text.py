@@ -14,7 +14,7 @@ from harness.compaction.description import name_policy
 from harness.conversation import codec
 from harness.experiment.contrasts import MARGIN_KEY
 from harness.experiment.experiment import Experiment
-from harness.experiment.trial import Trial, to_plain
+from harness.experiment.trial import FIELD_NAMES, Trial, to_plain
 from harness.policies import PRESETS
 from harness.protocols import Policy
 
@@ -24,7 +24,7 @@ PLAIN_TYPES = (str, int, float, bool, type(None))
 def format_trial_code(trial: Trial) -> str:
     """Return Python code that creates a trial, such as `harness.Trial(...)`, with one field per line."""
     lines = []
-    for name, value in _list_changed_fields(trial).items():
+    for name, value in _list_trial_changes(trial).items():
         text = _format_policy(trial.policy) if name == "policy" else _format_value(value)
         lines.append(f"    {name}={text},")
     return "\n".join(["harness.Trial(", *lines, ")"])
@@ -84,7 +84,7 @@ def format_experiment_plan(experiment: Experiment) -> str:
 def _build_trial_table(trial: Trial) -> Table:
     plain = to_plain(trial)
     table = tomlkit.table()
-    for name in _list_changed_fields(trial):
+    for name in _list_trial_changes(trial):
         if name != "policy":
             table.add(name, _drop_missing(plain[name]))
     policy = tomlkit.table()
@@ -103,6 +103,11 @@ def _drop_missing(plain: object) -> object:
     if not isinstance(plain, Mapping):
         return plain
     return {name: _drop_missing(value) for name, value in plain.items() if value is not None}
+
+
+def _list_trial_changes(trial: Trial) -> dict[str, Any]:
+    changed = _list_changed_fields(trial)
+    return {name: changed[name] for name in FIELD_NAMES if name in changed}
 
 
 def _list_changed_fields(value: Any) -> dict[str, Any]:

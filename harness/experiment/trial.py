@@ -12,23 +12,16 @@ from typing import Any, get_type_hints
 
 from harness import revisions
 from harness.compaction.description import find_summarizer, inspect_abilities, name_policy
-from harness.compaction.scaling import check_output_limit_scale
 from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
-from harness.models.factory import (
-    SAME_MODEL,
-    ToolCallMode,
-    check_explore_model,
-    list_summarizer_parts,
-    resolve_explore_model,
-    resolve_summarizer_name,
-)
-from harness.models.scripted.profiles import EXACT, Reader, add_reader, is_scripted
-from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
+from harness.models.factory import list_summarizer_parts, resolve_summarizer_name
+from harness.models.scripted.profiles import is_scripted
+from harness.policies import expand_shorthand, policy_from_plain
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
+from harness.session.spec import AgentSettings
 from harness.task import World
 from harness.tasks import hash_task_file
 from harness.tools.session_tools import list_tool_names
@@ -40,39 +33,17 @@ _POLICY_ADVICE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial(codec.StrictFields):
+class Trial(AgentSettings):
     """Configuration of one trial, in which an agent with a compaction policy works on one task with one seed.
 
     Attributes:
         task: Name of the task, e.g. `'flashcards'`, or `FILE.py:FUNCTION` for a task of your own. Required.
-        policy: Compaction policy, as an object or by its public name: `"codex"` is the policy `Codex` with its defaults. The
-            policy also names the summarizer. Required.
         seed: Seed from which the task is drawn: the values to remember (facts) and, in many tasks, the work that is asked for and
             the places where facts are stated. With `replicate`, also the seed for a scripted model. Default: `0`.
         world: Settings that vary the task, such as its number of steps or its difficulty. Configurations are compared on equal
             tasks, worlds and seeds only. Default: `World()`.
         replicate: Number of the repetition: the same task, seed and configuration with other random draws of the model, e.g. to
             compare a configuration with itself, or to estimate pass@k. Default: `0`.
-        model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or
-            any model name of litellm. Default: `'scripted'`.
-        tool_calls: Format of a real model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from
-            the answer. Default: `'native'`.
-        window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
-        nominal_window_tokens: Window in tokens for which the policy's constants were chosen. They are multiplied by the ratio of
-            the actual window to this window. None keeps the constants unchanged. Default: `None`.
-        output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
-            not depend on `nominal_window_tokens`. Default: `1.0`.
-        max_steps: Maximum number of model calls, after which the session ends. None is the limit of the task (`Task.step_limit`).
-            Default: `None`.
-        parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
-        command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
-        sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
-        explore: Whether the agent has the tool `explore`, which lets a sub-agent with an empty context look around and return a
-            short answer. Default: `False`.
-        explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
-            sub-agent looks up the values (facts of the task) that the agent's question names. Default: `'same'`.
-        reader: Rule by which a scripted model finds values in the texts that it sees: `exact` needs the wording of the task,
-            `tolerant` also finds statements in other words, e.g. in a summary by a real model. Default: `'exact'`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
@@ -85,30 +56,17 @@ class Trial(codec.StrictFields):
         'keep-last'
     """
 
-    task: str
     policy: PolicyField = codec.required(metadata={"advice": _POLICY_ADVICE})
+    task: str
     seed: int = 0
     world: World = field(default_factory=World)
     replicate: int = 0
-    model: str = "scripted"
-    tool_calls: ToolCallMode = "native"
-    window_tokens: int | None = None
-    nominal_window_tokens: int | None = None
-    max_steps: int | None = None
-    parallel_tools: bool = False
-    command_timeout_seconds: float = 60.0
-    sandbox: SandboxChoice = field(default_factory=SandboxChoice)
-    explore: bool = field(default=False, metadata=codec.ADDED_LATER)
-    explore_model: str = field(default=SAME_MODEL, metadata=codec.ADDED_LATER)
-    reader: Reader = field(default=EXACT, metadata=codec.ADDED_LATER)
-    output_limit_scale: float = field(default=1.0, metadata=codec.ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
         if (name := getattr(self.task, "name", None)) or callable(self.task):
             raise UsageError(f"task: must be the name of a task, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
-        object.__setattr__(self, "policy", resolve_policy(self.policy))
-        codec.refuse_mistyped_fields(self)
+        AgentSettings.__post_init__(self)  # `super()` finds no class in a dataclass with slots
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
             value = getattr(self, name)
@@ -117,9 +75,6 @@ class Trial(codec.StrictFields):
         if not 0 < self.command_timeout_seconds < MAX_TIMEOUT_SECONDS:
             bounds = f"above 0 and below {MAX_TIMEOUT_SECONDS}"
             raise UsageError(f"command_timeout_seconds: must be {bounds} (got {self.command_timeout_seconds!r})")
-        check_output_limit_scale(self.output_limit_scale)
-        check_explore_model(self.explore, self.explore_model)
-        add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
 
     @property
     def trial_id(self) -> str:
@@ -191,32 +146,12 @@ class Trial(codec.StrictFields):
         return name_policy(self.policy)
 
     @property
-    def summarizer(self) -> str | None:
-        """Name of the model that writes the summaries; None if the policy calls no summarizer.
-
-        If the policy says `same`, this is the name of the agent's model.
-        """
-        summarizer_choice = find_summarizer(self.policy)
-        return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
-
-    @property
     def is_reference(self) -> bool:
         """Whether the trial is a control, which never compacts, or a repetition of another trial.
 
         Such trials are always graded anew, so that a fault of the cache cannot affect all configurations of a comparison alike.
         """
         return self.replicate > 0 or not inspect_abilities(self.policy).can_act
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Names of all models that the trial and its sub-agents call, the agent's model first."""
-        names = (self.model, self.summarizer, self.sub_agent_model)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
-
-    @property
-    def sub_agent_model(self) -> str | None:
-        """Name of the model of the trial's sub-agents; None if the agent has no tool that starts sub-agents."""
-        return resolve_explore_model(self.explore, self.explore_model, self.model)
 
     @property
     def model_seed(self) -> int:
@@ -237,13 +172,15 @@ _ID_NAMES = {"policy": "policy", "task": "task"}
 _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
 """Default values of the trial fields that are written as tables of their own in a plan file, such as `sandbox`."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
-_FIELD_NAMES = tuple(field.name for field in fields(Trial))
+_SETTINGS = tuple(field.name for field in fields(AgentSettings) if field.name != "policy")
+FIELD_NAMES = ("task", "policy", "seed", "world", "replicate", *_SETTINGS)
+"""Names of the fields of a trial, in the order in which plans and code show them."""
 
 
 def to_plain(trial: Trial) -> dict[str, object]:
     """Return the configuration of a trial as nested tables (dicts), with every default written out."""
     types = {**_FIELD_TYPES, "policy": type(trial.policy)}
-    return {name: codec.to_plain(getattr(trial, name), types[name]) for name in _FIELD_NAMES}
+    return {name: codec.to_plain(getattr(trial, name), types[name]) for name in FIELD_NAMES}
 
 
 def encode_additions(additions: Mapping[str, object]) -> list[str]:
@@ -297,7 +234,7 @@ class SharedFields:
             trial: Trial whose fields are hashed.
             additions: Data besides the fields, as `encode_additions` returns them.
         """
-        members = [self._encode(trial, name)[2] for name in _FIELD_NAMES]
+        members = [self._encode(trial, name)[2] for name in FIELD_NAMES]
         return codec.hash_canonical_json(f"{{{','.join(sorted(text for text in (*members, *additions) if text))}}}")
 
     def find_revisions(self, trial: Trial) -> Mapping[str, int | str]:
@@ -341,7 +278,7 @@ def from_plain(plain: Mapping[str, object], location: str = "trial", shared: Sha
         UnknownName: A field, a policy or a limit is unknown.
         UsageError: A value has the wrong type or is out of range; the message names the path and the allowed values.
     """
-    refuse_unknown_paths(plain, _FIELD_NAMES, location)
+    refuse_unknown_paths(plain, FIELD_NAMES, location)
     for name in ("task", "policy"):
         if name not in plain:
             raise UsageError(f"{location}.{name}: missing; every trial needs a {name}, also where an axis replaces it")

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_type_hints
 from harness.agent.loop import refuse_invalid_max_steps
 from harness.agent.prompts import build_system_prompt
 from harness.compaction.description import find_summarizer
+from harness.compaction.field_help import inherit_field_help
 from harness.compaction.scaling import check_output_limit_scale
 from harness.conversation import codec
 from harness.conversation.codec import OptionalPathField, refuse_mistyped_fields, required
@@ -36,49 +37,106 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.task import DEFAULT_STEP_LIMIT, Grader, Runtime, Task, judge_old_session
 
 
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings(codec.StrictFields):
+    """Settings of an agent and of its sandbox, which a session and a trial share.
+
+    Attributes:
+        policy: Compaction policy, as an object or by its public name: `"codex"` is the policy `Codex` with its defaults. The
+            policy also names the summarizer. Required.
+        model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or
+            any model name of litellm. Default: `'scripted'`.
+        tool_calls: Format of a real model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from
+            the answer. Default: `'native'`.
+        window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
+        nominal_window_tokens: Window in tokens for which the policy's constants were chosen. They are multiplied by the ratio of
+            the actual window to this window. None keeps the constants unchanged. Default: `None`.
+        max_steps: Maximum number of model calls in a turn. None is the limit of the task (`Task.step_limit`), or 50 without a
+            task. Default: `None`.
+        parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
+        command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
+        sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
+        explore: Whether the agent has the tool `explore`, which lets a sub-agent with an empty context look around and return a
+            short answer. Default: `False`.
+        explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
+            sub-agent looks up the facts of the task that the agent's question names. Default: `'same'`.
+        reader: Rule by which a scripted model finds values in the texts that it sees: `exact` needs the wording of the task,
+            `tolerant` also finds statements in other words, e.g. in a summary by a real model. Default: `'exact'`.
+        output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
+            not depend on `nominal_window_tokens`. Default: `1.0`.
+    """
+
+    __slots__ = ()
+
+    policy: PolicyField = required()
+    model: str = "scripted"
+    tool_calls: ToolCallMode = "native"
+    window_tokens: int | None = None
+    nominal_window_tokens: int | None = None
+    max_steps: int | None = None
+    parallel_tools: bool = False
+    command_timeout_seconds: float = 60.0
+    sandbox: SandboxChoice = field(default_factory=SandboxChoice)
+    explore: bool = field(default=False, metadata=codec.ADDED_LATER)
+    explore_model: str = field(default=SAME_MODEL, metadata=codec.ADDED_LATER)
+    reader: Reader = field(default=EXACT, metadata=codec.ADDED_LATER)
+    output_limit_scale: float = field(default=1.0, metadata=codec.ADDED_LATER)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        inherit_field_help(cls)
+
+    def __post_init__(self) -> None:
+        """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
+        object.__setattr__(self, "policy", resolve_policy(self.policy))
+        refuse_mistyped_fields(self)
+        check_output_limit_scale(self.output_limit_scale)
+        check_explore_model(self.explore, self.explore_model)
+        add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
+
+    @property
+    def summarizer(self) -> str | None:
+        """Name of the model that writes the summaries; None if the policy calls no summarizer.
+
+        If the policy says `same`, this is the name of the agent's model.
+        """
+        summarizer_choice = find_summarizer(self.policy)
+        return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
+
+    @property
+    def sub_agent_model(self) -> str | None:
+        """Name of the model of the sub-agents; None if the agent has no tool that starts sub-agents."""
+        return resolve_explore_model(self.explore, self.explore_model, self.model)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of all models that the agent and its sub-agents call, the agent's model first."""
+        names = (self.model, self.summarizer, self.sub_agent_model)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSpec(codec.StrictFields):
+class SessionSpec(AgentSettings):
     """Configuration of one session: a request or a task, with a model and a policy.
 
     Attributes:
         request: First message to the agent. May be empty in a `LiveSession`, which then waits for the first message. Required.
-        policy: Compaction policy, as an object or by its public name, e.g. `"codex"`. Required.
-        model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or
-            any model name of litellm. Default: `'scripted'`.
         task: Task whose files are written before the start and whose checks are run after the end. A scripted model needs a task.
             Default: `None`.
         seed: Seed of the random draws of a scripted model. Default: `0`.
-        window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
         instructions: Text that is added to the system prompt, e.g. the conventions of a project. Default: `''`.
-        tool_calls: Format of the model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from the
-            answer. Default: `'native'`.
         cassette: Recording of a real model's answers, to be written or replayed. None calls the model without recording.
             Default: `None`.
         take: Number of the recorded answer to write or replay where a cassette holds several answers to equal requests, from 0.
             Default: `0`.
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
-        nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
-            of the actual window to this window. None keeps the constants unchanged. Default: `None`.
-        output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
-            not depend on `nominal_window_tokens`. Default: `1.0`.
-        max_steps: Maximum number of model calls in a turn. None is the limit of the task (`Task.step_limit`), or 50 without a
-            task. Default: `None`.
-        parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
-        command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
         runtime: Runtime of the sandbox for a session without a task; a task has a runtime of its own. Default: `'python'`.
-        sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
         unsafe_local: Permission to use the sandbox backend `local`, which does not isolate commands. Default: `False`.
         journal: Journal file for the session's log. None keeps the log in memory. Default: `None`.
         keep: New or empty folder into which the workspace is copied at the end. None discards the workspace with the sandbox.
             Default: `None`.
         snapshots: Whether to save the workspace after each step, so that a `LiveSession` can be rolled back, forked and reopened.
             Default: `True`.
-        explore: Whether the agent has the tool `explore`, which lets a sub-agent with an empty context look around and return a
-            short answer. Default: `False`.
-        explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
-            sub-agent looks up the facts of the task that a question names. Default: `'same'`.
-        reader: Rule by which a scripted model finds values in the texts that it sees: `exact` needs the wording of the task,
-            `tolerant` also finds statements in other words, e.g. in a summary by a real model. Default: `'exact'`.
         repeated: Reaction when the agent makes the same tool call three times in a row: `ask` the user (without a user, the call
             is made), `continue`, or `stop`. Default: `'ask'`.
 
@@ -96,44 +154,28 @@ class SessionSpec(codec.StrictFields):
         session = harness.LiveSession(spec).start()
     """
 
+    policy: PolicyField = required()  # again, since mypy reads a field that converts its argument only where it is declared
     request: str
-    policy: PolicyField = required()
-    model: str = "scripted"
     task: Task | None = None
     seed: int = 0
-    window_tokens: int | None = None
     instructions: str = ""
-    tool_calls: ToolCallMode = "native"
     cassette: Cassette | None = None
     take: int = 0
     stall_seconds: float = STALL_SECONDS
-    nominal_window_tokens: int | None = None
-    output_limit_scale: float = 1.0
-    max_steps: int | None = None
-    parallel_tools: bool = False
-    command_timeout_seconds: float = 60.0
     runtime: Runtime = "python"
-    sandbox: SandboxChoice = field(default_factory=SandboxChoice)
     unsafe_local: bool = False
     journal: OptionalPathField = None  # type: ignore[assignment]
     keep: OptionalPathField = None  # type: ignore[assignment]
     snapshots: bool = True
-    explore: bool = False
-    explore_model: str = SAME_MODEL
-    reader: Reader = EXACT
     repeated: Literal["ask", "continue", "stop"] = "ask"
 
     def __post_init__(self) -> None:
-        """Replace the name of a policy by the policy object, and refuse values of the wrong type."""
-        object.__setattr__(self, "policy", resolve_policy(self.policy))
+        """Replace the name of a policy by the policy object and texts by paths, and refuse values of the wrong type."""
         for name in ("journal", "keep"):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
-        refuse_mistyped_fields(self)
+        AgentSettings.__post_init__(self)  # `super()` finds no class in a dataclass with slots
         if self.max_steps is not None:
             refuse_invalid_max_steps(self.max_steps)
-        check_output_limit_scale(self.output_limit_scale)
-        check_explore_model(self.explore, self.explore_model)
-        add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
 
     @property
     def name(self) -> str:
@@ -154,18 +196,6 @@ class SessionSpec(codec.StrictFields):
     def system_prompt(self) -> str:
         """System prompt of the agent without the extra instructions of the session."""
         return build_system_prompt(self.needed_runtime)
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Names of the models that the session and its sub-agents call, the agent's model first."""
-        summarizer = find_summarizer(self.policy)
-        resolved = None if summarizer is None else resolve_summarizer_name(summarizer, self.model)
-        return tuple(dict.fromkeys(name for name in (self.model, resolved, self.sub_agent_model) if name is not None))
-
-    @property
-    def sub_agent_model(self) -> str | None:
-        """Name of the model of the session's sub-agents; None if the agent has no tool that starts sub-agents."""
-        return resolve_explore_model(self.explore, self.explore_model, self.model)
 
     @property
     def wiring(self) -> Wiring:
