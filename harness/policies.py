@@ -190,7 +190,10 @@ def _describe_defect(policy_class: object, name: str) -> str:
 def _describe_missing(policy: object) -> str:
     """Return which required attributes a policy lacks, as a phrase for an error message; empty if it has all."""
     own_fields = getattr(policy, "__dataclass_fields__", ())
-    missing = [name for name in REQUIRED_ATTRIBUTES if name not in own_fields and not hasattr(policy, name)]
+    holders = (type(policy), policy)  # the class first, since reading a property of the policy would build its rules
+    missing = [
+        name for name in REQUIRED_ATTRIBUTES if name not in own_fields and not any(hasattr(holder, name) for holder in holders)
+    ]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
 
 

@@ -5,6 +5,7 @@ reason alone decides this. Invalid trials are excluded before any comparison, an
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from math import isnan
@@ -20,12 +21,17 @@ from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.trajectories import list_units
 from harness.conversation import codec
 from harness.errors import UnknownName, UsageError, format_count
-from harness.experiment.paths import EARLIER_ARM_PATTERN, ValueNamer, flatten, is_arm_setting, is_block, is_earlier_arm
+from harness.experiment.paths import EARLIER_ARM_PATTERN, ValueNamer, flatten, is_arm_setting, is_block
 from harness.store.columns import TABLES
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
 """Maximum number of arm names listed in an error message."""
+
+
+def is_earlier_arm(arm: str) -> bool:
+    """Return whether the trials of an arm ran under an earlier plan, or with earlier revisions of the parts that they use."""
+    return re.search(EARLIER_ARM_PATTERN, arm) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

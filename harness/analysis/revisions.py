@@ -3,13 +3,14 @@
 A revision counts changes in the behaviour of a part, such as a policy, the scripted model or the rule for prices.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 
 import pandas as pd
 
 from harness.errors import UsageError, format_count
-from harness.experiment.stored_revisions import Revisions, describe_raised, find_current_revisions, find_mixed, read_revisions
+from harness.experiment.stored_revisions import Revisions, describe_raised, find_current_revisions, find_mixed, recover_revisions
 from harness.experiment.trial import SharedFields
 
 REVISION_COLUMNS = ("config_json", "revisions")
@@ -26,10 +27,10 @@ def list_revisions(trials: pd.DataFrame) -> list[Revisions]:
     for trial_id, config_json, recorded in rows:
         if isinstance(recorded, str) and recorded:
             if recorded not in known:
-                known[recorded] = read_revisions(trial_id, config_json, recorded)
+                known[recorded] = json.loads(recorded)
             listed.append(known[recorded])
         else:
-            listed.append(read_revisions(trial_id, config_json, None) if isinstance(config_json, str) else {})
+            listed.append(recover_revisions(trial_id, config_json) if isinstance(config_json, str) else {})
     return listed
 
 

@@ -14,8 +14,9 @@ from harness.compaction.pipeline import Pipeline, Preset
 from harness.compaction.triggers import REPORTED_MEASURES
 from harness.conversation.messages import Message, extract_part_text
 from harness.conversation.plan import SummaryFormat
+from harness.conversation.truncation import Truncation
 from harness.errors import UsageError
-from harness.protocols import TruncatingPolicy
+from harness.protocols import Policy, TruncatingPolicy
 
 NON_CONFIG_FIELDS = frozenset({"kind"})
 """Names of policy fields that only identify the policy and are not shown as settings."""
@@ -40,6 +41,17 @@ def find_summarizer(policy: object) -> str | None:
     """Return the name of the model that writes a policy's summaries; None if the policy requests none."""
     name: str | None = getattr(policy, "summarizer", None)
     return name
+
+
+def choose_truncation(policy: Policy, *, explore: bool = False) -> Truncation:
+    """Return the limits to which long tool outputs are shortened in a session.
+
+    Args:
+        policy: Compaction policy of the session, which sets the limits.
+        explore: Whether the agent has the tool `explore`. Without it, no shortened output proposes the tool.
+    """
+    limits = policy.truncation if isinstance(policy, TruncatingPolicy) else Truncation(max_characters=policy.clip_characters)
+    return limits if explore else replace(limits, proposes_explore=False)
 
 
 def inspect_abilities(policy: object) -> Abilities:

@@ -6,6 +6,7 @@ of its configuration. Each adapter (pydantic's converter for a type) is built on
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -155,6 +156,48 @@ def _refuse_large_numbers(plain: object, where: str) -> None:
     elif isinstance(plain, list | tuple):
         for value in plain:
             _refuse_large_numbers(value, where)
+
+
+def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> None:
+    """Refuse data that a parser had to convert to another type, and numbers that are infinite or NaN.
+
+    For example, a text is refused where a number is required.
+
+    Args:
+        raw_value: Data before parsing, e.g. a value of a plan.
+        parsed_value: Same data after parsing.
+        location: Dotted path of the data in a larger document, for error messages.
+
+    Raises:
+        UsageError: A value was converted or is not finite; the message names the path, the value and the required type.
+    """
+    if isinstance(raw_value, Mapping) and isinstance(parsed_value, Mapping):
+        for key, value in raw_value.items():
+            refuse_coerced(value, parsed_value.get(key), f"{location}.{key}" if location else str(key))
+    elif isinstance(raw_value, list | tuple) and isinstance(parsed_value, list | tuple):
+        for place, (raw_item, parsed_item) in enumerate(zip(raw_value, parsed_value, strict=False)):
+            refuse_coerced(raw_item, parsed_item, f"{location}[{place}]")
+    elif isinstance(raw_value, float) and not math.isfinite(raw_value):
+        raise UsageError(f"{location}: must be a finite number (got {raw_value!r})")
+    elif _describe_type(raw_value) != _describe_type(parsed_value):
+        needed, actual = _describe_type(parsed_value), _describe_type(raw_value)
+        raise UsageError(f"{location}: must be {needed} (got {raw_value!r:.80}, which is {actual})")
+
+
+def _describe_type(value: object) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list() | tuple():
+            return "a list"
+        case None:
+            return "null"
+        case _:
+            return "a table"
 
 
 class StrictFields:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness.compaction.description import inspect_abilities
+from harness.compaction.description import choose_truncation, inspect_abilities
 from harness.compaction.scaling import FittedPolicy
 from harness.conversation import codec
 from harness.conversation.advisories import Advisory
@@ -32,7 +32,6 @@ from harness.session.spec import AgentSettings, SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, Level, TrialRecord
 from harness.task import DEFAULT_STEP_LIMIT, Task
-from harness.tools.session_tools import choose_truncation
 
 RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
 """Names of the packages whose version can change a result and is therefore recorded."""

@@ -1,11 +1,9 @@
 """Dotted paths, such as `policy.threshold`, that name a value inside the nested tables of a trial."""
 
-import math
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from harness.errors import UnknownName, UsageError
+from harness.errors import UnknownName
 
 BLOCK_AXES = ("task", "seed", "world")
 """Settings of a trial that describe its problem rather than the configuration under study.
@@ -15,11 +13,6 @@ Configurations are compared on equal problems, and trials are ordered so that tr
 
 EARLIER_ARM_PATTERN = r" \(earlier (?:plan|revision) [0-9a-f]{6}\)$"
 """Regular expression for the end of the name of an arm whose trials the plan of today does not contain."""
-
-
-def is_earlier_arm(arm: str) -> bool:
-    """Return whether the trials of an arm ran under an earlier plan, or with earlier revisions of the parts that they use."""
-    return re.search(EARLIER_ARM_PATTERN, arm) is not None
 
 
 def is_block(path: str) -> bool:
@@ -157,45 +150,3 @@ def with_values(table: Mapping[str, object], values: Mapping[str, object], locat
 
 def _copy(table: Mapping[str, object]) -> dict[str, object]:
     return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}
-
-
-def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> None:
-    """Refuse plan values that the parser had to convert to another type, and numbers that are infinite or NaN.
-
-    For example, a text is refused where a number is required.
-
-    Args:
-        raw_value: Value as written in the plan.
-        parsed_value: Same value after parsing, as plain data.
-        location: Dotted path of the value in the plan, for error messages.
-
-    Raises:
-        UsageError: A value was converted or is not finite; the message names the path, the value and the required type.
-    """
-    if isinstance(raw_value, Mapping) and isinstance(parsed_value, Mapping):
-        for key, value in raw_value.items():
-            refuse_coerced(value, parsed_value.get(key), f"{location}.{key}" if location else str(key))
-    elif isinstance(raw_value, list | tuple) and isinstance(parsed_value, list | tuple):
-        for place, (raw_item, parsed_item) in enumerate(zip(raw_value, parsed_value, strict=False)):
-            refuse_coerced(raw_item, parsed_item, f"{location}[{place}]")
-    elif isinstance(raw_value, float) and not math.isfinite(raw_value):
-        raise UsageError(f"{location}: must be a finite number (got {raw_value!r})")
-    elif _describe_type(raw_value) != _describe_type(parsed_value):
-        needed, actual = _describe_type(parsed_value), _describe_type(raw_value)
-        raise UsageError(f"{location}: must be {needed} (got {raw_value!r:.80}, which is {actual})")
-
-
-def _describe_type(value: object) -> str:
-    match value:
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list() | tuple():
-            return "a list"
-        case None:
-            return "null"
-        case _:
-            return "a table"

@@ -22,7 +22,7 @@ from harness.conversation.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
 from harness.experiment.contrasts import MARGIN_KEY, Contrast, parse_margin
 from harness.experiment.grid import Arm
-from harness.experiment.paths import flatten, list_paths, refuse_coerced, refuse_unknown_paths
+from harness.experiment.paths import flatten, list_paths, refuse_unknown_paths
 from harness.experiment.quantiles import find_quantile_texts
 from harness.experiment.trial import Trial, from_plain
 from harness.files.bounded_input import read_input
@@ -230,7 +230,7 @@ def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _parse_settings(table: Mapping[str, Any]) -> Settings:
     refuse_unknown_paths(table, [*(field.name for field in fields(Settings)), MARGIN_KEY], "experiment")
     settings = codec.from_plain(Settings, table, "experiment")
-    refuse_coerced(table, codec.to_plain(settings), "experiment")
+    codec.refuse_coerced(table, codec.to_plain(settings), "experiment")
     for name in ("trial_timeout_seconds", "stall_seconds"):
         if not getattr(settings, name) > 0:
             raise UsageError(f"experiment.{name}: must be above 0 (got {getattr(settings, name)!r})")

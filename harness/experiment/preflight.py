@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from harness.compaction.description import name_policy
+from harness.compaction.description import choose_truncation, name_policy
 from harness.compaction.scaling import fit_policy
 from harness.conversation.advisories import Advisory, format_advisories
 from harness.conversation.tokens import Window
@@ -28,7 +28,6 @@ from harness.session.preflight import (
 )
 from harness.task import Task, World
 from harness.tasks import make_task
-from harness.tools.session_tools import choose_truncation
 
 PROMPTS_KEPT = 1_000
 """Number of prompts whose length in tokens is remembered.

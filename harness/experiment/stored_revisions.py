@@ -20,21 +20,34 @@ OLDER_PARTS = ("policy", "task", "checks")
 """First words of the names of the parts whose revisions are in the ids of version 0.2."""
 
 
-def read_revisions(trial_id: str, config_json: str, recorded: str | None) -> Revisions:
+def read_stored_revisions(trial_id: str, config_json: str, provenance_json: str) -> Revisions:
     """Return the revisions under which a stored trial ran; empty if nothing is known.
 
     Args:
         trial_id: Id of the stored trial.
         config_json: Configuration of the trial as stored.
-        recorded: Revisions as JSON, as stored with the trial; None or empty for a trial of version 0.2 or older.
+        provenance_json: Provenance of the trial as stored, without revisions for a trial of version 0.2 or older.
     """
-    return json.loads(recorded) if recorded else _recover_revisions(trial_id, config_json)
-
-
-def read_stored_revisions(trial_id: str, config_json: str, provenance_json: str) -> Revisions:
-    """Return the revisions under which a stored trial ran, as `read_revisions` does, from the provenance of its record."""
     recorded: Revisions | None = json.loads(provenance_json or "{}").get("revisions")
-    return recorded or _recover_revisions(trial_id, config_json)
+    return recorded or recover_revisions(trial_id, config_json)
+
+
+@lru_cache(maxsize=100_000)
+def recover_revisions(trial_id: str, config_json: str) -> Revisions:
+    """Return the revisions of a trial of version 0.2 or older; without policy, task and checks if none give its id."""
+    trial = parse_configuration(config_json, _SHARED)
+    if trial is None:
+        return {}
+    key = _SHARED.make_parts_key(trial)
+    if key not in _CANDIDATES:
+        _CANDIDATES[key] = list(_list_candidates(trial))
+    candidates = _CANDIDATES[key]
+    for place, candidate in enumerate(candidates):
+        if candidate.additions is None or _SHARED.hash_trial(trial, candidate.additions) == trial_id:
+            if 0 < place < len(candidates) - 1:
+                candidates.insert(0, candidates.pop(place))  # trials that use the same parts mostly have the same revisions
+            return candidate.revisions
+    raise AssertionError("the last candidate fits every trial")
 
 
 def find_current_revisions(config_json: str, shared: SharedFields | None = None) -> Revisions:
@@ -78,24 +91,6 @@ def parse_configuration(config_json: str, shared: SharedFields) -> Trial | None:
         return from_plain(json.loads(config_json), shared=shared)
     except (HarnessError, ValueError, TypeError, AttributeError):
         return None
-
-
-@lru_cache(maxsize=100_000)
-def _recover_revisions(trial_id: str, config_json: str) -> Revisions:
-    """Return the revisions of a trial of version 0.2 or older; without policy, task and checks if none give its id."""
-    trial = parse_configuration(config_json, _SHARED)
-    if trial is None:
-        return {}
-    key = _SHARED.make_parts_key(trial)
-    if key not in _CANDIDATES:
-        _CANDIDATES[key] = list(_list_candidates(trial))
-    candidates = _CANDIDATES[key]
-    for place, candidate in enumerate(candidates):
-        if candidate.additions is None or _SHARED.hash_trial(trial, candidate.additions) == trial_id:
-            if 0 < place < len(candidates) - 1:
-                candidates.insert(0, candidates.pop(place))  # trials that use the same parts mostly have the same revisions
-            return candidate.revisions
-    raise AssertionError("the last candidate fits every trial")
 
 
 class _Candidate(NamedTuple):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
 from harness import revisions
-from harness.compaction.description import find_summarizer, inspect_abilities, name_policy
+from harness.compaction.description import choose_truncation, find_summarizer, inspect_abilities, name_policy
 from harness.conversation import codec
 from harness.errors import UsageError
-from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
+from harness.experiment.paths import list_paths, refuse_unknown_paths
 from harness.models.factory import list_summarizer_parts, resolve_summarizer_name
 from harness.models.scripted.profiles import is_scripted
 from harness.policies import expand_shorthand, policy_from_plain
@@ -114,7 +114,7 @@ class Trial(AgentSettings):
         yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "prices")
         if self.nominal_window_tokens is not None:
             yield "scaling"
-        yield from (f"tool {name}" for name in list_tool_names(self.policy, explore=self.explore))
+        yield from (f"tool {name}" for name in list_tool_names(choose_truncation(self.policy).saved, explore=self.explore))
         agents = (self.model, self.sub_agent_model)
         if not all(map(is_scripted, self.models)):
             yield "listed prices"
@@ -296,10 +296,10 @@ def _parse_field(name: str, value: object, location: str) -> Any:
         if not isinstance(value, Mapping):
             raise UsageError(f"{location}: must be a name, a number of messages or a table with a kind (got {value!r:.80})")
         policy = policy_from_plain(value, location)
-        refuse_coerced(value, codec.to_plain(policy), location)
+        codec.refuse_coerced(value, codec.to_plain(policy), location)
         return policy
     if name in _TABLE_DEFAULTS and isinstance(value, Mapping):
         refuse_unknown_paths(list_paths(value), set(list_paths(codec.to_plain(_TABLE_DEFAULTS[name]))), location)
     parsed = codec.from_plain(_FIELD_TYPES[name], value, location)
-    refuse_coerced(value, codec.to_plain(parsed, _FIELD_TYPES[name]), location)
+    codec.refuse_coerced(value, codec.to_plain(parsed, _FIELD_TYPES[name]), location)
     return parsed

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from harness.agent.loop import Outcome
-from harness.compaction.description import inspect_abilities, name_policy
+from harness.compaction.description import choose_truncation, inspect_abilities, name_policy
 from harness.compaction.presets.none import NoCompaction
 from harness.conversation.events import Compaction, Entry, EventListener, Signal, TextDelta
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant
@@ -33,7 +33,6 @@ from harness.session.totals import SessionTotals
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tools.function_tool import FunctionTool
-from harness.tools.session_tools import choose_truncation
 from harness.tools.standard import find_essentials
 
 SAMPLE_PROMPT = """\

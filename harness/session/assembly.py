@@ -16,7 +16,7 @@ from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Outcome
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDecision, LoopDetector, ToolTimeLimit, decide_always
-from harness.compaction.description import find_summarizer
+from harness.compaction.description import choose_truncation, find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
 from harness.conversation import codec
 from harness.conversation.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
@@ -360,13 +360,8 @@ def _make_wiring(spec: SessionSpec, resources: SessionResources) -> Wiring:
 def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) -> tuple[Tool, ...]:
     if resources.tools is not None or resources.sandbox is None:
         return tuple(resources.tools or ())
-    tools = make_session_tools(
-        policy,
-        resources.sandbox,
-        resources.outputs,
-        timeout_seconds=spec.command_timeout_seconds,
-        explore=spec.explore,
-    )
+    limits = choose_truncation(policy, explore=spec.explore)
+    tools = make_session_tools(limits, resources.sandbox, resources.outputs, timeout_seconds=spec.command_timeout_seconds)
     limit = resources.tool_time_limit
     return tools if limit is None else tuple(_measure_calls(tool, limit) for tool in tools)
 

@@ -10,20 +10,20 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast
 
-from harness.compaction.description import acts_on_reports, name_policy
+from harness.compaction.description import acts_on_reports, choose_truncation, name_policy
 from harness.compaction.feasibility import compute_kept_tokens, explain_never_due, has_unknown_threshold
 from harness.compaction.scaling import fit_policy
 from harness.conversation.advisories import Advisory
 from harness.conversation.messages import Message, system, user
 from harness.conversation.tokens import Budget, Window
+from harness.conversation.truncation import Truncation
 from harness.errors import HarnessError
 from harness.models.factory import SAME_MODEL
 from harness.models.scripted.agent import count_tool_tokens
-from harness.policies import resolve_policy
 from harness.protocols import OutputStore, Policy, Sandbox, ToolSpec, WarningPolicy
 from harness.session.assembly import EXPLORE_PROMPT, EXPLORE_SPEC, EXPLORE_TOOL_NAMES
 from harness.session.spec import SessionSpec
-from harness.tools.session_tools import choose_truncation, make_session_tools
+from harness.tools.session_tools import make_session_tools
 
 MAX_RESERVED_SHARE = 0.5
 """Largest share of the window that a policy may reserve without a warning. A threshold is a share of what the reserves leave."""
@@ -90,8 +90,8 @@ def find_policy_advisories(
 @cache
 def _list_tool_specs(saves_outputs: bool, *, explore: bool) -> tuple[ToolSpec, ...]:
     """Return the descriptions of the tools of a session, whose policy may save long outputs for two further tools."""
-    unopened, policy = cast("Sandbox", None), resolve_policy("three-tiers" if saves_outputs else "none")
-    tools = make_session_tools(policy, unopened, cast("OutputStore", object()))  # only the descriptions of the tools are read
+    unopened, limits = cast("Sandbox", None), Truncation(saved=saves_outputs)  # only the descriptions of the tools are read
+    tools = make_session_tools(limits, unopened, cast("OutputStore", object()))
     return (*(tool.spec for tool in tools), *([EXPLORE_SPEC] if explore else []))
 
 

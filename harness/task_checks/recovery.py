@@ -14,6 +14,7 @@ from itertools import islice
 from string import Template
 from typing import NamedTuple
 
+from harness.compaction.description import choose_truncation
 from harness.compaction.presets.none import NoCompaction
 from harness.conversation.messages import ToolCall
 from harness.conversation.transcript import find_key_argument
@@ -92,7 +93,7 @@ def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
         return "the fact has no recovering call"
     arguments = {name: Template(text).substitute() for name, text in fact.recover.arguments}
     call = ToolCall(call_id="again", name=fact.recover.tool, arguments_json=json.dumps(arguments))
-    tools = {tool.spec.name: tool for tool in make_session_tools(NoCompaction(), sandbox, None)}
+    tools = {tool.spec.name: tool for tool in make_session_tools(choose_truncation(NoCompaction()), sandbox, None)}
     value, output = task.values[fact.name], tools[call.name].run(call).output
     values = read_values(output, fact)
     if value in values or (values and fact.is_superseded):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.compaction.description import choose_truncation
 from harness.compaction.scaling import fit_policy, scale_output_limits
 from harness.conversation import codec
 from harness.conversation.events import Compaction, Entry, Hook, MessageAdded
@@ -18,7 +19,6 @@ from harness.session.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import TEXTS, logs
-from harness.tools.session_tools import choose_truncation
 
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
 """Hypothesis strategy for summaries that are not blank."""

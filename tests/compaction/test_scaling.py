@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.compaction.description import choose_truncation
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -17,7 +18,6 @@ from harness.conversation.view import View, fold_all
 from harness.errors import UsageError
 from harness.policies import PRESETS
 from harness.protocols import Policy
-from harness.tools.session_tools import choose_truncation
 
 RESERVES = st.integers(0, 20).map(lambda quarter: quarter * 4)
 POLICIES = st.one_of(

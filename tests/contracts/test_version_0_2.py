@@ -18,15 +18,14 @@ import pytest
 import zstandard
 
 import harness
-from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.arms import drop_earlier_plans, is_earlier_arm
 from harness.analysis.revisions import list_revisions
 from harness.cli.run import describe_plan
 from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.experiment import Experiment
-from harness.experiment.paths import is_earlier_arm
 from harness.experiment.plan import RENAMED_KEYS
-from harness.experiment.stored_revisions import find_raised, read_revisions
+from harness.experiment.stored_revisions import find_raised, recover_revisions
 from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.inspection.loading import load
 from harness.inspection.timeline import inspect_session
@@ -198,7 +197,7 @@ def test_revisions_of_version_0_2_are_recovered_from_the_ids() -> None:
     for name, stored in STORED.items():
         trial = read_trial(stored)
         config_json = codec.to_canonical_json(to_plain(trial), dict)
-        revisions = read_revisions(stored["trial_id"], config_json, None)
+        revisions = recover_revisions(stored["trial_id"], config_json)
         raised = {part.partition(" ")[0]: number for part, number in revisions.items() if number}
         assert (name, raised) == (name, stored["revisions"])
         assert revisions.keys() == trial.revisions.keys()
@@ -306,7 +305,7 @@ def test_trials_of_other_revisions_predict_nothing(grid: Path, monkeypatch: pyte
 
 def find_changes(trial_id: str, config_json: str) -> dict[str, Any]:
     trial = from_plain(json.loads(config_json))
-    return find_raised(read_revisions(trial_id, config_json, None), trial.revisions)
+    return find_raised(recover_revisions(trial_id, config_json), trial.revisions)
 
 
 def test_stored_trials_with_the_revisions_of_today_are_those_with_the_ids_of_today(grid: Path) -> None:

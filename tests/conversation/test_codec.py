@@ -118,3 +118,24 @@ def test_the_digest_of_a_cut_output_is_that_of_version_0_2_which_counted_no_byte
 def test_events_are_equal_by_content() -> None:
     assert make_step_finished(1) == make_step_finished(1)
     assert make_step_finished(1) != replace(make_step_finished(1), calls=1)
+
+
+@pytest.mark.parametrize(
+    ("given_value", "got", "words"),
+    [
+        ("0.5", 0.5, "p: must be a number .got '0.5', which is a string"),
+        (True, 1, "p: must be a number"),
+        (1, True, "p: must be true or false"),
+        ({"a": "3"}, {"a": 3}, r"p\.a: must be a number"),
+        ([1, "2"], [1, 2], r"p\[1\]: must be a number"),
+        (float("nan"), float("nan"), "p: must be a finite number"),
+        (float("inf"), float("inf"), "p: must be a finite number"),
+    ],
+)
+def test_a_value_that_was_bent_into_shape_is_refused(given_value, got, words):
+    with pytest.raises(UsageError, match=words):
+        codec.refuse_coerced(given_value, got, "p")
+
+
+def test_a_whole_number_is_a_number_too():
+    codec.refuse_coerced({"threshold": 1}, {"threshold": 1.0, "other": "x"}, "p")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import flatten, list_changes, list_paths, look_up_value, refuse_coerced, with_values
+from harness.errors import UnknownName
+from harness.experiment.paths import flatten, list_changes, list_paths, look_up_value, with_values
 
 KEYS = st.text("abcde", min_size=1, max_size=3)
 LEAVES = st.integers() | st.text() | st.booleans() | st.none() | st.lists(st.integers(), max_size=3)
@@ -47,24 +47,3 @@ def test_a_path_through_a_leaf_is_refused():
 def test_a_table_with_a_kind_is_one_change_and_other_tables_are_many():
     changes = list_changes({"policy": {"kind": "none"}, "sandbox": {"limits": {"pids": 9}}, "replicate": 1})
     assert changes == {"policy": {"kind": "none"}, "sandbox.limits.pids": 9, "replicate": 1}
-
-
-@pytest.mark.parametrize(
-    ("given_value", "got", "words"),
-    [
-        ("0.5", 0.5, "p: must be a number .got '0.5', which is a string"),
-        (True, 1, "p: must be a number"),
-        (1, True, "p: must be true or false"),
-        ({"a": "3"}, {"a": 3}, r"p\.a: must be a number"),
-        ([1, "2"], [1, 2], r"p\[1\]: must be a number"),
-        (float("nan"), float("nan"), "p: must be a finite number"),
-        (float("inf"), float("inf"), "p: must be a finite number"),
-    ],
-)
-def test_a_value_that_was_bent_into_shape_is_refused(given_value, got, words):
-    with pytest.raises(UsageError, match=words):
-        refuse_coerced(given_value, got, "p")
-
-
-def test_a_whole_number_is_a_number_too():
-    refuse_coerced({"threshold": 1}, {"threshold": 1.0, "other": "x"}, "p")

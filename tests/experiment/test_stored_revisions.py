@@ -12,8 +12,8 @@ from harness.experiment.stored_revisions import (
     find_mixed,
     find_raised,
     parse_configuration,
-    read_revisions,
     read_stored_revisions,
+    recover_revisions,
 )
 from harness.experiment.trial import SharedFields, Trial, to_plain
 from harness.revisions import REVISIONS
@@ -32,7 +32,7 @@ def own_trial(tmp_path):
 
 def test_recorded_revisions_win_over_those_in_the_id():
     recorded = {"prices": 7}
-    assert read_revisions("any", "{}", json.dumps(recorded)) == recorded
+    assert read_stored_revisions("any", "{}", json.dumps({"revisions": recorded})) == recorded
     assert read_stored_revisions("any", "{}", json.dumps({"revisions": recorded})) == recorded
 
 
@@ -40,7 +40,7 @@ def test_a_trial_without_recorded_revisions_has_revision_0_of_each_part_that_its
     trial = Trial(task="flashcards", policy="codex", model="openai/gpt-5", explore=True, explore_model="scripted")
     monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "prices": 3, "listed prices": 0, "explorer": 2, "checks": 9})
     trial_id = "0" * 20
-    assert find_raised(read_revisions(trial_id, encode(trial), None), trial.revisions) == {
+    assert find_raised(recover_revisions(trial_id, encode(trial)), trial.revisions) == {
         "prices": (0, 3),
         "explorer": (0, 2),
     }, "checks are in the id, which no revision gives"
@@ -49,15 +49,15 @@ def test_a_trial_without_recorded_revisions_has_revision_0_of_each_part_that_its
 def test_an_unknown_configuration_has_no_revisions():
     for config_json in ("{}", "[]", "", '{"task": "flashcards", "policy": {"kind": "of another package"}}'):
         assert parse_configuration(config_json, SharedFields()) is None
-        assert read_revisions("any", config_json, None) == find_current_revisions(config_json) == {}
+        assert recover_revisions("any", config_json) == find_current_revisions(config_json) == {}
 
 
 def test_the_file_of_an_own_task_stands_for_its_revision(own_trial):
     before, trial_id = own_trial.revisions, own_trial.trial_id
-    assert read_revisions(trial_id, encode(own_trial), None) == before
+    assert recover_revisions(trial_id, encode(own_trial)) == before
     Path(own_trial.task.rpartition(":")[0]).write_text("def make(seed): return 1\n")
     assert find_raised(before, own_trial.revisions).keys() == {f"task {own_trial.task}"}
-    assert f"task {own_trial.task}" not in read_revisions("0" * 20, encode(own_trial), None)
+    assert f"task {own_trial.task}" not in recover_revisions("0" * 20, encode(own_trial))
 
 
 def test_only_parts_that_both_trials_use_can_differ():

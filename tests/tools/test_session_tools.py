@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.compaction.description import choose_truncation
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.gemini import GeminiMasking
 from harness.compaction.presets.keep_last import KeepLast
@@ -54,7 +55,7 @@ class Bench:
         *,
         explore: bool = False,
     ) -> None:
-        tools = make_session_tools(policy, MemorySandbox(run), outputs, explore=explore)
+        tools = make_session_tools(choose_truncation(policy, explore=explore), MemorySandbox(run), outputs)
         self.tools = {tool.spec.name: tool for tool in tools}
 
     def use(self, name: str, **arguments: object) -> ToolResult:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.arms import drop_earlier_plans, is_earlier_arm
 from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.experiment.looks import LOOKS_FILE
-from harness.experiment.paths import is_earlier_arm
 from harness.files.bounded_input import open_input
 from harness.inspection.recorded_session import RecordedSession
 from harness.reporting.page.document import PageData, build_served_values, collect_page

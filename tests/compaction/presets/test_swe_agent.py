@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.compaction.description import choose_truncation
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.conversation.messages import ToolCall, assistant, user
@@ -9,7 +10,7 @@ from harness.conversation.view import View
 from harness.errors import UsageError
 from harness.protocols import ExecResult, Policy
 from harness.testing.fakes import MemorySandbox
-from harness.tools.session_tools import choose_truncation, make_session_tools
+from harness.tools.session_tools import make_session_tools
 from tests.compaction.conversations import Room, grown, numbers, step, view_of
 
 LONG = "a line of output\n" * 40
@@ -119,7 +120,7 @@ def test_mini_swe_agent_compacts_nothing_and_shows_both_ends_of_a_long_output() 
     assert numbers(worked(200, policy)) == numbers(worked(200, NoCompaction()))
     size = 30_000
     result = ExecResult(exit_code=0, stdout=b"h" * size + b"t" * size, stderr=b"", stdout_bytes=2 * size, stderr_bytes=0)
-    (run, *_) = make_session_tools(policy, MemorySandbox(lambda _: result), None)
+    (run, *_) = make_session_tools(choose_truncation(policy), MemorySandbox(lambda _: result), None)
     output = run.run(ToolCall(call_id="x", name="execute_command", arguments_json='{"command": "x"}')).output
     assert choose_truncation(policy).keep == "ends"
     assert output.endswith("]\n" + "t" * 4_970)
