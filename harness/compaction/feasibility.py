@@ -39,6 +39,17 @@ class _Conflict(NamedTuple):
     """Number of tokens or messages in the conversation at which the rule is triggered."""
 
 
+def compute_feasible_budget(policy: Policy, window: Window) -> Budget:
+    """Return the budget of a policy in a context window, in which it can work.
+
+    Raises:
+        UsageError: The reserves leave nothing of the window, or the policy retains more than its threshold allows.
+    """
+    budget = policy.budget(window)
+    check_feasible(policy, budget)
+    return budget
+
+
 def check_feasible(policy: object, budget: Budget) -> None:
     """Refuse a policy whose rules all retain at least the amount that triggers them, so that nothing is evicted.
 

@@ -19,12 +19,12 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring
 from harness.models.registry import look_up_window
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes import choose_backend
-from harness.session.policy_checks import find_advisories
 from harness.session.preflight import (
-    check_assembly,
+    check_session,
     count_explore_tool_tokens,
     count_first_request_tokens,
     count_output_tool_tokens,
+    find_advisories,
 )
 from harness.task import Task, World
 from harness.tasks import make_task
@@ -84,7 +84,7 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
         output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
         explore_tool_tokens = count_explore_tool_tokens() if trial.explore else 0
         spec = build_session_spec(trial, make_task_once(*problem), wiring)
-        check_assembly(spec, trial.task, first_tokens[problem] + output_tool_tokens + explore_tool_tokens)
+        check_session(spec, trial.task, first_tokens[problem] + output_tool_tokens + explore_tool_tokens)
 
 
 def collect_warnings(trials: Iterable[Trial]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast, overload
 
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS
+from harness.compaction.policy_checks import find_policy_advisories
 from harness.conversation.advisories import format_advisories
 from harness.conversation.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
 from harness.conversation.messages import Message, assistant
@@ -24,7 +25,6 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.view_history import ViewHistory
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.assembly import SessionResources, assemble_session
-from harness.session.policy_checks import find_policy_advisories
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 

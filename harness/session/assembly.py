@@ -278,7 +278,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
             (an oracle) and there is none.
     """
     model = resources.model or open_agent_model(spec, resources)
-    summarizer = resources.summarizer or _open_summarizer(spec, resources, model)
+    summarizer = resources.summarizer or open_session_summarizer(spec, resources, model)
     fitted_policy = fit_policy(spec.policy, model.window, spec.nominal_window_tokens, spec.output_limit_scale)
     overhead = OverheadClock()
     compactor = SessionCompactor(
@@ -308,7 +308,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         overhead=overhead,
     )
     if spec.explore:
-        _add_explore_tool(agent, spec, _open_sub_agent_models(spec, resources, model, summarizer))
+        _add_explore_tool(agent, spec, open_sub_agent_models(spec, resources, model, summarizer))
     return AssembledSession(spec=spec, resources=resources, agent=agent, fitted_policy=fitted_policy)
 
 
@@ -323,7 +323,8 @@ def open_agent_model(spec: SessionSpec, resources: SessionResources) -> Model:
     return with_wait_listener(model, resources.on_event)
 
 
-def _open_summarizer(spec: SessionSpec, resources: SessionResources, model: Model) -> Model | None:
+def open_session_summarizer(spec: SessionSpec, resources: SessionResources, model: Model) -> Model | None:
+    """Open the model that writes the summaries of a session; None if its policy calls no summarizer."""
     name = find_summarizer(spec.policy)
     if name is None:
         return None
@@ -340,7 +341,7 @@ def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: 
     return opened if opened is model else with_wait_listener(opened, resources.on_event)
 
 
-def _open_sub_agent_models(
+def open_sub_agent_models(
     spec: SessionSpec, resources: SessionResources, model: Model, summarizer: Model | None
 ) -> SessionResources:
     """Return the resources of a session's sub-agents, with their own models in place of the agent's models.
@@ -349,7 +350,7 @@ def _open_sub_agent_models(
     """
     explorer = open_sub_agent_model(spec, resources, model)
     if explorer is not model:
-        summarizer = resources.summarizer or _open_summarizer(spec, resources, explorer)
+        summarizer = resources.summarizer or open_session_summarizer(spec, resources, explorer)
     return replace(resources, model=explorer, summarizer=summarizer)
 
 

@@ -28,7 +28,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from harness.compaction.description import advise_on_overflow, name_policy
-from harness.compaction.feasibility import check_feasible
+from harness.compaction.feasibility import compute_feasible_budget
 from harness.compaction.pipeline import LEAST_SAVED_SHARE
 from harness.conversation.events import (
     MISSED_TARGET,
@@ -149,8 +149,7 @@ class SessionCompactor:
     ) -> None:
         policy = resolve_policy(policy)
         self.policy = policy
-        self.budget: Budget = policy.budget(window)
-        check_feasible(policy, self.budget)
+        self.budget: Budget = compute_feasible_budget(policy, window)
         self._summarizer, self._outputs, self._listen = summarizer, outputs, listen
         self._overhead = overhead or OverheadClock()
         # checked once, because `isinstance` with a protocol takes longer than the rest of a step

@@ -1,24 +1,41 @@
 """Checks before a session starts: the first request must fit the context window, and the policy must be able to work in it."""
 
 import time
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import cache
 from typing import cast
 
 from harness.agent.prompts import build_system_prompt
+from harness.compaction.description import choose_truncation
+from harness.compaction.feasibility import compute_feasible_budget
+from harness.compaction.policy_checks import find_policy_advisories
+from harness.compaction.scaling import fit_policy
 from harness.conversation.advisories import Advisory
 from harness.conversation.messages import system, user
+from harness.conversation.tokens import Window
+from harness.conversation.truncation import Truncation
 from harness.errors import UsageError, WindowTooSmall
+from harness.models.factory import SAME_MODEL
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.tokenizer import count_message_tokens
-from harness.protocols import Model, OutputStore, Sandbox
-from harness.session.assembly import EXPLORE_SPEC, SessionResources, assemble_session, open_agent_model, open_sub_agent_model
-from harness.session.policy_checks import find_advisories
+from harness.protocols import Model, OutputStore, Sandbox, ToolSpec
+from harness.session.assembly import (
+    EXPLORE_PROMPT,
+    EXPLORE_SPEC,
+    EXPLORE_TOOL_NAMES,
+    SessionResources,
+    open_agent_model,
+    open_session_summarizer,
+    open_sub_agent_model,
+    open_sub_agent_models,
+)
+from harness.session.oracle import supply_oracle
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
 from harness.task import Runtime
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
+from harness.tools.session_tools import make_session_tools
 
 
 def check_spec(spec: SessionSpec) -> None:
@@ -32,13 +49,13 @@ def check_spec(spec: SessionSpec) -> None:
         spec.cassette.check()
     request = f"{spec.instructions}\n{spec.request}"
     explore_tokens = count_explore_tool_tokens() if spec.explore else 0
-    check_assembly(spec, spec.name, count_first_request_tokens(request, spec.needed_runtime) + explore_tokens)
+    check_session(spec, spec.name, count_first_request_tokens(request, spec.needed_runtime) + explore_tokens)
     if spec.keep is not None and spec.keep.exists() and (not spec.keep.is_dir() or any(spec.keep.iterdir())):
         raise UsageError(f"{str(spec.keep)!r} exists and is not empty; choose a new folder for the files")
 
 
-def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
-    """Assemble a session without a sandbox, to find unknown names and a policy that cannot work in the window.
+def check_session(spec: SessionSpec, name: str, first_tokens: int) -> None:
+    """Refuse a session that could not run: unknown names, missing keys, or a policy that cannot work in the window.
 
     Args:
         spec: Configuration of the session that is checked.
@@ -52,7 +69,65 @@ def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
     resources = SessionResources(session_id="check", log=MemoryLog(), clock=time.monotonic)
     model = open_agent_model(spec, resources)
     check_first_request(name, first_tokens, model.window.tokens)
-    assemble_session(spec, replace(resources, model=model))
+    summarizer = open_session_summarizer(spec, resources, model)
+    _check_policy(spec, model.window)
+    if spec.explore:
+        sub_agents = open_sub_agent_models(spec, resources, model, summarizer).model or model
+        try:
+            _check_policy(spec, sub_agents.window)
+        except UsageError as error:
+            raise UsageError(f"sub-agents with model {spec.sub_agent_model!r}: {error}") from None
+
+
+def _check_policy(spec: SessionSpec, window: Window) -> None:
+    supply_oracle(spec.policy, None, spec.task, spec.reader)
+    policy = fit_policy(spec.policy, window, spec.nominal_window_tokens, spec.output_limit_scale).policy
+    compute_feasible_budget(policy, window)
+
+
+def find_advisories(
+    spec: SessionSpec, window: Window, name: str = "", sub_agent_window: Window | None = None
+) -> Iterator[Advisory]:
+    """Yield warnings about a compaction policy that will not act as its configuration suggests.
+
+    Args:
+        spec: Configuration of the session, with a policy that is not scaled to the window yet.
+        window: Context window of the agent's model.
+        name: Name of the task, for the warnings; empty uses the name of the session.
+        sub_agent_window: Context window of the sub-agents' model; None if there are no sub-agents or they use the agent's model.
+
+    Raises:
+        UsageError: The policy cannot work in the window at all.
+    """
+    tools = _list_tool_specs(choose_truncation(spec.policy).saved, explore=spec.explore)
+    request_name = f"the first request of task {name or spec.name!r}"
+    messages = (system(spec.system_prompt, spec.instructions), user(spec.request))
+    nominal = spec.nominal_window_tokens
+    tool_tokens = _count_tool_tokens(tools)
+    yield from find_policy_advisories(spec.policy, window, nominal, spec.model, request_name, messages, tool_tokens)
+    if sub_agent_window is not None and spec.explore_model != SAME_MODEL:
+        exploring = tuple(tool for tool in tools if tool.name in EXPLORE_TOOL_NAMES)
+        yield from find_policy_advisories(
+            spec.policy,
+            sub_agent_window,
+            nominal,
+            spec.explore_model,
+            "the first request of a sub-agent",
+            (system(EXPLORE_PROMPT), user("")),
+            _count_tool_tokens(exploring),
+            " in sub-agents",
+        )
+
+
+@cache
+def _list_tool_specs(saves_outputs: bool, *, explore: bool) -> tuple[ToolSpec, ...]:
+    """Return the descriptions of the tools of a session, whose policy may save long outputs for two further tools."""
+    unopened, limits = cast("Sandbox", None), Truncation(saved=saves_outputs)  # only the descriptions of the tools are read
+    tools = make_session_tools(limits, unopened, cast("OutputStore", object()))
+    return (*(tool.spec for tool in tools), *([EXPLORE_SPEC] if explore else []))
+
+
+_count_tool_tokens = cache(count_tool_tokens)
 
 
 def find_session_advisories(spec: SessionSpec, resources: SessionResources, model: Model, name: str = "") -> tuple[Advisory, ...]:

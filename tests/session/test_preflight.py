@@ -24,8 +24,7 @@ from harness.models.registry import look_up_window
 from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Request, Sandbox
 from harness.sandboxes import open_sandbox
-from harness.session.policy_checks import find_advisories
-from harness.session.preflight import check_first_request, count_first_request_tokens
+from harness.session.preflight import check_first_request, count_first_request_tokens, find_advisories
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryOutputs
 from harness.tasks import load_task

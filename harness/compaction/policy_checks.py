@@ -1,62 +1,26 @@
 """Warnings about a compaction policy that will not act as its configuration suggests: the one place that decides on them.
 
-`find_advisories` is used for each trial of an experiment before it runs, for each live session, and when a session begins. The
-log of a session and the record of its trial therefore say the same as the start of the run.
+They are sought for each trial of an experiment before it runs, for each live session, and when a session begins. The log of a
+session and the record of its trial therefore say the same as the start of the run.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
 from typing import Any, cast
 
-from harness.compaction.description import acts_on_reports, choose_truncation, name_policy
+from harness.compaction.description import acts_on_reports, name_policy
 from harness.compaction.feasibility import compute_kept_tokens, explain_never_due, has_unknown_threshold
 from harness.compaction.scaling import fit_policy
 from harness.conversation.advisories import Advisory
-from harness.conversation.messages import Message, system, user
+from harness.conversation.messages import Message
 from harness.conversation.tokens import Budget, Window
-from harness.conversation.truncation import Truncation
 from harness.errors import HarnessError
-from harness.models.factory import SAME_MODEL
-from harness.models.scripted.agent import count_tool_tokens
-from harness.protocols import OutputStore, Policy, Sandbox, ToolSpec, WarningPolicy
-from harness.session.assembly import EXPLORE_PROMPT, EXPLORE_SPEC, EXPLORE_TOOL_NAMES
-from harness.session.spec import SessionSpec
-from harness.tools.session_tools import make_session_tools
+from harness.protocols import Policy, WarningPolicy
 
 MAX_RESERVED_SHARE = 0.5
 """Largest share of the window that a policy may reserve without a warning. A threshold is a share of what the reserves leave."""
 NOMINAL_ADVICE = "set nominal_window_tokens to the window that the policy's constants were made for"
-
-
-def find_advisories(
-    spec: SessionSpec, window: Window, name: str = "", sub_agent_window: Window | None = None
-) -> Iterator[Advisory]:
-    """Yield warnings about a compaction policy that will not act as its configuration suggests.
-
-    Args:
-        spec: Configuration of the session, with a policy that is not scaled to the window yet.
-        window: Context window of the agent's model.
-        name: Name of the task, for the warnings; empty uses the name of the session.
-        sub_agent_window: Context window of the sub-agents' model; None if there are no sub-agents or they use the agent's model.
-
-    Raises:
-        UsageError: The policy cannot work in the window at all.
-    """
-    tools, task = _list_tool_specs(choose_truncation(spec.policy).saved, explore=spec.explore), name or spec.name
-    messages = (system(spec.system_prompt, spec.instructions), user(spec.request))
-    policy, nominal_window_tokens = spec.policy, spec.nominal_window_tokens
-    yield from find_policy_advisories(
-        policy, window, nominal_window_tokens, spec.model, f"the first request of task {task!r}", messages, tools
-    )
-    if sub_agent_window is not None and spec.explore_model != SAME_MODEL:
-        exploring = tuple(tool for tool in tools if tool.name in EXPLORE_TOOL_NAMES)
-        request_name, prompt = "the first request of a sub-agent", (system(EXPLORE_PROMPT), user(""))
-        setting = _Setting(
-            policy, sub_agent_window, nominal_window_tokens, spec.explore_model, request_name, prompt, exploring, " in sub-agents"
-        )
-        yield from setting.find_advisories()
 
 
 def find_policy_advisories(
@@ -66,7 +30,8 @@ def find_policy_advisories(
     model: str,
     request_name: str,
     messages: Sequence[Message],
-    tools: tuple[ToolSpec, ...] = (),
+    tool_tokens: int = 0,
+    place: str = "",
 ) -> Iterator[Advisory]:
     """Yield warnings about a policy in a window, given the messages and tools that every request contains.
 
@@ -77,25 +42,17 @@ def find_policy_advisories(
         model: Name of the model, for the warnings.
         request_name: Words for the first request, for the warnings.
         messages: Messages of the first request.
-        tools: Descriptions of the tools that every request contains, if they are known.
+        tool_tokens: Tokens of the descriptions of the tools that every request contains, if they are known.
+        place: Words behind the policy's name, to tell apart the sub-agents of a session.
 
     Raises:
         UsageError: The policy cannot work in the window at all.
     """
-    if isinstance(policy, WarningPolicy):
+    if isinstance(policy, WarningPolicy) and not place:
         yield from (Advisory(problem=f"policy {name_policy(policy)!r}: {text}") for text in policy.warnings)
-    yield from _Setting(policy, window, nominal_window_tokens, model, request_name, messages, tools).find_advisories()
-
-
-@cache
-def _list_tool_specs(saves_outputs: bool, *, explore: bool) -> tuple[ToolSpec, ...]:
-    """Return the descriptions of the tools of a session, whose policy may save long outputs for two further tools."""
-    unopened, limits = cast("Sandbox", None), Truncation(saved=saves_outputs)  # only the descriptions of the tools are read
-    tools = make_session_tools(limits, unopened, cast("OutputStore", object()))
-    return (*(tool.spec for tool in tools), *([EXPLORE_SPEC] if explore else []))
-
-
-_count_tool_tokens = cache(count_tool_tokens)
+    yield from _Setting(
+        policy, window, nominal_window_tokens, model, request_name, messages, tool_tokens, place
+    ).find_advisories()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +65,8 @@ class _Setting:
     model: str
     request_name: str
     messages: Sequence[Message]
-    tools: tuple[ToolSpec, ...]
-    place: str = ""
+    tool_tokens: int
+    place: str
     """Words behind the policy's name, to tell apart the sub-agents of a session."""
 
     @property
@@ -162,7 +119,7 @@ class _Setting:
         request_tokens = int(sum(map(policy.counter.count, self.messages)))
         request_parts = "the system prompt"
         if acts_on_reports(policy):
-            request_tokens += _count_tool_tokens(self.tools)
+            request_tokens += self.tool_tokens
             request_parts += " and the tool definitions"
         summary_tokens, kept_tokens = getattr(policy, "summary_max_tokens", None) or 0, compute_kept_tokens(policy, budget)
         threshold_tokens = budget.threshold_tokens
