@@ -12,11 +12,11 @@ policy is scaled, and `summarizer_input_tokens`, the window of another model.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from math import isfinite
 from typing import Any, TypeVar, cast
 
-from harness.compaction.description import name_policy
+from harness.compaction.description import Abilities, describe_measures, inspect_abilities, name_policy
 from harness.conversation.tokens import Window
 from harness.errors import UsageError
 from harness.protocols import Policy
@@ -41,6 +41,14 @@ class FittedPolicy:
     """Factor by which the policy's constants were multiplied, limits on tool outputs excepted; 1 leaves them as configured."""
     nominal_window_tokens: int | None = None
     """Context window in tokens for which the policy's constants were chosen; None means that they were not scaled."""
+    abilities: Abilities = field(init=False)
+    """Abilities of the policy with scaled constants, found once, since its rules have to be searched for them."""
+    acts_on: str = field(init=False)
+    """Token counts that the policy compares with its threshold, in words; empty for its own estimate."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "abilities", inspect_abilities(self.policy))
+        object.__setattr__(self, "acts_on", describe_measures(self.policy))
 
     def describe_rule(self, rule: str) -> str:
         """Add a note to `rule`, which explains a token budget, if the policy's constants were scaled."""

@@ -15,7 +15,7 @@ from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, cast, get_type_hints, overload
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -399,14 +399,41 @@ def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]
     """
     identity = dict(plain)
     for attribute in fields(cast("DataclassInstance", value)):
-        if attribute.name not in plain:
-            continue
-        member = getattr(value, attribute.name)
-        if attribute.metadata.get("added_later") and member == _find_default(attribute):
+        if attribute.name in plain:
             del identity[attribute.name]
-        elif is_dataclass(member) and isinstance(inner := plain[attribute.name], Mapping):
-            identity[attribute.name] = to_identity(member, inner)
+            identity |= _identify_member(attribute, getattr(value, attribute.name), plain[attribute.name])
     return identity
+
+
+def _identify_member(attribute: "Field[Any]", member: object, plain: object) -> dict[str, object]:
+    """Return a field as a dict with its name and the data for the id; the dict is empty if the field is left out."""
+    if attribute.metadata.get("added_later") and member == _find_default(attribute):
+        return {}
+    return {attribute.name: to_identity(member, plain) if is_dataclass(member) and isinstance(plain, Mapping) else plain}
+
+
+class EncodedField(NamedTuple):
+    """Value of one field of a configuration, with its plain form and its part of the data for the configuration's id."""
+
+    value: Any
+    plain: Any
+    """Value as JSON-ready data."""
+    text: str
+    """Field as canonical JSON without the braces; empty if `to_identity` leaves the field out."""
+
+
+def encode_field(owner: type[Any], name: str, value: object, value_type: Any = None) -> EncodedField:
+    """Encode the value of one field of a configuration.
+
+    Args:
+        owner: Dataclass of the configuration.
+        name: Name of the field.
+        value: Value of the field.
+        value_type: Type of the value, as for `to_plain`; None uses the value's own class.
+    """
+    plain = to_plain(value, value_type)
+    member = _identify_member(owner.__dataclass_fields__[name], value, plain)
+    return EncodedField(value, plain, to_canonical_json(member, dict)[1:-1])
 
 
 def _find_default(of: "Field[Any]") -> object:

@@ -11,12 +11,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from harness.compaction.description import choose_truncation, inspect_abilities
+from harness.compaction.description import choose_truncation
 from harness.compaction.scaling import FittedPolicy
 from harness.conversation import codec
 from harness.conversation.advisories import Advisory
 from harness.conversation.codec import VERSION_TAG
-from harness.conversation.events import StopReason
+from harness.conversation.events import SessionStarted, StopReason
 from harness.conversation.truncation import Truncation
 from harness.errors import StoreError, WorkerDied
 from harness.experiment.contrasts import Family
@@ -28,7 +28,7 @@ from harness.models.local.model import describe_local_model
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import SandboxInfo
 from harness.session.grading import GradedCheck
-from harness.session.spec import AgentSettings, SessionSpec
+from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, Level, TrialRecord
 from harness.task import DEFAULT_STEP_LIMIT, Task
@@ -160,16 +160,7 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
         task: Task of the trial, made with the trial's seed and world.
         wiring: Settings of the run for calls to real models, such as cassette and time limit.
     """
-    return SessionSpec(
-        **codec.copy_fields(trial, AgentSettings),
-        request=task.prompt,
-        task=task,
-        seed=trial.model_seed,
-        cassette=wiring.cassette,
-        take=trial.replicate,
-        stall_seconds=wiring.stall_seconds,
-        repeated="continue",
-    )
+    return trial.build_spec(task, trial.model_seed, wiring, take=trial.replicate)
 
 
 MAX_ERROR_CHARACTERS = 2_000
@@ -216,6 +207,8 @@ class TrialRun:
     step_limit: int = DEFAULT_STEP_LIMIT
     """Maximum number of model calls in a trial that sets none: the limit of its task, once the task was made."""
     totals: TrialTotals = field(default_factory=TrialTotals)
+    start_event: SessionStarted | None = None
+    """First event of the session's log; None before the session has begun."""
     replayed_costs_usd: list[float] = field(default_factory=list)
     """Cost in US dollars of each answer that was replayed from a cassette, less the money paid for it in this run."""
     fitted_policy: FittedPolicy | None = None
@@ -240,7 +233,7 @@ def encode_axes(axes: Mapping[str, object]) -> str:
 
 
 def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRecord:
-    trial, totals, start_event, fitted, ending = job.trial, run.totals, run.totals.start_event, run.fitted_policy, run.ending
+    trial, totals, start_event, fitted, ending = job.trial, run.totals, run.start_event, run.fitted_policy, run.ending
     passed_count = sum(judged.passed for judged in run.graded_checks)
     return TrialRecord(
         trial_id=job.trial_id,
@@ -271,7 +264,8 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         scale=1.0 if trial.nominal_window_tokens is None else fitted.scale if fitted else None,
         output_limits_json=_encode_output_limits(choose_truncation(fitted.policy)) if fitted else None,
         advisories_json=None if start_event is None else codec.to_canonical_json(start_event.advisories, tuple[Advisory, ...]),
-        activity=totals.classify_activity(inspect_abilities(fitted.policy)) if fitted else None,
+        acts_on=fitted.acts_on if fitted else None,
+        activity=totals.classify_activity(fitted.abilities) if fitted else None,
         started_at_ms=int(run.started_at * 1000),
         wall_seconds=wall_seconds,
         error=ending.error[:MAX_ERROR_CHARACTERS],

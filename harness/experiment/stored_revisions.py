@@ -43,7 +43,7 @@ def recover_revisions(trial_id: str, config_json: str) -> Revisions:
         _CANDIDATES[key] = list(_list_candidates(trial))
     candidates = _CANDIDATES[key]
     for place, candidate in enumerate(candidates):
-        if candidate.additions is None or _SHARED.hash_trial(trial, candidate.additions) == trial_id:
+        if candidate.additions is None or _SHARED.compute_trial_id(trial, candidate.additions) == trial_id:
             if 0 < place < len(candidates) - 1:
                 candidates.insert(0, candidates.pop(place))  # trials that use the same parts mostly have the same revisions
             return candidate.revisions

@@ -7,7 +7,7 @@ be continued. Settings of the *run*, such as workers, time limits and the output
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
 from harness import revisions
@@ -104,19 +104,22 @@ class Trial(AgentSettings):
 
     def _number_parts(self) -> Iterator[tuple[str, int]]:
         """Yield each part that the trial uses with its revision."""
-        yield f"policy {self.policy_kind}", getattr(self.policy, "revision", 0)
-        for part in dict.fromkeys(self._list_parts()):
+        parts = dict.fromkeys(self._list_parts())
+        yield f"policy {name_policy(self.policy)}", getattr(self.policy, "revision", 0)
+        for part in parts:
             if part in revisions.REVISIONS:  # tasks and tools of other origin have no revision
                 yield part, revisions.REVISIONS[part]
 
     def _list_parts(self) -> Iterator[str]:
         """Yield the names of the parts in `REVISIONS` that decide what the trial sends, counts and pays; some occur twice."""
+        agents = [name for name in (self.model, self.sub_agent_model) if name is not None]
+        is_simulated = all(map(is_scripted, self.models))
         yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "prices")
         if self.nominal_window_tokens is not None:
             yield "scaling"
-        yield from (f"tool {name}" for name in list_tool_names(choose_truncation(self.policy).saved, explore=self.explore))
-        agents = (self.model, self.sub_agent_model)
-        if not all(map(is_scripted, self.models)):
+        saves_outputs = choose_truncation(self.policy).saved
+        yield from (f"tool {name}" for name in list_tool_names(saves_outputs, explore=self.explore))
+        if not is_simulated:
             yield "listed prices"
         if is_scripted(self.model):
             yield "agent"
@@ -124,12 +127,12 @@ class Trial(AgentSettings):
             yield "checks"
         if self.sub_agent_model is not None and is_scripted(self.sub_agent_model):
             yield "explorer"
-        if any(name is not None and is_scripted(name) for name in agents) or hasattr(self.policy, "with_oracle"):
+        if any(map(is_scripted, agents)) or hasattr(self.policy, "with_oracle"):
             yield f"reader {self.reader}"
         if (choice := find_summarizer(self.policy)) is None:
             return
         for agent in agents:
-            if agent is not None and is_scripted(summarizer := resolve_summarizer_name(choice, agent)):
+            if is_scripted(summarizer := resolve_summarizer_name(choice, agent)):
                 yield from (f"summarizer {kind}" for kind in list_summarizer_parts(summarizer))
 
     @property
@@ -188,16 +191,20 @@ def encode_additions(additions: Mapping[str, object]) -> list[str]:
     return [codec.to_canonical_json({name: value}, dict)[1:-1] for name, value in additions.items() if value]
 
 
+_NO_SEED = codec.EncodedField(None, None, "")
+
+
 class SharedFields:
     """Store of field values that trials share, so that each value is parsed and hashed only once."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[str, str], Any] = {}
-        self._encoded: dict[tuple[object, ...], tuple[object, object, str]] = {}
+        self._encoded: dict[tuple[str, int], codec.EncodedField] = {}
+        """Fields by name and by the `id` of their value, which the field keeps, so that no other object gets it."""
         self._additions: dict[tuple[object, ...], list[str]] = {}
         self._revisions: dict[tuple[object, ...], Mapping[str, int | str]] = {}
-        self._last_seed: tuple[object, object, str] = None, None, ""
-        """Value, plain data and JSON of the last seed; other seeds are not kept, because an experiment may have a million."""
+        self._last_seed = _NO_SEED
+        """Last seed; other seeds are not kept, because an experiment may have a million."""
 
     def parse(self, name: str, value: object, location: str) -> Any:
         """Parse the value of a trial's field from plain data; equal data give the same object.
@@ -207,34 +214,36 @@ class SharedFields:
             UsageError: The value is invalid.
         """
         if name == "seed":
-            return _parse_field(name, value, location)
+            self._last_seed = _parse_field(name, value, location)
+            return self._last_seed.value
         try:
             key = name, json.dumps(value)  # unlike equality, JSON distinguishes 1, 1.0 and true
         except (TypeError, ValueError):
-            return _parse_field(name, value, location)
+            return _parse_field(name, value, location).value
         if key not in self._parsed:
-            self._parsed[key] = _parse_field(name, value, location)
+            field = _parse_field(name, value, location)
+            self._parsed[key] = field.value
+            self._encoded[name, id(field.value)] = field
         return self._parsed[key]
 
     def to_plain(self, trial: Trial, name: str) -> object:
         """Return the value of a trial's field as plain data. Trials share this object, so it must not be changed."""
-        return self._encode(trial, name)[1]
+        return self._encode(trial, name).plain
 
-    def compute_trial_id(self, trial: Trial) -> str:
-        """Return the id of a trial, the same as `Trial.trial_id` but computed faster for the many trials of a grid."""
-        key = self.make_parts_key(trial)
-        if key not in self._additions:
-            self._additions[key] = encode_additions(trial.find_additions())
-        return self.hash_trial(trial, self._additions[key])
-
-    def hash_trial(self, trial: Trial, additions: Sequence[str]) -> str:
-        """Return the id of a trial with other data besides its fields than those of today, e.g. with older revisions.
+    def compute_trial_id(self, trial: Trial, additions: Sequence[str] | None = None) -> str:
+        """Return the id of a trial, the same as `Trial.trial_id` but computed faster for the many trials of a grid.
 
         Args:
             trial: Trial whose fields are hashed.
-            additions: Data besides the fields, as `encode_additions` returns them.
+            additions: Data besides the fields, as `encode_additions` returns them, e.g. with older revisions; None uses the data
+                of today.
         """
-        members = [self._encode(trial, name)[2] for name in FIELD_NAMES]
+        if additions is None:
+            key = self.make_parts_key(trial)
+            if key not in self._additions:
+                self._additions[key] = encode_additions(trial.find_additions())
+            additions = self._additions[key]
+        members = [self._encode(trial, name).text for name in FIELD_NAMES]
         return codec.hash_canonical_json(f"{{{','.join(sorted(text for text in (*members, *additions) if text))}}}")
 
     def find_revisions(self, trial: Trial) -> Mapping[str, int | str]:
@@ -246,23 +255,20 @@ class SharedFields:
 
     def make_parts_key(self, trial: Trial) -> tuple[object, ...]:
         """Return everything that `Trial.revisions` and `Trial.find_additions` read."""
-        policy = id(self._encode(trial, "policy")[0])
+        policy = id(self._encode(trial, "policy").value)
         is_scaled = trial.nominal_window_tokens is not None
         task = trial.task, trial.world.difficulty
         return *task, trial.model, trial.explore, trial.explore_model, trial.reader, is_scaled, policy
 
-    def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
-        """Return the value of a field, its plain form, and its part of the JSON text for the trial's id."""
+    def _encode(self, trial: Trial, name: str) -> codec.EncodedField:
         value = getattr(trial, name)
         if name == "seed":
-            if self._last_seed[0] != value:
-                self._last_seed = value, value, codec.to_canonical_json({name: value}, dict)[1:-1]
+            if self._last_seed.value != value:
+                self._last_seed = codec.encode_field(Trial, name, value)
             return self._last_seed
-        key = (name, id(value)) if is_dataclass(value) else (name, type(value), value)
+        key = name, id(value)
         if key not in self._encoded:
-            plain = codec.to_plain(value, type(value) if name == "policy" else _FIELD_TYPES[name])
-            text = codec.to_canonical_json(codec.to_identity(trial, {name: plain}), dict)[1:-1]
-            self._encoded[key] = value, plain, text  # keeps the value, so that no other object gets its `id`
+            self._encoded[key] = codec.encode_field(Trial, name, value, None if name == "policy" else _FIELD_TYPES[name])
         return self._encoded[key]
 
 
@@ -282,24 +288,25 @@ def from_plain(plain: Mapping[str, object], location: str = "trial", shared: Sha
     for name in ("task", "policy"):
         if name not in plain:
             raise UsageError(f"{location}.{name}: missing; every trial needs a {name}, also where an axis replaces it")
-    parse = _parse_field if shared is None else shared.parse
-    values = {name: parse(name, value, f"{location}.{name}") for name, value in plain.items()}
+    shared = shared or SharedFields()
+    values = {name: shared.parse(name, value, f"{location}.{name}") for name, value in plain.items()}
     try:
         return Trial(**values)
     except UsageError as error:
         raise UsageError(f"{location}.{error}") from None
 
 
-def _parse_field(name: str, value: object, location: str) -> Any:
+def _parse_field(name: str, value: object, location: str) -> codec.EncodedField:
+    kind: Any = None if name == "policy" else _FIELD_TYPES[name]
     if name == "policy":
         value = expand_shorthand(value)
         if not isinstance(value, Mapping):
             raise UsageError(f"{location}: must be a name, a number of messages or a table with a kind (got {value!r:.80})")
-        policy = policy_from_plain(value, location)
-        codec.refuse_coerced(value, codec.to_plain(policy), location)
-        return policy
-    if name in _TABLE_DEFAULTS and isinstance(value, Mapping):
-        refuse_unknown_paths(list_paths(value), set(list_paths(codec.to_plain(_TABLE_DEFAULTS[name]))), location)
-    parsed = codec.from_plain(_FIELD_TYPES[name], value, location)
-    codec.refuse_coerced(value, codec.to_plain(parsed, _FIELD_TYPES[name]), location)
-    return parsed
+        parsed: Any = policy_from_plain(value, location)
+    else:
+        if name in _TABLE_DEFAULTS and isinstance(value, Mapping):
+            refuse_unknown_paths(list_paths(value), set(list_paths(codec.to_plain(_TABLE_DEFAULTS[name]))), location)
+        parsed = codec.from_plain(kind, value, location)
+    field = codec.encode_field(Trial, name, parsed, kind)
+    codec.refuse_coerced(value, field.plain, location)
+    return field

@@ -6,13 +6,13 @@ computed from its log, as those of a trial are, and shown among the records of t
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.compaction.description import inspect_abilities, list_defaults, name_policy
+from harness.compaction.description import describe_measures, inspect_abilities, list_defaults, name_policy
 from harness.conversation import codec
 from harness.conversation.advisories import Advisory
 from harness.conversation.events import Compaction, Entry, SessionResumed, SessionStarted
@@ -205,6 +205,7 @@ def _build_record(
         "reason": end.reason if end else "",
         "scale": 1.0 if setup.get("nominal_window_tokens") is None else None,
         "advisories_json": _encode_advisories(starts),
+        "acts_on": _describe_counts(policy, plain_policy or {}),
         "activity": None if policy is None else totals.classify_activity(inspect_abilities(policy)),
         "started_at_ms": times.created_at_ms or None,
         "wall_seconds": (times.last_at_ms - times.created_at_ms) / 1000 if times.created_at_ms else None,
@@ -216,6 +217,11 @@ def _build_record(
 def _encode_advisories(starts: Sequence[SessionStarted | SessionResumed]) -> str | None:
     advisories = [event.advisories for event in starts if isinstance(event, SessionStarted)]
     return codec.to_canonical_json(advisories[0], tuple[Advisory, ...]) if advisories else None
+
+
+def _describe_counts(policy: Policy | None, plain_policy: Mapping[str, Any]) -> str | None:
+    is_of_older_version = hasattr(policy, "measure") and "measure" not in plain_policy  # which measured in another way than today
+    return None if policy is None or is_of_older_version else describe_measures(policy)
 
 
 def _read_policy(policy_json: str, setup: dict[str, Any]) -> tuple[Policy | None, dict[str, Any] | None]:

@@ -258,6 +258,7 @@ class LogReader:
     """Number of parts in the whole log."""
     view: View = field(default_factory=View)
     totals: SessionTotals = field(default_factory=SessionTotals)
+    start_event: SessionStarted = UNKNOWN_START
     added_messages: dict[ItemId, Message] = field(default_factory=dict)
     inserted_kinds: dict[ItemId, MessageKind] = field(default_factory=dict)
     logged_messages: Counter[MessageKind] = field(default_factory=Counter)
@@ -289,6 +290,8 @@ class LogReader:
             self.totals(entry)
             self.alerts(entry)
             match entry.event:
+                case SessionStarted() as started:
+                    self.start_event = started
                 case MessageAdded():
                     added += 1
                 case StepFinished() as finished:
@@ -334,11 +337,11 @@ class LogReader:
 
     def build_inspection(self) -> Inspection:
         """Return the numbers of the session for all log entries read so far."""
-        start_event, end_event = self.totals.start_event or UNKNOWN_START, self.totals.end_event
+        end_event = self.totals.end_event
         messages = self.added_messages.values()
         return Inspection(
-            **copy_fields(start_event, Inspection),
-            policy=str(_parse_policy(start_event.policy_json).get("kind", "")),
+            **copy_fields(self.start_event, Inspection),
+            policy=str(_parse_policy(self.start_event.policy_json).get("kind", "")),
             status=end_event.status if end_event else "active",
             reason=end_event.reason if end_event else "",
             detail=end_event.detail if end_event else "",

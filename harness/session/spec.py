@@ -8,7 +8,7 @@ the journal, the folder for copied files, and the permission to run commands wit
 import json
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_type_hints
 
 from harness.agent.loop import refuse_invalid_max_steps
@@ -113,6 +113,26 @@ class AgentSettings(codec.StrictFields):
         """Names of all models that the agent and its sub-agents call, the agent's model first."""
         names = (self.model, self.summarizer, self.sub_agent_model)
         return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def build_spec(self, task: Task, seed: int, wiring: Wiring, take: int = 0) -> "SessionSpec":
+        """Return the configuration of a session in which the agent works on a task, without a user who could be asked.
+
+        Args:
+            task: Task of the session.
+            seed: Seed of the random draws of a scripted model.
+            wiring: Settings for calls to real models, such as cassette and time limit.
+            take: Number of the recorded answer where a cassette holds several answers to equal requests, from 0.
+        """
+        return SessionSpec(
+            **{setting.name: getattr(self, setting.name) for setting in fields(AgentSettings)},
+            request=task.prompt,
+            task=task,
+            seed=seed,
+            cassette=wiring.cassette,
+            take=take,
+            stall_seconds=wiring.stall_seconds,
+            repeated="continue",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,8 +121,6 @@ class SessionTotals:
 
     event_count: int = 0
     """Number of entries in the log of the session."""
-    start_event: SessionStarted | None = None
-    """First event of the session's log; None before the session has begun."""
     end_event: SessionEnded | None = None
     """Event that ended the session, if it is the last in the log; None while the session can continue."""
     steps: int = 0
@@ -201,10 +199,8 @@ class SessionTotals:
                     self.cuts = count_cuts(message.results, self.cuts)
             case WorkspaceSaved() | CallStarted():  # nothing that is counted, but frequent
                 pass
-            case SessionStarted() as started:
-                self.start_event, self._model = self.start_event or started, started.model
-            case SessionResumed() as resumed:
-                self._model = resumed.model
+            case SessionStarted(model=model) | SessionResumed(model=model):
+                self._model = model
             case StepFinished() as step:
                 self._add_step(step)
             case ModelCallFailed() as failed_call:

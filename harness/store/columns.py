@@ -316,6 +316,14 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         migration=21,
     ),
     Column(
+        "acts_on",
+        "str",
+        "",
+        "Token counts that the policy compares with its threshold, in words; empty if these are `view_tokens` of the steps; "
+        "missing if the trial crashed before its session began, or version 0.2 or older ran it",
+        form=23,
+    ),
+    Column(
         "total_tokens",
         "int64",
         "tokens",

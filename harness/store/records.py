@@ -140,6 +140,8 @@ class TrialRecord:
     """Limits on the length of a tool output in the session, as a JSON object; None in older records and without a session."""
     advisories_json: str | None = None
     """Warnings about the configuration that were found before the session began, as a JSON list; None in older records."""
+    acts_on: str | None = None
+    """Token counts that the policy compares with its threshold; empty for its own estimate, None in older records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +202,7 @@ class SessionRecord:
     error: str
     traceback: str = ""
     advisories_json: str | None = None
+    acts_on: str | None = None
     provenance_json: str = "{}"
 
 

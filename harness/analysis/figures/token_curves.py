@@ -23,9 +23,7 @@ from harness.analysis.figures.marks import choose_colour, choose_line, set_title
 from harness.analysis.formatting import format_short_number, label_arms
 from harness.analysis.tables import Tables
 from harness.analysis.validity import drop_repeats
-from harness.compaction.description import describe_measures
-from harness.errors import UsageError, format_count
-from harness.policies import policy_from_plain
+from harness.errors import format_count
 from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
@@ -108,9 +106,9 @@ def table(results: Tables) -> pd.DataFrame:
     positions = pd.DataFrame(list(assigned.values()), columns=list(_PanelPosition._fields), index=pd.Index(assigned, dtype="str"))
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
-    trial_columns = ["trial_id", "arm", "seed", "threshold_tokens", "window_tokens", "success", "level", "policy"]
+    trial_columns = ["trial_id", "arm", "seed", "threshold_tokens", "window_tokens", "success", "level", "policy", "acts_on"]
     shown_trials = trials[trial_columns].join(positions, on="trial_id")
-    shown_trials["acts_on"] = trials["policy_json"].map({text: _describe_counts(text) for text in trials["policy_json"].unique()})
+    shown_trials["acts_on"] = shown_trials["acts_on"].fillna("")
     places, marks = {arm: place for place, arm in enumerate(order_arms(trials))}, read_marks(results)
     shown_trials = shown_trials.assign(place=shown_trials["arm"].map(places), mark=shown_trials["arm"].map(marks))
     steps = results.steps[["trial_id", "step", "view_tokens"]].merge(shown_trials, on="trial_id").merge(drops, how="left")
@@ -119,16 +117,6 @@ def table(results: Tables) -> pd.DataFrame:
     curve_table = steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
     curve_table.attrs["repeats"] = len(valid_trials) - len(trials)
     return curve_table
-
-
-def _describe_counts(policy_json: str) -> str:
-    plain = json.loads(policy_json or "{}")
-    try:
-        policy = policy_from_plain(plain)
-    except UsageError:  # of another package, or stored by another version
-        return ""
-    is_of_older_version = hasattr(policy, "measure") and "measure" not in plain  # which measured in another way than today
-    return "" if is_of_older_version else describe_measures(policy)
 
 
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from harness.analysis.figures import token_curves
+from harness.compaction.description import describe_measures
 from harness.errors import UsageError
+from harness.policies import PRESETS
 from tests.analysis.selections import grid, results
 
 
@@ -110,10 +112,8 @@ def test_without_a_trial_that_counts_the_table_is_empty():
 
 
 def draw_policies(*policies):
-    rows = [
-        {"arm": f"{i}", "trial_id": f"{i}", "policy": policy["kind"], "policy_json": json.dumps(policy)}
-        for i, policy in enumerate(policies)
-    ]
+    acts_on = {kind: describe_measures(PRESETS[kind]()) for kind in policies if kind in PRESETS}
+    rows = [{"arm": f"{i}", "trial_id": f"{i}", "policy": kind, "acts_on": acts_on.get(kind)} for i, kind in enumerate(policies)]
     steps = [{"trial_id": f"{i}", "step": step, "view_tokens": 9} for i in range(len(rows)) for step in (1, 2)]
     figure: Any = token_curves.draw(token_curves.table(results(rows, steps)))
     return " ".join(" ".join(text.get_text() for text in figure.texts).split())
@@ -121,14 +121,13 @@ def draw_policies(*policies):
 
 @pytest.mark.slow
 def test_the_header_names_policies_whose_threshold_applies_to_another_count():
-    keep_last, codex, clear = {"kind": "keep-last"}, {"kind": "codex"}, {"kind": "langchain-clear-tool-uses"}
+    keep_last, codex, clear = "keep-last", "codex", "langchain-clear-tool-uses"
     estimate, own = "tokens as estimated by the policy", "the model's own token count"
-    assert "act" not in draw_policies(keep_last, {"kind": "of another package"}).partition(estimate)[2]
-    assert f"{estimate}, which acts on {own}" in draw_policies(codex, codex | {"threshold": 0.5})
-    assert f"{estimate}; codex acts on {own}; {clear['kind']} acts on an estimate of" in draw_policies(codex, keep_last, clear)
-    assert f"{estimate}; codex, goose act on {own}" in draw_policies(codex, keep_last, {"kind": "goose"})
-    many = [{"kind": kind} for kind in ("codex", "goose", "crush", "letta", "none")]
-    assert f"{estimate}; 4 policies act on {own}" in draw_policies(*many)
+    assert "act" not in draw_policies(keep_last, "of another package").partition(estimate)[2]
+    assert f"{estimate}, which acts on {own}" in draw_policies(codex, codex)
+    assert f"{estimate}; codex acts on {own}; {clear} acts on an estimate of" in draw_policies(codex, keep_last, clear)
+    assert f"{estimate}; codex, goose act on {own}" in draw_policies(codex, keep_last, "goose")
+    assert f"{estimate}; 4 policies act on {own}" in draw_policies("codex", "goose", "crush", "letta", "none")
 
 
 def test_panels_are_named_after_policies():
