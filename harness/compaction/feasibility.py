@@ -118,11 +118,11 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     due_amounts, kept_amounts = compute_due_amounts(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
     for due in due_amounts:
-        amount, limit = kept_amounts.get(due.unit, kept_amounts.get("all")), due.size
+        kept, due_size = kept_amounts.get(due.unit, kept_amounts.get("all")), due.size
         if rule.quiet:
-            limit = budget.window_tokens if due.unit == "tokens" and budget.window_tokens else math.inf
-        if amount is not None and amount.size >= limit:
-            conflicts.append(_Conflict(amount, due))
+            due_size = budget.window_tokens if due.unit == "tokens" and budget.window_tokens else math.inf
+        if kept is not None and kept.size >= due_size:
+            conflicts.append(_Conflict(kept, due))
     # whatever triggers the rule, the conversation then has at most the tokens of the threshold, so one such conflict is enough
     by_tokens = next(
         (conflict for conflict in conflicts if conflict.due_amount.unit == conflict.kept_amount.unit == "tokens"), None

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_ty
 from harness.compaction.field_help import inherit_field_help
 from harness.compaction.overflow import FitWindow
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply_plan
-from harness.compaction.triggers import Always, Division, Full, Measure, Reserves, ShareOfAvailable, Trigger
+from harness.compaction.triggers import Always, BudgetRule, Full, Measure, Reserves, ShareOfAvailable, Trigger
 from harness.conversation.codec import ADDED_LATER, StrictFields, refuse_mistyped
 from harness.conversation.events import Hook
 from harness.conversation.plan import Plan
@@ -52,7 +52,7 @@ class Rule:
 class Pipeline:
     """Everything that a compaction policy does: its threshold, its rules (when and how to compact) and its token counter."""
 
-    division: Division
+    budget_rule: BudgetRule
     """Rule that computes from the context window how many tokens are kept free and at how many tokens the policy acts."""
     rules: tuple[Rule, ...] = ()
     """Rules of the policy (when to act and how to shorten the conversation), in the order in which they run."""
@@ -242,7 +242,7 @@ class Preset(StrictFields, ABC):
             own = self._assumed_window_tokens
         if own is not None:
             window = Window(tokens=own, source="policy")
-        return _build_pipeline(self).division.compute_budget(window)
+        return _build_pipeline(self).budget_rule.compute_budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """Return a plan to shorten the conversation; None if no rule's condition is met at this point of the session."""
@@ -374,8 +374,8 @@ class ThresholdPreset(CalibratedPreset):
             safety_tokens=self.safety_reserve_tokens,
         )
         share = self.threshold if self.trigger_tokens is None else 1.0
-        division = ShareOfAvailable(share=share, reserves=reserves, at_most_tokens=self.trigger_tokens)
-        return Pipeline(division, (Rule(Full(measure=self.measure), reducer), self.build_overflow_rule(reducer, summarize)))
+        budget_rule = ShareOfAvailable(share=share, reserves=reserves, at_most_tokens=self.trigger_tokens)
+        return Pipeline(budget_rule, (Rule(Full(measure=self.measure), reducer), self.build_overflow_rule(reducer, summarize)))
 
 
 @lru_cache(maxsize=1_000)

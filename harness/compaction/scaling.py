@@ -45,16 +45,15 @@ class FittedPolicy:
     """Abilities of the policy with scaled constants, found once, since its rules have to be searched for them."""
     acts_on: str = field(init=False)
     """Token counts that the policy compares with its threshold, in words; empty for its own estimate."""
+    scale_note: str = field(init=False)
+    """Clause that ends the rule of the policy's budget if the constants were scaled; else empty."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "abilities", inspect_abilities(self.policy))
         object.__setattr__(self, "acts_on", describe_measures(self.policy))
-
-    def describe_rule(self, rule: str) -> str:
-        """Add a note to `rule`, which explains a token budget, if the policy's constants were scaled."""
-        if self.nominal_window_tokens is None:
-            return rule
-        return f"{rule}; constants scaled by {self.scale:g}, from a nominal window of {self.nominal_window_tokens}"
+        nominal = self.nominal_window_tokens
+        note = f"; constants scaled by {self.scale:g}, from a nominal window of {nominal}" if nominal is not None else ""
+        object.__setattr__(self, "scale_note", note)
 
 
 def fit_policy(

@@ -1,8 +1,8 @@
-"""Triggers (conditions under which a policy acts) and divisions (rules that compute its threshold from the context window).
+"""Triggers (conditions under which a policy acts) and budget rules, which compute its threshold from the context window.
 
-A division computes the budget (reserved tokens and threshold) of a session once. A trigger is checked before every step. It reads
-the view, the budget and the last usage report, at a cost that does not grow with the view. Both are immutable values, so a policy
-can be read, compared and hashed.
+A budget rule computes the budget (reserved tokens and threshold) of a session once. A trigger is checked before every step. It
+reads the view, the budget and the last usage report, at a cost that does not grow with the view. Both are immutable values, so a
+policy can be read, compared and hashed.
 """
 
 import math
@@ -72,7 +72,7 @@ DUE_IN_ANY_VIEW = DueAmounts()
 """Empty result of `compute_due_amounts`, for a trigger that may make the policy act in a conversation of any size."""
 
 
-class Division(Protocol):
+class BudgetRule(Protocol):
     """Rule that computes from the context window how many tokens are reserved and at how many tokens compaction begins."""
 
     def __hash__(self) -> int: ...
@@ -158,12 +158,14 @@ class ShareOfAvailable:
             return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens
         available = subtract_reserves(window, reserved)
-        threshold = int(available * self.share)
-        rule = f"{self.share:g} × ({window.tokens} − {reserved} reserved) = {threshold} tokens; window from {window.source}"
-        if self.at_most_tokens is not None and self.at_most_tokens < threshold:
-            threshold = self.at_most_tokens
-            rule = f"{rule}; at most {threshold} tokens"
-        return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold, rule=rule)
+        threshold_tokens = int(available * self.share)
+        rule = (
+            f"{self.share:g} × ({window.tokens} − {reserved} reserved) = {threshold_tokens} tokens; window from {window.source}"
+        )
+        if self.at_most_tokens is not None and self.at_most_tokens < threshold_tokens:
+            threshold_tokens = self.at_most_tokens
+            rule = f"{rule}; at most {threshold_tokens} tokens"
+        return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold_tokens, rule=rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +241,7 @@ class NoThreshold:
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=None, rule=self.rule)
 
 
-def make_division(share: float | None, tokens: int | None, rule: str) -> Division:
+def make_budget_rule(share: float | None, tokens: int | None, rule: str) -> BudgetRule:
     """Return the rule by which compaction begins at a number of tokens or at a share of the window.
 
     If neither is given, the rule has no threshold in tokens.
@@ -429,7 +431,7 @@ def _rescale_estimate(view: View, known: ContextUsage) -> int:
 class SmallestThreshold:
     """Rule by which compaction begins at the smallest of the thresholds that several other rules compute."""
 
-    divisions: tuple[Division, ...]
+    budget_rules: tuple[BudgetRule, ...]
     """Rules that each compute a threshold in tokens from the context window; the smallest threshold is used."""
 
     def compute_budget(self, window: Window) -> Budget:
@@ -437,7 +439,7 @@ class SmallestThreshold:
 
         A rule without a threshold counts only if no rule has one: in a window of unknown size, a share of it is unknown.
         """
-        budgets = [division.compute_budget(window) for division in self.divisions]
+        budgets = [rule.compute_budget(window) for rule in self.budget_rules]
         return min(budgets, key=lambda budget: math.inf if budget.threshold_tokens is None else budget.threshold_tokens)
 
 

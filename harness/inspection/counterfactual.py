@@ -180,7 +180,7 @@ class CounterfactualRun:
         self._compactor = assembled.agent.compactor
         self.trace = trace
         self.budget: Budget = self._compactor.budget
-        self.budget_rule = assembled.fitted_policy.describe_rule(self.budget.rule)
+        self.budget_rule = self.budget.rule + assembled.fitted_policy.scale_note
         """Text that explains, with numbers, how the compaction threshold follows from the context window."""
         first_messages = trace.messages[: trace.steps[0].messages_at_request]
         self.warnings = format_advisories(

@@ -108,7 +108,7 @@ class AssembledSession:
             policy_json=policy_json,
             window_tokens=window.tokens,
             threshold_tokens=budget.threshold_tokens,
-            budget_rule=self.fitted_policy.describe_rule(budget.rule),
+            budget_rule=budget.rule + self.fitted_policy.scale_note,
             sandbox=sandbox.info.backend if sandbox else "none",
             attended=self.spec.repeated == "ask" and self.resources.decide_repeated_call is not None,
         )

@@ -46,7 +46,7 @@ class Piped:
     kind = "piped"
 
     def __init__(self, *rules: Rule, at_tokens: int = 1_000) -> None:
-        self.pipeline = Pipeline(division=FixedTokens(tokens=at_tokens), rules=rules)
+        self.pipeline = Pipeline(budget_rule=FixedTokens(tokens=at_tokens), rules=rules)
 
 
 def forgetting(tokens: int) -> Forget:
@@ -55,7 +55,7 @@ def forgetting(tokens: int) -> Forget:
 
 def check(*rules: Rule) -> None:
     policy = Piped(*rules)
-    check_feasible(policy, policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration")))
+    check_feasible(policy, policy.pipeline.budget_rule.compute_budget(Window(tokens=9_000, source="configuration")))
 
 
 @pytest.mark.parametrize("reducer", [forgetting(1_000), Mask(keep_tokens=1_000)])
@@ -207,7 +207,7 @@ def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigg
     reducer = IfMessages(count=messages, reducer=forgetting(10))
     for wrapped in (reducer, IfMessages(count=1, reducer=reducer)):
         policy = Piped(Rule(trigger=trigger, reducer=wrapped))
-        budget = policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration"))
+        budget = policy.pipeline.budget_rule.compute_budget(Window(tokens=9_000, source="configuration"))
         explanation = explain_never_due(policy, budget)
         assert explanation.startswith(expected)
         assert bool(explanation) == bool(expected)
@@ -355,4 +355,4 @@ def test_a_trigger_that_states_no_amounts_is_refused_with_what_to_write(trigger:
     with pytest.raises(
         UsageError, match=r"trigger EveryOther has no method compute_due_amounts\(budget\); add one that returns DUE_IN"
     ):
-        check_feasible(policy, policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration")))
+        check_feasible(policy, policy.pipeline.budget_rule.compute_budget(Window(tokens=9_000, source="configuration")))

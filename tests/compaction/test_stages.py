@@ -61,7 +61,7 @@ class Made(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        return Pipeline(division=NoThreshold(rule="none"), rules=(Rule(trigger=Always(), reducer=self.reducer),))
+        return Pipeline(budget_rule=NoThreshold(rule="none"), rules=(Rule(trigger=Always(), reducer=self.reducer),))
 
 
 def items_after(view: View, plan: Plan) -> tuple[object, ...]:
@@ -240,7 +240,9 @@ def test_messages_beside_a_summary_stand_around_it_and_are_none_themselves() -> 
 def test_a_quiet_rule_that_finds_nothing_to_do_leaves_no_record() -> None:
     rules = [Rule(trigger=Always(), reducer=Mask(keep_results=99), quiet=quiet) for quiet in (True, False)]
     view = tool_talk(("read_file", "a.py", "x" * 40, "completed"))
-    quiet, plan = (Pipeline(division=NoThreshold(rule="none"), rules=(rule,)).plan(view, BUDGET, None, "step") for rule in rules)
+    quiet, plan = (
+        Pipeline(budget_rule=NoThreshold(rule="none"), rules=(rule,)).plan(view, BUDGET, None, "step") for rule in rules
+    )
     assert quiet is None
     assert plan is not None
     assert plan.is_empty

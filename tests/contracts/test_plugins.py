@@ -41,7 +41,8 @@ class Thinning(Preset):
     @property
     def pipeline(self) -> Pipeline:
         middle = Middle(tail=LastMessages(count=self.keep_messages))
-        return Pipeline(division=FixedTokens(tokens=self.at_tokens), rules=(Rule(trigger=Full(), reducer=Forget(middle=middle)),))
+        rule = Rule(trigger=Full(), reducer=Forget(middle=middle))
+        return Pipeline(budget_rule=FixedTokens(tokens=self.at_tokens), rules=(rule,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ class AtUsers(Preset):
     def pipeline(self) -> Pipeline:
         middle = Middle(tail=LastShare(share=0.3), snap=Snap(legal="user"))
         summarize = Summarize(middle=middle, format=Notes(instruction=CONCISE_INSTRUCTION, heading="So far"), max_tokens=500)
-        return Pipeline(division=FixedTokens(tokens=self.at_tokens), rules=(Rule(trigger=Full(), reducer=summarize),))
+        return Pipeline(budget_rule=FixedTokens(tokens=self.at_tokens), rules=(Rule(trigger=Full(), reducer=summarize),))
 
 
 @pytest.mark.parametrize(

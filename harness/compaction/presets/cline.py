@@ -559,6 +559,6 @@ class ClineClassic(Preset):
         )
         notes = NoteRereads(note="[This reading was removed to save room; the newest reading of the file stands further below.]")
         table = ((64_000, 37_000), (128_000, 98_000), (200_000, 160_000))
-        division = WindowTable(thresholds=table, share=self.spare_share, reserve_tokens=self.spare_tokens)
+        budget_rule = WindowTable(thresholds=table, share=self.spare_share, reserve_tokens=self.spare_tokens)
         reducer = Unless(first=notes, then=half, enough_share=self.enough_share, counter=QuarterOfCharacters())
-        return Pipeline(division, (Rule(Full(measure="reported"), reducer),))
+        return Pipeline(budget_rule, (Rule(Full(measure="reported"), reducer),))

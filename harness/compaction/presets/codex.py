@@ -7,7 +7,7 @@ from typing import Literal
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import find_answered_end, find_user_messages
 from harness.compaction.summary_formats import Brief
-from harness.compaction.triggers import Division, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
+from harness.compaction.triggers import BudgetRule, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
 from harness.conversation.events import Replace
 from harness.conversation.messages import Message, Text
 from harness.conversation.plan import Plan, Slot, SummaryFormat, SummaryProcedure
@@ -154,9 +154,9 @@ class Codex(SummarizingPreset):
     @property
     def pipeline(self) -> Pipeline:
         """The policy's only rule, which replaces everything but the user's newest messages by a hand-over summary."""
-        division: Division = ShareOfAvailable(share=self.threshold)
+        budget_rule: BudgetRule = ShareOfAvailable(share=self.threshold)
         if self.compact_at_tokens is not None:
-            division = SmallestThreshold(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))
+            budget_rule = SmallestThreshold(budget_rules=(budget_rule, FixedTokens(tokens=self.compact_at_tokens)))
         counter = QuarterOfBytes()
         hand_over = HandOver(
             most_tokens=self.keep_user_tokens,
@@ -165,4 +165,4 @@ class Codex(SummarizingPreset):
             counter=counter,
             procedure=SummaryProcedure(shorter=WithoutOldest(), empty_text="(no summary available)"),
         )
-        return Pipeline(division, (Rule(Full(measure="reported-and-since"), hand_over),), counter=counter)
+        return Pipeline(budget_rule, (Rule(Full(measure="reported-and-since"), hand_over),), counter=counter)

@@ -7,7 +7,7 @@ from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Prunable, find_first_new, find_last_user_text, find_user_messages
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
-from harness.compaction.triggers import Division, Full, ShareOfAvailable
+from harness.compaction.triggers import BudgetRule, Full, ShareOfAvailable
 from harness.conversation.plan import Excerpt, Plan, Slot, SummaryProcedure, SummaryRequest
 from harness.conversation.tokens import Budget, Window
 from harness.conversation.view import View
@@ -22,13 +22,13 @@ class WindowCap:
 
     tokens: int
     """Maximum size in tokens of the context window; a larger window is treated as if it had this size."""
-    division: Division
+    budget_rule: BudgetRule
     """Rule that computes the budget (such as the trigger threshold) from the limited window."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget for the window, or for the maximum size if the window is larger or unknown."""
         within = 0 < window.tokens <= self.tokens
-        return self.division.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
+        return self.budget_rule.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +215,9 @@ class Dexto(SummarizingPreset):
             ),
         )
         mask = Mask(keep_tokens=self.protect_tokens, least_saved_tokens=self.least_saved_tokens)
-        division: Division = ShareOfAvailable(share=self.threshold)
-        division = division if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, division=division)
+        budget_rule: BudgetRule = ShareOfAvailable(share=self.threshold)
+        budget_rule = (
+            budget_rule if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, budget_rule=budget_rule)
+        )
         full = Full(measure="reported-and-since", above=True)
-        return Pipeline(division, (Rule(Prunable(mask=mask), mask, quiet=True), Rule(full, summary)))
+        return Pipeline(budget_rule, (Rule(Prunable(mask=mask), mask, quiet=True), Rule(full, summary)))

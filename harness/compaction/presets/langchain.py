@@ -21,7 +21,7 @@ from harness.compaction.triggers import (
     ShareOfAvailable,
     Trigger,
     check_triggers,
-    make_division,
+    make_budget_rule,
 )
 from harness.compaction.wrappers import IfSaves
 from harness.conversation import transcript
@@ -391,8 +391,8 @@ class LangChainSummary(SummarizingPreset):
             procedure=SUMMARY_PROCEDURE,
         )
         rule = Rule(self._trigger, summarize)
-        division = make_division(self.trigger_share, self.trigger_tokens, f"at {self.trigger_messages} messages")
-        return Pipeline(division, (rule,), counter=COUNTER)
+        budget_rule = make_budget_rule(self.trigger_share, self.trigger_tokens, f"at {self.trigger_messages} messages")
+        return Pipeline(budget_rule, (rule,), counter=COUNTER)
 
     @property
     def _tail(self) -> Tail:

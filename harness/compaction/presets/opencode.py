@@ -209,12 +209,12 @@ class OpenCode(SummarizingPreset):
         repeating = WithClosingMessage(reducer=BeforeLastRequest(reducer=summarize), text="{said}")
         due = Rule(Full(measure="reported"), usual)
         emergency = Rule(Always(), OrElse(first=repeating, second=usual), hook="overflow")
-        division = UsableInput(
+        budget_rule = UsableInput(
             max_output_tokens=self.max_output_tokens,
             input_limit_tokens=self.input_limit_tokens,
             input_reserve_tokens=self.input_reserve_tokens,
         )
-        return Pipeline(division, (due, emergency), counter=JsonCharacters(characters_of_token=4))
+        return Pipeline(budget_rule, (due, emergency), counter=JsonCharacters(characters_of_token=4))
 
     def _build_summarize(self, stretch: BeforeTurns) -> Summarize:
         return Summarize(
@@ -274,5 +274,5 @@ class OpenCodePrune(Preset):
             completed_only=True,
             stop_at_summary=True,
         )
-        division = NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}")
-        return Pipeline(division, (Rule(Prunable(mask=mask), mask, hook="step" if self.adapted else "turn", quiet=True),))
+        budget_rule = NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}")
+        return Pipeline(budget_rule, (Rule(Prunable(mask=mask), mask, hook="step" if self.adapted else "turn", quiet=True),))

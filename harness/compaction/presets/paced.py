@@ -158,5 +158,5 @@ class Paced(CalibratedPreset, SummarizingPreset):
         if self.threshold is None:
             return Pipeline(NoThreshold(rule=f"every {self.every_steps} steps"), (Rule(steps, reducer), overflow))
         trigger: Trigger = AllOf((Full(measure=self.measure), steps))
-        division = ShareOfAvailable(share=self.threshold)
-        return Pipeline(division, (Rule(trigger, reducer), overflow))
+        budget_rule = ShareOfAvailable(share=self.threshold)
+        return Pipeline(budget_rule, (Rule(trigger, reducer), overflow))

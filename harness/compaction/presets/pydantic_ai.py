@@ -11,7 +11,7 @@ from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Reducer, group_results, is_from_user
 from harness.compaction.summary_formats import Sections
-from harness.compaction.triggers import Amount, AnyOf, DueAmounts, Full, check_triggers, make_division
+from harness.compaction.triggers import Amount, AnyOf, DueAmounts, Full, check_triggers, make_budget_rule
 from harness.compaction.wrappers import IfSaves
 from harness.conversation.messages import Message, Part, ToolResult
 from harness.conversation.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
@@ -237,8 +237,8 @@ class _PydanticAi(Preset):
         many = () if self.trigger_messages is None else (MoreBundles(count=self.trigger_messages, stub=stub),)
         rule = Rule(AnyOf((*many, full)), reducer)
         description = f"more than {self.trigger_messages} requests and answers"
-        division = make_division(self.trigger_share, self.trigger_tokens, description)
-        return Pipeline(division, (rule,), counter=COUNTER)
+        budget_rule = make_budget_rule(self.trigger_share, self.trigger_tokens, description)
+        return Pipeline(budget_rule, (rule,), counter=COUNTER)
 
 
 def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:

@@ -15,7 +15,7 @@ from harness.compaction.triggers import (
     DUE_IN_ANY_VIEW,
     UNKNOWN_BUDGET,
     Always,
-    Division,
+    BudgetRule,
     DueAmounts,
     Full,
     Measure,
@@ -57,14 +57,14 @@ class ShareMinusReserve:
 class FullBy:
     """Trigger that makes the policy act at a threshold of its own, instead of the policy's threshold."""
 
-    division: Division
+    budget_rule: BudgetRule
     """Rule that computes the threshold of this trigger from the size of the context window."""
     measure: Measure
     """Way in which the tokens in the conversation are measured, such as by estimate or by the provider's report."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason with the number of tokens if this trigger's threshold is reached; None otherwise."""
-        return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
+        return Full(measure=self.measure).check_due(view, _compute_budget(self.budget_rule, budget.window_tokens), usage)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return no size (an empty `DueAmounts`), since the budget does not contain this trigger's threshold."""
@@ -72,8 +72,8 @@ class FullBy:
 
 
 @lru_cache(maxsize=1_000)
-def _divide_window(division: Division, window_tokens: int) -> Budget:
-    return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
+def _compute_budget(budget_rule: BudgetRule, window_tokens: int) -> Budget:
+    return budget_rule.compute_budget(Window(tokens=window_tokens, source="configuration"))
 
 
 INSTRUCTION = """\
@@ -121,7 +121,7 @@ class _RooCode(Preset):
         """
         return 1
 
-    def _build_hard_division(self) -> ShareMinusReserve:
+    def _build_hard_rule(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
 
     def _build_forget_half(self) -> ForgetHalf:
@@ -194,14 +194,14 @@ class RooCode(_RooCode, SummarizingPreset):
         )
         alone = IfMessages(count=self.least_messages, reducer=summarize)
         reducer = OnFailure(first=alone, then=self._build_forget_half())
-        soft, hard = ShareOfAvailable(share=self.condense_share), self._build_hard_division()
+        soft, hard = ShareOfAvailable(share=self.condense_share), self._build_hard_rule()
         full: Measure = "reported-and-since"
         rules = (
-            Rule(FullBy(division=hard, measure=full), reducer, on_request=False),
+            Rule(FullBy(budget_rule=hard, measure=full), reducer, on_request=False),
             Rule(Full(measure=full), alone),
             Rule(Always(), reducer, hook="overflow"),
         )
-        return Pipeline(SmallestThreshold(divisions=(soft, hard)), rules)
+        return Pipeline(SmallestThreshold(budget_rules=(soft, hard)), rules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,4 +229,4 @@ class RooSliding(_RooCode):
         """The policy's rules, which evict half of the messages above the hard limit and after an overflow."""
         half = self._build_forget_half()
         rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, hook="overflow"))
-        return Pipeline(self._build_hard_division(), rules)
+        return Pipeline(self._build_hard_rule(), rules)

@@ -198,12 +198,12 @@ class ThreeTiers(CalibratedPreset, SummarizingPreset):
         pruning = (prune,) if self.prune else ()
         if not self.auto:
             return Pipeline(NoThreshold(rule="no summaries"), pruning, counter=RoundedQuarter())
-        division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
+        budget_rule = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
         full, summarize = Full(measure=self.measure, above=True), self._build_summarize()
         due_at_step = AllOf((Attended(), full)) if self.lazy else full
         due = (Rule(full, summarize, hook="turn"), Rule(due_at_step, summarize))
         counter = RoundedQuarter()
-        return Pipeline(division, (*pruning, *due, self.build_overflow_rule(summarize, summarize, counter)), counter=counter)
+        return Pipeline(budget_rule, (*pruning, *due, self.build_overflow_rule(summarize, summarize, counter)), counter=counter)
 
     def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]

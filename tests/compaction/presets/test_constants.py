@@ -26,7 +26,7 @@ Choices = dict[str, tuple[bool | str, ...]]
 
 
 def constants(kind: str, wanted: Callable[[object], bool]) -> dict[str, tuple[object, ...]]:
-    """Return the constants in stages, division and counter of a preset by class and field, without the values of its fields.
+    """Return the constants in stages, budget rule and counter of a preset by class and field, without the values of its fields.
 
     Booleans are always included, because half of all fields have the same value.
     """
@@ -59,7 +59,7 @@ def choice(value: object) -> bool:
 
 
 UNRESERVED: Numbers = {"Reserves.output_tokens": (0,), "Reserves.safety_tokens": (0,), "Reserves.system_tokens": (0,)}
-"""Constants of a division of the whole window."""
+"""Constants of a budget rule of the whole window."""
 
 CONSTANTS: dict[str, Numbers] = {
     # Cline 21cb8d25: characters / 3, the last three texts, 0.9 of 0.9 of the window

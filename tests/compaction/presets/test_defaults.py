@@ -26,7 +26,7 @@ KEEP_LAST: dict[str, object] = {
     "safety_reserve_tokens": 5_000,
     "context_window": None,
 }
-"""Trigger and division of `keep-last` and of the bounds (S0.4)."""
+"""Trigger and budget rule of `keep-last` and of the bounds (S0.4)."""
 
 DEFAULTS: dict[str, dict[str, object]] = {
     "drop-all": KEEP_LAST,
