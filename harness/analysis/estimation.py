@@ -210,16 +210,12 @@ def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand:
     if kind == "amount":
         return 0.0
     if kind == "binary" and len(a) == 1 and _is_zero_or_one(a[0]) and _is_zero_or_one(b[0]):
-        return _compute_mcnemar(a[0], b[0]) if null == 0 else 0.0
+        return compute_mcnemar_p(PairedCounts.from_outcomes(list(a[0] > 0.5), list(b[0] > 0.5))) if null == 0 else 0.0
     return compute_flip_p(np.concatenate([(x - y - null) / len(x) for x, y in zip(a, b, strict=True)]))
 
 
 def _compute_task_means(a: Sequence[Array], b: Sequence[Array]) -> Array:
     return np.array([float((x - y).mean()) for x, y in zip(a, b, strict=True)])
-
-
-def _compute_mcnemar(a: Array, b: Array) -> float:
-    return compute_mcnemar_p(PairedCounts.from_outcomes(list(a > 0.5), list(b > 0.5)))
 
 
 def _invert(compute: Callable[[float], Bounds], null: float) -> float:

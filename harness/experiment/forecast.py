@@ -361,7 +361,9 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
     """
     if not any(map(is_paid, trial.models)):
         return {}
-    max_steps = _find_step_limit(trial)
+    max_steps = trial.max_steps
+    if max_steps is None:
+        max_steps = _find_task_step_limit(trial.task, hash_task_file(trial.task), trial.seed, trial.world)
     calls = _list_calls(trial, trial.model, trial.window_tokens, max_steps)
     if trial.sub_agent_model is not None:
         window_tokens = trial.window_tokens if trial.explore_model == SAME_MODEL else None
@@ -372,13 +374,6 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
             bound = _compute_model_cost_bound_usd(name, name_window_tokens, count)
             bounds[name] = add_costs(bounds.get(name, 0.0), bound)
     return bounds
-
-
-def _find_step_limit(trial: Trial) -> int:
-    """Return the maximum number of model calls of a trial, for which its task may have to be made."""
-    if trial.max_steps is not None:
-        return trial.max_steps
-    return _find_task_step_limit(trial.task, hash_task_file(trial.task), trial.seed, trial.world)
 
 
 @lru_cache(maxsize=10_000)

@@ -134,7 +134,8 @@ class Grid(Sequence[Cell]):
         self._shared.parse("policy", self._base["policy"], "base.policy")  # refuses an object that is not registered
         self._problem_axes = {path: values for path, values in self._axes.items() if is_block(path)}
         slots = list(self._list_slots(arms))
-        templates = self._build_first_block(slots)
+        first = _look_up_point(self._problem_axes, 0)
+        templates = [self._build_cell({**first, **slot.values}, slot.location, slot.name) for slot in slots]
         self._cells: tuple[Cell, ...] = ()
         """All trials, if their configurations depend on the problem; else empty."""
         self._templates: tuple[Cell, ...] = ()
@@ -231,10 +232,6 @@ class Grid(Sequence[Cell]):
             yield _Slot(point, "axes", None)
         for arm in arms:
             yield _Slot(list_changes(arm.trial), f"arms.{arm.name}", arm.name)
-
-    def _build_first_block(self, slots: "Sequence[_Slot]") -> list[Cell]:
-        problem = _look_up_point(self._problem_axes, 0)
-        return [self._build_cell({**problem, **slot.values}, slot.location, slot.name) for slot in slots]
 
     def _are_configurations_fixed(self, slots: "Sequence[_Slot]", templates: Sequence[Cell]) -> bool:
         """Return whether the same configurations are run on every problem."""

@@ -69,8 +69,11 @@ class OutputFolder:
         Args:
             retry_failed: Whether to repeat trials that failed for external reasons, which then do not count as finished.
         """
+        repeated_reasons = RETRIABLE_REASONS if retry_failed else ()
         statuses = self.journal.list_statuses()
-        return {trial_id for trial_id, (status, reason) in statuses.items() if not _should_rerun(status, reason, retry_failed)}
+        return {
+            trial_id for trial_id, (status, reason) in statuses.items() if status != "crashed" and reason not in repeated_reasons
+        }
 
     def list_stored(self) -> set[str]:
         """Return the ids of all recorded trials, finished or not."""
@@ -195,7 +198,3 @@ def read_finished_trial(source: Path) -> FinishedTrial | None:
         if isinstance(error.__cause__, sqlite3.OperationalError):  # a damaged file causes other errors of SQLite
             raise
         return None
-
-
-def _should_rerun(status: str, reason: str, retry_failed: bool) -> bool:
-    return status == "crashed" or (retry_failed and reason in RETRIABLE_REASONS)

@@ -285,7 +285,7 @@ def _build_comparison_section(
         about_success = (_format_split(comparison), cells[0], format_p(p_values[0])) if metrics[0] == "success" else ()
         rows[comparison.a] = (_format_pairs(comparison), *about_success, *cells[len(cells) - len(_SHOWN_METRICS) :])
     largest = max((effects[0] for effects in shown), key=lambda effect: effect.task_count)
-    method = max((comparison.find_effect("success") for comparison in comparisons), key=_count_tasks).method
+    method = max((comparison.find_effect("success") for comparison in comparisons), key=lambda effect: effect.task_count).method
     success_notes = (
         f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
         f"p: of success, adjusted for the numbers of this table; {method}.",
@@ -310,10 +310,6 @@ def _is_success_constant(comparisons: Sequence[Comparison]) -> bool:
         all(getattr(comparison.counts, kind) == comparison.counts.pairs for comparison in comparisons)
         for kind in ("both", "neither")
     )
-
-
-def _count_tasks(effect: Effect) -> int:
-    return effect.task_count
 
 
 def _format_pairs(comparison: Comparison) -> str:

@@ -174,11 +174,11 @@ def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
 
     The tools are changed so that no output proposes to send a sub-agent.
     """
-    return tuple(_without_proposal(tool) for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
-
-
-def _without_proposal(tool: Tool) -> Tool:
-    return replace(tool, limits=replace(tool.limits, proposes_explore=False)) if isinstance(tool, FunctionTool) else tool
+    return tuple(
+        replace(tool, limits=replace(tool.limits, proposes_explore=False)) if isinstance(tool, FunctionTool) else tool
+        for tool in tools
+        if tool.spec.name in EXPLORE_TOOL_NAMES
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -289,9 +289,10 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         listen=lambda _: raise_if_abandoned(),
         overhead=overhead,
     )
+    tools = _make_tools(spec, resources, compactor.policy)
     agent = Agent(
         model=model,
-        tools=tuple(_share_overhead(tool, overhead) for tool in _make_tools(spec, resources, compactor.policy)),
+        tools=tuple(replace(tool, overhead=overhead) if isinstance(tool, FunctionTool) else tool for tool in tools),
         log=resources.log,
         compactor=compactor,
         clock=resources.clock,
@@ -363,16 +364,9 @@ def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) 
         return tuple(resources.tools or ())
     limits = choose_truncation(policy, explore=spec.explore)
     tools = make_session_tools(limits, resources.sandbox, resources.outputs, timeout_seconds=spec.command_timeout_seconds)
-    limit = resources.tool_time_limit
-    return tools if limit is None else tuple(_measure_calls(tool, limit) for tool in tools)
-
-
-def _measure_calls(tool: Tool, limit: ToolTimeLimit) -> Tool:
-    return replace(tool, measure=limit.measure) if isinstance(tool, FunctionTool) else tool
-
-
-def _share_overhead(tool: Tool, overhead: OverheadClock) -> Tool:
-    return replace(tool, overhead=overhead) if isinstance(tool, FunctionTool) else tool
+    if (limit := resources.tool_time_limit) is None:
+        return tools
+    return tuple(replace(tool, measure=limit.measure) if isinstance(tool, FunctionTool) else tool for tool in tools)
 
 
 def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopDetector | None:

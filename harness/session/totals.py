@@ -211,7 +211,9 @@ class SessionTotals:
             case SubAgentEnded() as sub_agent:
                 self.sub_agents.append(sub_agent)
             case RolledBack() as rollback:
-                self._roll_back(rollback)
+                self.steps = rollback.step
+                while self._rounds and self._rounds[-1][0] > rollback.to_event:
+                    self.compactions = self._rounds.pop()[1] - 1
             case SessionEnded() as ended:
                 self.end_event = ended
 
@@ -358,11 +360,6 @@ class SessionTotals:
             self.summarizer_output_tokens += usage.output_tokens
         if compaction.summarizer or usage is not None:
             self.summarizer_cost_usd = add_costs(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
-
-    def _roll_back(self, rollback: RolledBack) -> None:
-        self.steps = rollback.step
-        while self._rounds and self._rounds[-1][0] > rollback.to_event:
-            self.compactions = self._rounds.pop()[1] - 1
 
 
 @dataclass(slots=True)

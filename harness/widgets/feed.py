@@ -152,7 +152,8 @@ class Feed:
             case events.MessageAdded():
                 self._handle_message(event.message, event.step)
             case StepFinished():
-                self._handle_step(event)
+                self.curve.add(event.step, event.view_tokens)
+                self.set_state(figures=self._encode_figures(), curve=list(self.curve.points), step=0, last_step=event.step)
             case events.ModelCallFailed():
                 self.add_note(f"the model call of step {event.step} failed, {format_price(event.cost_usd)}: {event.detail}")
             case Compaction() if compaction_round is not None:
@@ -163,8 +164,9 @@ class Feed:
                 self._handle_end(event)
             case events.RolledBack():
                 self.add_note(f"rolled back to the end of step {event.step}: later rows above no longer count")
-                self._roll_back(event.step)
-                self.set_state(last_step=event.step)
+                self.curve.truncate(event.step)
+                self.set_state(curve=list(self.curve.points), last_step=event.step)
+                self._refresh_rounds()
             case events.SessionForked():
                 self.add_note(f"forked here from session {event.session_id}, after step {event.step}")
             case events.SessionResumed():
@@ -269,19 +271,10 @@ class Feed:
         shown = read_outcome(result) if result.status == "completed" else result.status
         self._update_row(row_number, status=shown, size=len(result.output))
 
-    def _handle_step(self, event: StepFinished) -> None:
-        self.curve.add(event.step, event.view_tokens)
-        self.set_state(figures=self._encode_figures(), curve=list(self.curve.points), step=0, last_step=event.step)
-
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
         self._refresh_rounds()
         row: JsonObject = {"kind": "compaction", "step": event.step} | compaction_round.build_timeline_point()
         self._add_row(row | {"reason": event.explanation[:500]})
-
-    def _roll_back(self, step: int) -> None:
-        self.curve.truncate(step)
-        self.set_state(curve=list(self.curve.points))
-        self._refresh_rounds()
 
     def _refresh_rounds(self) -> None:
         rounds = [compaction.build_timeline_point() for compaction in self.history.rounds_by_seq.values()]

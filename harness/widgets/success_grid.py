@@ -84,7 +84,7 @@ class ArmProgress:
         return {
             "n": cell.n,
             "value": cell.value if known else None,
-            "width": _encode_width(cell.low, cell.high),
+            "width": 0.0 if isnan(cell.high - cell.low) else cell.high - cell.low,  # NaN: there is no interval
             "text": " ".join((metric.format_value(cell.value), metric.unit)).strip() if known else "unknown",
             "interval": metric.format_interval(cell.low, cell.high) if known else "",
         }
@@ -247,11 +247,6 @@ def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) ->
         )
     frame = pd.DataFrame(rows)
     return frame.astype({"total_cost_usd": float, "retention": float})
-
-
-def _encode_width(low: float, high: float) -> float:
-    """Return the width of an interval; 0 without one."""
-    return 0.0 if isnan(high - low) else high - low
 
 
 def describe_problem(record: TrialRecord) -> str:
