@@ -321,7 +321,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "",
         "Token counts that the policy compares with its threshold, in words; empty if these are `view_tokens` of the steps; "
         "missing if the trial crashed before its session began, or version 0.2 or older ran it",
-        form=23,
+        migration=23,
     ),
     Column(
         "total_tokens",
