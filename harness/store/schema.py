@@ -180,6 +180,7 @@ _STATEMENTS: dict[int, Migration] = {
     18: ("CREATE INDEX trial_session ON trial (session_id)",),
     19: _VIEW_STATEMENTS,  # what was cut from a result, what a compaction removed, and compactions that were rolled back
     20: _VIEW_STATEMENTS,  # times of tool calls
+    23: _VIEW_STATEMENTS,  # the snapshot of a step after which the session was rolled back at once
 }
 """SQL statements of the migrations that add tables, indexes or views, by the number of the migration; columns stand below.
 

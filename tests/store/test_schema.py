@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from harness.conversation.events import (
     CallStarted,
@@ -306,8 +306,17 @@ def test_the_end_of_a_call_is_unknown_until_its_result_is_saved_and_in_old_journ
     assert read_call_data(journal) == [running]
 
 
+def log_rollback_after_a_step() -> tuple[Entry, ...]:
+    """Return the log of a session that is rolled back before the workspace is saved after its second step."""
+    first = WorkspaceSaved(step=0, tree_id="t0", changed_files=(), patch_hash=None)
+    second = WorkspaceSaved(step=1, tree_id="t1", changed_files=(), patch_hash="")
+    events = [*opening(), first, *step(1), second, *step(2), RolledBack(step=0, to_event=4)]
+    return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
+
+
 @settings(max_examples=40)
 @given(multi_turn_logs())
+@example(log_rollback_after_a_step())
 def test_the_parts_of_steps_are_those_of_an_export_also_after_rollbacks(log: tuple[Entry, ...]) -> None:
     """S3.6, S3.13."""
     exported = [part for parts in build_step_parts(log).values() for part in parts]

@@ -113,11 +113,15 @@ _PART_DATA_SQL = f"""CASE json_extract(p.value, '$.kind')
 _STEP_EVENTS_SQL = "('step-finished', 'sub-agent-ended', 'workspace-saved')"
 
 
-def _build_snapshot_sql(session: str, seq: str) -> str:
-    """Return SQL for the id of the newest workspace snapshot saved before an event; NULL if there is none."""
+def _build_snapshot_sql(session: str, seq: str, *, after: bool = False) -> str:
+    """Return SQL for the id of the newest workspace snapshot saved before an event; NULL if there is none.
+
+    With `after`, a snapshot that directly follows the event counts too.
+    """
+    end = f"{seq} + 2" if after else seq
     undone = "b.session = w.session AND b.to_event < w.seq AND b.seq > w.seq"
     return f"""(SELECT json_extract(w.body, '$.tree_id') FROM event AS w
-        WHERE w.session = {session} AND w.seq < {seq} AND w.kind = 'workspace-saved'
+        WHERE w.session = {session} AND w.seq < {end} AND w.kind = 'workspace-saved'
           AND NOT EXISTS (SELECT 1 FROM rollback AS b WHERE {undone} AND b.seq < {seq}) ORDER BY w.seq DESC LIMIT 1)"""
 
 
@@ -151,7 +155,7 @@ def _build_step_parts_sql(stored_text_sql: str) -> str:
         x.at_ms AS created_at, x.step AS step,
         CASE x.kind
           WHEN 'step-finished' THEN json_object('reason', coalesce(t.finish_reason, iif(t.calls > 0, 'tool-calls', NULL)),
-            'snapshot', {_build_snapshot_sql("x.session", "x.seq + 2")},
+            'snapshot', {_build_snapshot_sql("x.session", "x.seq", after=True)},
             'tokens', json_object('input', t.input_tokens, 'output', t.output_tokens, 'reasoning', t.reasoning_tokens,
               'cache', json_object('read', t.cache_read_tokens, 'write', t.cache_write_tokens)), 'cost', t.cost_usd)
           WHEN 'workspace-saved' THEN json_object('hash', json_extract(x.body, '$.patch_hash'),
