@@ -28,7 +28,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
-from harness.policies import PRESETS, policy_from_plain
+from harness.policies import PRESETS, find_public_name, policy_from_plain
 from harness.session.preflight import count_first_request_tokens
 from harness.store.columns import TABLES
 from harness.task import Task
@@ -226,11 +226,12 @@ Primary comparisons of two arms, declared before the run; only they can be claim
 def build_policy_pages() -> Iterator[tuple[str, str]]:
     """Yield the index of policies and one page for each."""
     rows = []
-    for name, policy_class in sorted(PRESETS.items()):
+    pages = {find_public_name(kind): policy_class for kind, policy_class in PRESETS.items()}
+    for name, policy_class in sorted(pages.items()):
         yield f"generated/policies/{name}.md", _build_policy_page(name, policy_class)
         source = extract_source(policy_class).replace("docs/sources.md", "{doc}`list of sources <../../sources>`")
         rows.append((f"{{doc}}`{name} <{name}>`", extract_description(policy_class), source))
-    names = "\n".join(sorted(PRESETS))
+    names = "\n".join(sorted(pages))
     yield (
         "generated/policies/index.md",
         f"""# Policies

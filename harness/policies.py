@@ -26,7 +26,7 @@ from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
@@ -39,6 +39,7 @@ from harness.protocols import Policy
 __all__ = [
     "ENTRY_POINT_GROUP",
     "PRESETS",
+    "PUBLIC_NAMES",
     "REQUIRED_ATTRIBUTES",
     "AnthropicClear",
     "Cline",
@@ -79,12 +80,13 @@ __all__ = [
     "ReserveRecent",
     "RooCode",
     "RooSliding",
-    "SeedGemini",
-    "SeedOpenCode",
+    "SimplifiedGeminiCli",
+    "SimplifiedOpenCode",
     "SweAgent",
     "ThreeTiers",
     "check_policy",
     "expand_shorthand",
+    "find_public_name",
     "list_policy_names",
     "load_policy_class",
     "load_policy_classes",
@@ -100,7 +102,27 @@ REQUIRED_ATTRIBUTES = ("budget", "clip_characters", "counter", "plan")
 
 _EXPORTED: list[Any] = [value for name, value in globals().items() if name in __all__ and isinstance(value, type)]
 PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"].default, preset) for preset in _EXPORTED))
-"""Policy classes of this package by their public names, such as `keep-last`."""
+"""Policy classes of this package by their `kind`, which is stored with results, such as `keep-last`."""
+
+PUBLIC_NAMES = {"seed-gemini": "gemini-cli-simplified", "seed-opencode": "opencode-simplified"}
+"""Public names of the policies whose `kind` says less; ids and stored results keep the kind, which is accepted as a name too."""
+_KINDS = {name: kind for kind, name in PUBLIC_NAMES.items()}
+
+SeedGemini, SeedOpenCode = SimplifiedGeminiCli, SimplifiedOpenCode  # names of these classes until version 0.2
+
+
+def find_public_name(kind: str) -> str:
+    """Return the public name of the policies of a kind, which for most kinds is the kind itself.
+
+    Args:
+        kind: Kind of a policy, as stored with results.
+
+    Example:
+        >>> from harness.policies import find_public_name
+        >>> find_public_name("seed-gemini"), find_public_name("codex")
+        ('gemini-cli-simplified', 'codex')
+    """
+    return PUBLIC_NAMES.get(kind, kind)
 
 
 def list_policy_names() -> tuple[str, ...]:
@@ -113,7 +135,7 @@ def list_policy_names() -> tuple[str, ...]:
         >>> [name for name in list_policy_names() if name.startswith("cline")]
         ['cline', 'cline-basic', 'cline-classic']
     """
-    return tuple(sorted({*PRESETS, *entry_points(group=ENTRY_POINT_GROUP).names}))
+    return tuple(sorted({*map(find_public_name, PRESETS), *entry_points(group=ENTRY_POINT_GROUP).names}))
 
 
 def load_policy_classes() -> dict[str, type[Any]]:
@@ -136,12 +158,12 @@ def load_policy_classes() -> dict[str, type[Any]]:
 
 
 def load_policy_class(name: str, where: str = "policy") -> type[Any]:
-    """Return the policy class with a public name.
+    """Return the policy class with a public name or kind.
 
     A policy of another installed package is loaded only if it has this name.
 
     Args:
-        name: Public name of the policy, such as `keep-last`.
+        name: Public name or kind of the policy, such as `keep-last`.
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
@@ -153,8 +175,9 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
         >>> load_policy_class("keep-last")(threshold=0.5).keep_last
         10
     """
-    if name in PRESETS:
-        return PRESETS[name]
+    kind = _KINDS.get(name, name)
+    if kind in PRESETS:
+        return PRESETS[kind]
     points = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
     if not points:
         what = "policy" if where == "policy" else f"policy in {where}:"
@@ -270,7 +293,7 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
     """Return the policy that a table such as `{"kind": "keep-last", "threshold": 0.8}` describes.
 
     Args:
-        plain: Values of the policy's fields by name, including `kind`, the public name of the policy.
+        plain: Values of the policy's fields by name, including `kind`, the public name or kind of the policy.
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
@@ -291,5 +314,5 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
     for field in plain:
         if field not in allowed:
             raise UnknownName(f"field {where}.{field} of policy {kind!r}:", field, allowed)
-    policy: Policy = from_plain(policy_class, plain, where)
+    policy: Policy = from_plain(policy_class, {**plain, "kind": _KINDS.get(kind, kind)}, where)
     return policy

@@ -8,8 +8,19 @@ import pytest
 
 from harness import policies
 from harness.compaction.pipeline import Preset
+from harness.conversation import codec
 from harness.errors import UnknownName, UsageError
-from harness.policies import PRESETS, list_policy_names, load_policy_class, load_policy_classes, policy_from_plain
+from harness.experiment.plan import read_plan
+from harness.experiment.trial import Trial
+from harness.policies import (
+    PRESETS,
+    PUBLIC_NAMES,
+    find_public_name,
+    list_policy_names,
+    load_policy_class,
+    load_policy_classes,
+    policy_from_plain,
+)
 from tests.compaction.plugin import install
 
 
@@ -39,6 +50,20 @@ def test_a_misspelt_field_is_refused_with_the_nearest_names(kind):
         replace(PRESETS["keep-last"](), treshold=0.5)
 
 
+@pytest.mark.parametrize(("kind", "name"), PUBLIC_NAMES.items())
+def test_a_policy_has_the_same_ids_under_its_public_name_and_its_kind(kind, name, tmp_path):
+    (tmp_path / "plan.toml").write_text(f'[trial]\ntask = "flashcards"\npolicy = "{name}"\n')
+    trials = [read_plan(tmp_path).base, *(Trial(task="flashcards", policy=text) for text in (kind, name))]
+    assert len({trial.trial_id for trial in trials}) == 1
+    policy = policy_from_plain({"kind": name, "threshold": 0.4})
+    assert policy == policy_from_plain({"kind": kind, "threshold": 0.4}) == PRESETS[kind](threshold=0.4)
+    assert codec.to_plain(policy)["kind"] == kind
+    assert load_policy_class(name) is load_policy_class(kind) is load_policy_classes()[name]
+    assert name in list_policy_names()
+    assert kind not in list_policy_names()
+    assert name not in PRESETS
+
+
 def test_text_is_no_number_and_a_number_no_switch():
     for wrong in ({"threshold": "0.5"}, {"threshold": True}, {"keep_last": 4.5}, {"keep_last": True}, {"context_window": "32k"}):
         with pytest.raises(UsageError, match=r"must be a (whole )?number"):
@@ -62,7 +87,7 @@ class Odd(NoCompaction):
 
 def test_a_policy_of_another_package_is_loaded_by_its_entry_point(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, ODD)
-    assert list_policy_names() == tuple(sorted({*PRESETS, "odd"}))
+    assert list_policy_names() == tuple(sorted({*map(find_public_name, PRESETS), "odd"}))
     assert load_policy_classes()["odd"] is load_policy_class("odd")
     assert policy_from_plain({"kind": "odd", "every": 4}) == load_policy_class("odd")(every=4)
     with pytest.raises(UnknownName, match="did you mean 'every'"):
@@ -112,7 +137,7 @@ def test_our_own_policies_work_beside_a_broken_package(tmp_path, monkeypatch):
 
 def test_every_public_name_is_exported_and_every_preset_is_one_of_them():
     own = {name for name, value in vars(policies).items() if getattr(value, "__module__", "") == policies.__name__}
-    presets = {name for name, value in vars(policies).items() if inspect.isclass(value) and issubclass(value, Preset)}
+    presets = {value.__name__ for value in vars(policies).values() if inspect.isclass(value) and issubclass(value, Preset)}
     constants = {name for name in vars(policies) if name.isupper()}
     assert set(policies.__all__) == {name for name in own | presets | constants if not name.startswith("_")}
     assert {PRESETS[kind].__name__ for kind in PRESETS} == presets

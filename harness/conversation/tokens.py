@@ -82,8 +82,8 @@ class RoundedQuarter:
 class WeightedCharacters:
     """Token counter with one weight for ASCII characters and another for all other characters.
 
-    The sum of the weights is rounded up for each message. The default weights are those of the policy `SeedGemini`; `GeminiCli`
-    uses 1.5 for other characters.
+    The sum of the weights is rounded up for each message. The default weights are those of the policy `SimplifiedGeminiCli`;
+    `GeminiCli` uses 1.5 for other characters.
     """
 
     ascii_tokens: float = 0.25

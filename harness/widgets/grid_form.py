@@ -28,7 +28,7 @@ from harness.experiment.grid import Arm
 from harness.experiment.limits import SECONDS_PER_HOUR, RunLimits, is_paid
 from harness.experiment.source_text import format_experiment_code, format_experiment_plan
 from harness.experiment.trial import Trial
-from harness.policies import KeepLast, list_policy_names, load_policy_class, policy_from_plain, resolve_policy
+from harness.policies import KeepLast, find_public_name, list_policy_names, load_policy_class, policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.tasks import SUITE
 from harness.text import escape_html, format_duration
@@ -244,14 +244,15 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     def _build_controls(self, tasks: Sequence[str], seeds: Sequence[int], name: str) -> dict[str, Any]:
         offered_tasks = tuple(dict.fromkeys((*SUITE, *tasks)))
         models = tuple(dict.fromkeys(("scripted", "scripted:typical", self._base.model)))
+        policy_name = find_public_name(name_policy(self._policy))
         return {
             "name": _make_text("name", name),
             "task": _make_choice("tasks", offered_tasks, tasks),
             "seed": _make_text("seeds", _format_seeds(seeds)),
             "policy": ipywidgets.Dropdown(
                 description="policy",
-                options=tuple(dict.fromkeys((*list_policy_names(), name_policy(self._policy)))),
-                value=name_policy(self._policy),
+                options=tuple(dict.fromkeys((*list_policy_names(), policy_name))),
+                value=policy_name,
             ),
             "model": ipywidgets.Combobox(
                 description="model", options=models, value=self._base.model, ensure_option=False, continuous_update=False
@@ -306,9 +307,9 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
 
     def _on_policy(self, _: object) -> None:
         with self._lock:
-            kind = self.controls["policy"].value
+            name = self.controls["policy"].value
             base = self._base.policy
-            self._policy = base if name_policy(base) == kind else resolve_policy(kind)
+            self._policy = base if find_public_name(name_policy(base)) == name else resolve_policy(name)
             self._show_fields({})
         self._update()
 

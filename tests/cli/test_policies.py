@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from harness.policies import PRESETS
+from harness.policies import PRESETS, find_public_name
 from tests.cli.command import harness, within
 
 
@@ -18,7 +18,7 @@ def listed():
 
 def test_the_short_list_has_one_line_for_each_policy_and_says_where_to_read_more():
     *lines, _, hint = within("policies").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == sorted(PRESETS)
+    assert [line.split()[0] for line in lines] == sorted(map(find_public_name, PRESETS))
     sentences = {line.split()[0]: line.split(maxsplit=1)[1].strip() for line in lines}
     assert sentences["swe-agent"].startswith("Before every step, replaces all tool results but the newest 5")
     assert sentences["none"].startswith("No compaction: the session goes on")
@@ -36,7 +36,7 @@ def test_a_name_shows_the_entry_of_the_long_list_alone(listed):
 
 @pytest.mark.slow
 def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(listed):
-    assert set(listed) == set(PRESETS)
+    assert set(listed) == set(map(find_public_name, PRESETS))
     for name, block in listed.items():
         rows = re.findall(r"^  (\w+) ", block, re.MULTILINE)
         assert rows == ["source", *["stage"] * rows.count("stage"), "fields", "sample"], name
@@ -64,7 +64,7 @@ def test_a_policy_is_drawn_with_what_it_keeps_and_summarizes():
 
 
 def test_masked_and_dropped_messages_have_signs_of_their_own():
-    masked = within("policies", "show", "seed-opencode", "--set", "protect_tokens=4000", "--window", "20000").stdout
+    masked = within("policies", "show", "opencode-simplified", "--set", "protect_tokens=4000", "--window", "20000").stdout
     assert re.search(r"▒ masked \(shortened\) +\d+ +[\d,]+ → [\d,]+ tokens +\d+ tool", masked)
     dropped = within("policies", "show", "drop-all", "--window", "30000").stdout
     assert re.search(r"· dropped +\d+", dropped)

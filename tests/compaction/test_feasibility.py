@@ -24,7 +24,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
 from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.window import MessageWindow
@@ -108,7 +108,7 @@ IN_VAIN: list[tuple[Policy, int, str]] = [
     ),
     (DeepAgents(keep_share=1.0), WIDE, r"128000 tokens \(keep_share\) and is triggered at 108800 tokens"),
     (Ratio(keep_share=1.0), WIDE, r"everything \(keep_share\) and is triggered at 102400 tokens"),
-    (SeedGemini(keep_share=1), WIDE, r"everything \(keep_share\) and is triggered at 64000 tokens"),
+    (SimplifiedGeminiCli(keep_share=1), WIDE, r"everything \(keep_share\) and is triggered at 64000 tokens"),
     (GeminiCli(keep_share=1.0, adapted=True), WIDE, r"everything \(keep_share\) and is triggered at 64000 tokens"),
     (InspectTrim(preserve=1), WIDE, r"everything \(preserve\) and is triggered at 115200 tokens"),
     (
@@ -256,7 +256,7 @@ CONFIGURED = st.one_of(
     st.builds(LangChainSummary, trigger_share=st.none(), trigger_messages=counts, keep_messages=counts),
     st.builds(DeepAgents, threshold=shares, keep_share=shares),
     st.builds(Ratio, threshold=shares, keep_share=shares),
-    st.builds(SeedOpenCode, threshold=shares, keep_share=shares, protect_tokens=tokens),
+    st.builds(SimplifiedOpenCode, threshold=shares, keep_share=shares, protect_tokens=tokens),
     st.builds(GeminiCli, threshold=shares, keep_share=shares, adapted=st.just(True)),
     st.builds(InspectTrim, threshold=shares, preserve=st.floats(0, 1)),
     st.builds(PydanticWindow, trigger_messages=counts, keep_messages=counts),
@@ -312,7 +312,7 @@ def test_the_field_that_keeps_too_much_is_named() -> None:
 
 
 def test_a_second_tier_saves_a_first_one_that_protects_too_much() -> None:
-    policy = SeedOpenCode()
+    policy = SimplifiedOpenCode()
     check_feasible(policy, policy.budget(Window(tokens=32_768, source="configuration")))
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.summary_formats import extract_paths
@@ -29,7 +29,7 @@ from tests.session.test_execution import session
 SECONDS = 300
 SENTENCE = "The server reads its settings from a file and listens on the port."
 CLEARED = "[Old tool result content cleared]"
-LONG = SeedOpenCode(clip_characters=100_000, summarizer="scripted/extractive")
+LONG = SimplifiedOpenCode(clip_characters=100_000, summarizer="scripted/extractive")
 
 
 class Sent(NamedTuple):
@@ -133,7 +133,7 @@ def test_opencode_clears_outside_the_newest_40000_tokens_and_then_summarizes(
 @pytest.mark.parametrize("words", ["The port is not 80.", "番号は８０ではありません。 The port."])
 def test_gemini_summarizes_at_half_of_the_window_and_keeps_the_last_30_percent(words: str, tmp_path: Path) -> None:
     """S1.7: 50 % threshold, last 30 % preserved, ASCII 0.25 and all else 1.3 tokens a character."""
-    policy = SeedGemini(summarizer="scripted/oracle")
+    policy = SimplifiedGeminiCli(summarizer="scripted/oracle")
     task = make_counting_task(f"yes '{words}' | head -n {45 if words.isascii() else 12}", 40)
     sent = list(list_sent(run(task, policy, 10_000, tmp_path / "j.sqlite"), policy))
     for one in sent:

@@ -25,7 +25,7 @@ from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
@@ -70,8 +70,8 @@ POLICIES: list[Policy] = [
     OracleRetention(threshold=0.05).with_oracle(EvenMessages()),
     OracleRetention(threshold=0.1, keep_share=1.0).with_oracle(EvenMessages()),
     Ratio(threshold=0.02),
-    SeedOpenCode(threshold=0.02, protect_tokens=100),
-    SeedGemini(threshold=0.02),
+    SimplifiedOpenCode(threshold=0.02, protect_tokens=100),
+    SimplifiedGeminiCli(threshold=0.02),
     Cline(threshold=0.02, keep_recent_tokens=60, summary_max_tokens=100),
     ClineBasic(threshold=0.02),
     ClineClassic(spare_share=0.02),

@@ -18,7 +18,7 @@ from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
 from harness.models.factory import open_model
 from harness.models.scripted.profiles import DEFAULT_PROFILE
-from harness.policies import PRESETS
+from harness.policies import PRESETS, find_public_name
 from harness.protocols import SandboxLimits
 from harness.session.spec import SessionSpec
 from harness.store.columns import TABLES
@@ -118,7 +118,7 @@ def test_no_policy_refers_to_a_document_outside_the_repository():
 def test_the_reference_pages_hold_every_field_policy_task_column_and_name(tmp_path):
     reference_pages.write_pages(tmp_path)
     pages = {path.relative_to(tmp_path / "generated").as_posix(): path for path in (tmp_path / "generated").rglob("*.md")}
-    assert {f"policies/{name}.md" for name in PRESETS} <= set(pages)
+    assert {f"policies/{find_public_name(kind)}.md" for kind in PRESETS} <= set(pages)
     plan, tasks, tables = (pages[f"{name}.md"].read_text("utf-8") for name in ("plan-file", "tasks", "tables"))
     assert all(f"`{field.name}`" in plan for field in dataclasses.fields(Settings))
     assert all(f"## {name}\n" in tasks for name in SUITE)
@@ -151,7 +151,7 @@ def test_no_text_before_a_colon_is_mistaken_for_a_type(name):
 def test_pages_of_classes_show_no_field_twice_and_of_policies_no_internal_member(tmp_path):
     reference_pages.write_pages(tmp_path)
     for kind, owner in PRESETS.items():
-        page = (tmp_path / "generated" / "policies" / f"{kind}.md").read_text("utf-8")
+        page = (tmp_path / "generated" / "policies" / f"{find_public_name(kind)}.md").read_text("utf-8")
         omitted = set(re.findall(r"\w+", page.partition(":exclude-members:")[2].partition("\n")[0]))
         internal = vars(owner).keys() & {"pipeline", "revision", "truncation", "check_combination"}
         assert {*internal, *(field.name for field in dataclasses.fields(owner))} <= omitted

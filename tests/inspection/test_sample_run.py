@@ -11,7 +11,7 @@ from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.ratio import SeedOpenCode
+from harness.compaction.presets.ratio import SimplifiedOpenCode
 from harness.compaction.presets.window import CONCISE_INSTRUCTION
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import Notes
@@ -103,7 +103,7 @@ class AtUsers(Preset):
     [
         (NoCompaction(), "control", True),
         (KeepLast(), "active", False),
-        (SeedOpenCode(protect_tokens=1_000, threshold=0.9), "summarizer never asked", False),
+        (SimplifiedOpenCode(protect_tokens=1_000, threshold=0.9), "summarizer never asked", False),
         (AtUsers(), "no effect", True),
         (AtUsers(at_tokens=10**9), "never fired", True),
     ],

@@ -98,12 +98,14 @@ class Ratio(CalibratedPreset, _ShareKept):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedOpenCode(_ShareKept):
+class SimplifiedOpenCode(_ShareKept):
     """Policy that clears tool outputs older than the last 40K tokens, then summarizes: a simplified form of OpenCode's rule.
 
     Choose it to vary a rule like OpenCode's, or to compare the simplified form with `opencode`, which reproduces the program.
 
     Source: this project (docs/sources.md), after OpenCode.
+
+    Its name in plans is `opencode-simplified`; stored results have the kind `seed-opencode`.
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. The retained messages are the
     same as with the policy `ratio`. If the summary fails or is empty, only the
@@ -117,9 +119,9 @@ class SeedOpenCode(_ShareKept):
     Example:
         Protect fewer tokens of tool output, for a window of 32,768 tokens:
 
-        >>> from harness.policies import SeedOpenCode
+        >>> from harness.policies import SimplifiedOpenCode
         >>> from harness.conversation.tokens import Window
-        >>> policy = SeedOpenCode(protect_tokens=8_000)
+        >>> policy = SimplifiedOpenCode(protect_tokens=8_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         26214
     """
@@ -135,12 +137,14 @@ class SeedOpenCode(_ShareKept):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedGemini(_ShareKept):
+class SimplifiedGeminiCli(_ShareKept):
     """Policy that, at 50 % of the window, summarizes all but the last 30 % of the characters: Gemini CLI's rule, simplified.
 
     Choose it to vary a rule like Gemini CLI's, or to compare the simplified form with `gemini-cli`, which reproduces the program.
 
     Source: this project (docs/sources.md), after Gemini CLI.
+
+    Its name in plans is `gemini-cli-simplified`; stored results have the kind `seed-gemini`.
 
     If the summary fails or is empty, the conversation stays unchanged.
 
@@ -152,9 +156,9 @@ class SeedGemini(_ShareKept):
         Compare the simplified form with the reproduction of the program:
 
         >>> from harness import Experiment, Trial
-        >>> from harness.policies import SeedGemini
-        >>> base = Trial(task="flashcards", policy=SeedGemini(), window_tokens=32_768)
-        >>> experiment = Experiment(name="simplified", base=base, axes={"policy": ["seed-gemini", "gemini-cli"]})
+        >>> from harness.policies import SimplifiedGeminiCli
+        >>> base = Trial(task="flashcards", policy=SimplifiedGeminiCli(), window_tokens=32_768)
+        >>> experiment = Experiment(name="simplified", base=base, axes={"policy": ["gemini-cli-simplified", "gemini-cli"]})
         >>> len(experiment.grid)
         2
     """

@@ -21,7 +21,7 @@ from harness.inspection.open_session import open_recorded_session
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_sources import SAMPLE_NAME
 from harness.inspection.session_steps import format_message_line
-from harness.policies import PRESETS, list_policy_names, load_policy_class, resolve_policy
+from harness.policies import PRESETS, find_public_name, list_policy_names, load_policy_class, resolve_policy
 from harness.protocols import Policy
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.controls import build_controls
@@ -361,4 +361,4 @@ class CompactionExplorer(StepWidget):
         sentence, controls = extract_description(policy_class), build_controls(policy_class)
         if re.search(r"\d", sentence):
             sentence += " These are its default values."
-        return {"policy": {"kind": name, "sentence": sentence, "controls": controls}}
+        return {"policy": {"kind": find_public_name(name), "sentence": sentence, "controls": controls}}

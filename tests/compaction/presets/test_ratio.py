@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.conversation.tokens import WeightedCharacters
 from harness.errors import ProviderFailed, UsageError
@@ -88,7 +88,7 @@ def reading(steps: int, tokens: int) -> list[Message]:
 
 
 def test_opencode_clears_what_lies_outside_the_newest_40000_tokens_of_tool_output_and_that_may_be_enough() -> None:
-    room = Room(SeedOpenCode(), 60_000)
+    room = Room(SimplifiedOpenCode(), 60_000)
     view = view_of(*reading(10, 5_000), policy=room.policy)
     event = room.ask(view)
     after = room.after(view, event)
@@ -99,7 +99,7 @@ def test_opencode_clears_what_lies_outside_the_newest_40000_tokens_of_tool_outpu
 
 
 def test_opencode_summarizes_where_clearing_was_not_enough() -> None:
-    room = Room(SeedOpenCode(), 45_000, "read a lot")
+    room = Room(SimplifiedOpenCode(), 45_000, "read a lot")
     view = view_of(*reading(10, 5_000), policy=room.policy)
     after = room.after(view, room.ask(view))
     assert after.messages[1].text == "Previous context summary:\nread a lot"
@@ -108,7 +108,7 @@ def test_opencode_summarizes_where_clearing_was_not_enough() -> None:
 
 
 def test_gemini_weighs_ascii_a_quarter_and_all_else_one_and_three_tenths() -> None:
-    policy = SeedGemini()
+    policy = SimplifiedGeminiCli()
     assert isinstance(policy.counter, WeightedCharacters)
     assert policy.counter.count(user("abcd" * 10)) == 10
     assert policy.counter.count(user("äöüß" * 10)) == 52
@@ -116,18 +116,18 @@ def test_gemini_weighs_ascii_a_quarter_and_all_else_one_and_three_tenths() -> No
 
 @pytest.mark.parametrize(("tokens", "due"), [(4_999, False), (5_000, True)])
 def test_gemini_is_due_at_half_of_the_window(tokens: int, due: bool) -> None:
-    policy = SeedGemini()
+    policy = SimplifiedGeminiCli()
     view = view_of(user_of_size(tokens - 2), policy=policy)
     assert (policy.plan(view, policy.budget(window(10_000)), None) is not None) == due
 
 
 def test_gemini_keeps_the_last_30_percent_of_the_characters_and_never_tears_a_pair() -> None:
-    room = Room(SeedGemini(), 2_000, "state")
+    room = Room(SimplifiedGeminiCli(), 2_000, "state")
     view = view_of(*make_messages(10), policy=room.policy)
     after = room.after(view, room.ask(view))
     assert numbers(after) == [1, 1_000, 9, 10, 11], "ten messages of one size and a short one: three are 30 % of them"
     assert after.messages[1].role == "user"
-    torn = Room(SeedGemini(), 2_000, "state")
+    torn = Room(SimplifiedGeminiCli(), 2_000, "state")
     view = view_of(user("go"), *step(1, "a" * 2_000), *step(2, "b" * 2_000), policy=torn.policy)
     assert numbers(torn.after(view, torn.ask(view))) == [1, 1_000], "the cut in the last result moves forward, to the end"
 
@@ -137,8 +137,8 @@ def test_gemini_keeps_the_last_30_percent_of_the_characters_and_never_tears_a_pa
     [
         (Ratio, {"threshold": 0}),
         (Ratio, {"keep_share": 1.1}),
-        (SeedOpenCode, {"protect_tokens": -1}),
-        (SeedGemini, {"threshold": 2}),
+        (SimplifiedOpenCode, {"protect_tokens": -1}),
+        (SimplifiedGeminiCli, {"threshold": 2}),
     ],
 )
 def test_values_that_no_session_can_run_with_are_refused(kind: type, wrong: dict[str, float]) -> None:
