@@ -1,11 +1,11 @@
 """Contrasts that an experiment declared before its trials ran, and whether its outcomes may be shown already.
 
-Every inspection of outcomes (a look) is a further chance to find a difference by luck. Unless a plan with declared contrasts
-declares several looks, its outcomes are shown only when all planned trials have finished. Everything that shows outcomes calls
-`open_outcomes` or `claims.look_at` before.
+Every inspection of outcomes, an interim analysis, is a further chance to find a difference by luck. Unless a plan with declared
+contrasts declares interim analyses, its outcomes are shown only when all planned trials have finished. Everything that shows
+outcomes calls `open_outcomes` or `claims.judge_outcomes` before.
 
-Joined results of several experiments show outcomes only if each of the experiments may show its own. To show them is a look at
-each of the experiments.
+Joined results of several experiments show outcomes only if each of the experiments may show its own. To show them is an interim
+analysis of each of the experiments.
 """
 
 import json
@@ -22,7 +22,7 @@ from harness.analysis.tables import Selection, Tables, select
 from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Family
-from harness.experiment.looks import Look, record_look
+from harness.experiment.interim_analyses import InterimAnalysis, record_interim_analysis
 from harness.files.bounded_input import read_input
 
 PLAN_FILE_NAME = "plan.toml"
@@ -66,7 +66,7 @@ def find_newest(families: Iterable[Family]) -> Family | None:
     return max((family for family in families if family.contrasts), key=lambda family: family.planned_trials, default=None)
 
 
-def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -> Unfinished | None:
+def find_unfinished(trials: pd.DataFrame, *, allows_interim_analysis: bool = True) -> Unfinished | None:
     """Return the plan of an experiment of which only the progress may be shown, because trials are missing.
 
     The result is None if the outcomes may be shown. This is so if the plan is complete or declares no contrasts, or if its
@@ -74,7 +74,7 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
 
     Args:
         trials: All trials of the experiment, without those of earlier plans.
-        allows_interim_look: Whether the outcomes of a plan that declares several looks may be shown before the last trial.
+        allows_interim_analysis: Whether the outcomes of a plan that declares interim analyses may be shown before the last trial.
     """
     families = _read_families(trials)
     newest = find_newest(families)
@@ -82,7 +82,7 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
         return None
     crashed_trials = int((trials["status"] == "crashed").sum())
     finished_trials = len(trials) - crashed_trials
-    may_be_shown = finished_trials >= newest.planned_trials or (newest.looks > 1 and allows_interim_look)
+    may_be_shown = finished_trials >= newest.planned_trials or (newest.looks > 1 and allows_interim_analysis)
     return None if may_be_shown else Unfinished(newest, finished_trials, crashed_trials)
 
 
@@ -132,7 +132,7 @@ def _list_parts(results: Tables) -> Sequence[Tables]:
     return [results] if len(groups) < 2 else [select(results, rows) for rows in groups]
 
 
-def find_withheld(results: Tables, *, allows_interim_look: bool = True) -> Unfinished | None:
+def find_withheld(results: Tables, *, allows_interim_analysis: bool = True) -> Unfinished | None:
     """Return the unfinished plan because of which only progress may be shown; None if outcomes may be shown.
 
     For joined results, that is the first unfinished plan, with the planned and finished trials of all joined experiments. For
@@ -140,10 +140,12 @@ def find_withheld(results: Tables, *, allows_interim_look: bool = True) -> Unfin
 
     Args:
         results: Results of one or of several experiments, or a selection from them.
-        allows_interim_look: Whether the outcomes of a plan that declares several looks may be shown before the last trial.
+        allows_interim_analysis: Whether the outcomes of a plan that declares interim analyses may be shown before the last trial.
     """
     parts = [part.trials for part in list_experiments(find_source(results))]
-    withheld = [one for part in parts if (one := find_unfinished(part, allows_interim_look=allows_interim_look)) is not None]
+    withheld = [
+        one for part in parts if (one := find_unfinished(part, allows_interim_analysis=allows_interim_analysis)) is not None
+    ]
     if not withheld or len(parts) == 1:
         return withheld[0] if withheld else None
     planned = sum(max(len(part), *(family.planned_trials for family in _read_families(part))) for part in parts)
@@ -151,21 +153,21 @@ def find_withheld(results: Tables, *, allows_interim_look: bool = True) -> Unfin
     return Unfinished(replace(withheld[0].family, planned_trials=planned), sum(map(len, parts)) - crashed, crashed)
 
 
-def record_looks(results: Tables) -> list[Look]:
-    """Record a look at the outcomes of each experiment whose plan declares contrasts, and return these looks.
+def record_interim_analyses(results: Tables) -> list[InterimAnalysis]:
+    """Record an interim analysis of the outcomes of each experiment whose plan declares contrasts, and return them.
 
-    A look is recorded in the output folder of its experiment; results without a folder have no record. To see some of the trials
-    counts as a look at all trials from which they were selected.
+    An interim analysis is recorded in the output folder of its experiment; results without a folder have no record. To see some
+    of the trials counts as an interim analysis of all trials from which they were selected.
 
     Args:
         results: Results of one or of several experiments, or a selection from them.
 
     Raises:
-        StoreError: A record of looks cannot be read.
+        StoreError: A record of interim analyses cannot be read.
     """
     source = find_source(results)
     return [
-        record_look(folder, part.trials["trial_id"])
+        record_interim_analysis(folder, part.trials["trial_id"])
         for stored, part in zip(_list_parts(source), list_experiments(source), strict=True)
         if isinstance(folder := getattr(stored, "output", None), Path) and find_newest(read_families(part)) is not None
     ]
@@ -189,18 +191,18 @@ def read_plan_table(results: Tables) -> Mapping[str, Any] | None:
 
 
 def open_outcomes(results: Tables) -> None:
-    """Record that the outcomes of an experiment were seen (a look), or refuse to show them.
+    """Record that the outcomes of an experiment were seen, or refuse to show them.
 
-    Nothing happens unless the plan declares contrasts. To see some of the trials counts as a look at all trials from which they
-    were selected, and to see joined results counts as a look at each of the joined experiments. Looks are recorded in the output
-    folder of the experiment. Results without a folder have no record.
+    Nothing happens unless the plan declares contrasts. To see some of the trials counts as an interim analysis of all trials from
+    which they were selected, and to see joined results counts as an interim analysis of each of the joined experiments. Interim
+    analyses are recorded in the output folder of the experiment. Results without a folder have no record.
 
     Args:
         results: Tables of results, or a selection from them.
 
     Raises:
-        UsageError: Trials of a plan that declares contrasts and a single look at the results are missing.
-        StoreError: The record of looks cannot be read.
+        UsageError: Trials of a plan that declares contrasts and no interim analysis are missing.
+        StoreError: The record of interim analyses cannot be read.
     """
     for part in list_experiments(find_source(results)):
         if unfinished := find_unfinished(part.trials):
@@ -209,4 +211,4 @@ def open_outcomes(results: Tables) -> None:
                 "(`harness run` goes on where it stopped); a new plan can declare interim looks, e.g. `looks = 2` under "
                 "[experiment]; a plan that was reduced after trials had run stays incomplete, so run it in a new output folder"
             )
-    record_looks(results)
+    record_interim_analyses(results)

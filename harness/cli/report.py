@@ -73,7 +73,7 @@ def command(
     """
     results = load(experiment)
     inside = experiment.with_name(f"{experiment.stem}-report") if experiment.is_file() else experiment / OUTPUT_FOLDER
-    look = ChartOptions(
+    chart_options = ChartOptions(
         file_format=figures,
         metric=metric,
         baseline=against,
@@ -84,7 +84,7 @@ def command(
         results,
         output or (inside if inside.is_dir() or experiment.is_file() else experiment),
         against,
-        look,
+        chart_options,
         full=full,
         as_page=as_page,
     )
@@ -128,7 +128,7 @@ def print_report(
     results: Results,
     folder: Path,
     against: str | None = None,
-    look: ChartOptions | None = None,
+    chart_options: ChartOptions | None = None,
     *,
     full: bool = False,
     as_page: bool = False,
@@ -137,8 +137,8 @@ def print_report(
 
     With `as_page`, the report is also written as an HTML page.
     """
-    look = look or ChartOptions(baseline=against)
-    made_from = digest_report(results, against, look)
+    chart_options = chart_options or ChartOptions(baseline=against)
+    made_from = digest_report(results, against, chart_options)
     document = report(results, against)
     console = Console(highlight=False)
     if console.is_terminal:
@@ -147,7 +147,13 @@ def print_report(
         click.echo(document.render_text(TEXT_WIDTH, full=full), nl=False)
     click.echo()
     charts = write_charts(
-        results, folder, look.file_format, metric=look.metric, baseline=look.baseline, theme=look.theme, width=look.width
+        results,
+        folder,
+        chart_options.file_format,
+        metric=chart_options.metric,
+        baseline=chart_options.baseline,
+        theme=chart_options.theme,
+        width=chart_options.width,
     )
     paths = [*charts, *document.write_texts(folder)]
     for path in paths:
@@ -161,7 +167,7 @@ def print_report(
         print_line(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
 
 
-def digest_report(results: Results, against: str | None, look: ChartOptions) -> str | None:
+def digest_report(results: Results, against: str | None, chart_options: ChartOptions) -> str | None:
     """Return a digest of all that determines a report: results, code, options of the charts, and the arm to compare with.
 
     An equal digest means that a report on disk is up to date. The result is None if the digest of the results is unknown.
@@ -169,7 +175,7 @@ def digest_report(results: Results, against: str | None, look: ChartOptions) -> 
     if results.digest is None:
         return None
     sources = sorted(path for package in (harness.analysis, harness.store) for path in Path(package.__path__[0]).rglob("*.py"))
-    digest = hashlib.sha256(f"{results.digest} {against!r} {look!r}".encode())
+    digest = hashlib.sha256(f"{results.digest} {against!r} {chart_options!r}".encode())
     for path in sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()

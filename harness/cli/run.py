@@ -13,7 +13,7 @@ from harness.cli import options
 from harness.cli.terminal import print_line
 from harness.errors import PolicyWarning, format_count
 from harness.experiment.experiment import Experiment, connect_cluster
-from harness.experiment.forecast import Forecast, count_undeclared_trials, find_next_look
+from harness.experiment.forecast import Forecast, count_undeclared_trials, find_next_interim_analysis
 from harness.experiment.limits import RunLimits
 from harness.experiment.margins import read_margins
 from harness.experiment.preflight import SandboxNeeds, choose_backends, describe_thresholds
@@ -172,7 +172,7 @@ def print_prospects(experiment: Experiment, folder: Path) -> None:
     from harness.analysis.planning import describe_comparability  # noqa: PLC0415  (loads scipy; errors in the plan show first)
 
     print_line(describe_comparability(experiment))
-    if note := describe_next_look(experiment, folder):
+    if note := describe_next_interim_analysis(experiment, folder):
         print_line(note)
     if note := describe_margin_change(experiment.not_worse_margin, read_margins(folder)):
         print_line(note)
@@ -199,25 +199,25 @@ def print_losses(results: "Results", experiment: Experiment) -> bool:
     return bool(failures)
 
 
-def describe_next_look(experiment: Experiment, folder: Path) -> str:
+def describe_next_interim_analysis(experiment: Experiment, folder: Path) -> str:
     """Return a line of text that says whether the report after a run can claim anything, or an empty text if nothing is special.
 
-    The report claims nothing if trials finished before the contrasts were declared, or if it would be one look too many, e.g.
-    because the plan was extended by seeds after its outcomes were shown.
+    The report claims nothing if trials finished before the contrasts were declared, or if it would be one interim analysis too
+    many, e.g. because the plan was extended by seeds after its outcomes were shown.
 
     Args:
         experiment: Planned experiment.
         folder: Output folder with the finished trials; it need not exist.
 
     Raises:
-        StoreError: The journal or the record of looks in the folder cannot be read.
+        StoreError: The journal or the record of interim analyses in the folder cannot be read.
     """
     if undeclared := count_undeclared_trials(experiment.grid, experiment.family, folder):
         return (
             f"warning: {format_count(undeclared, 'trial')} finished before these contrasts were declared, so nothing can be "
             "claimed; declare them in an experiment of another name, with new seeds"
         )
-    declared, number = experiment.settings.looks, find_next_look(experiment.grid, experiment.family, folder)
+    declared, number = experiment.settings.looks, find_next_interim_analysis(experiment.grid, experiment.family, folder)
     if number is None or number == 1:
         return ""
     if number <= declared:

@@ -1,7 +1,8 @@
 """Comparisons of two configurations (primary contrasts) that a plan declares before any trial runs.
 
 Only the results of declared comparisons count as findings; all other comparisons are exploratory. The comparisons are recorded
-with every trial. So are the number of planned trials and the number of looks, i.e. how often the results may be inspected.
+with every trial. So are the number of planned trials and the number of interim analyses, i.e. how often the results may be
+inspected.
 """
 
 import hashlib
@@ -127,7 +128,7 @@ def refuse_invalid_contrasts(
     """Raise an error if a contrast in a plan is impossible or declared twice, or if there are too many.
 
     There are too many comparisons if, even in the best case, not all of them can be significant. The significance is corrected
-    for the number of comparisons and of looks (inspections of the results).
+    for the number of comparisons and of interim analyses.
 
     Args:
         contrasts: Comparisons that the plan declares.
@@ -181,7 +182,7 @@ def count_possible_contrasts(
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
-        looks: Number of declared looks, i.e. times at which the results are inspected.
+        looks: Number of declared interim analyses, i.e. times at which the results are inspected.
         metric: Metric that the comparisons are about.
     """
     smallest = compute_smallest_p(task_count, seed_count, estimand, metric) * looks

@@ -17,9 +17,9 @@ from harness.errors import PolicyWarning, UsageError, advise_extra, format_count
 from harness.experiment.contrasts import Contrast, Family, parse_margin, refuse_invalid_contrasts
 from harness.experiment.forecast import Forecast, make_forecast, select_pilot_cells
 from harness.experiment.grid import Arm, Cell, Grid
+from harness.experiment.interim_analyses import begin_record
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.limits import RunLimits
-from harness.experiment.looks import begin_record
 from harness.experiment.margins import record_margin
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan

@@ -19,8 +19,8 @@ from harness.conversation import codec
 from harness.errors import HarnessError, format_count
 from harness.experiment.contrasts import Family
 from harness.experiment.grid import Cell, Grid
+from harness.experiment.interim_analyses import find_interim_analysis
 from harness.experiment.limits import compute_real_cost_usd, is_paid
-from harness.experiment.looks import find_look
 from harness.experiment.stored_revisions import describe_raised, read_stored_revisions
 from harness.experiment.trial import SharedFields, Trial, from_plain
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
@@ -252,32 +252,32 @@ def count_undeclared_trials(grid: Grid, family: Family, output: Path) -> int:
     return sum(cell.trial_id in others for cell in grid) if others else 0
 
 
-def find_next_look(grid: Grid, family: Family, output: Path) -> int | None:
-    """Return the number, from 1, of the look that a report on all planned trials will be.
+def find_next_interim_analysis(grid: Grid, family: Family, output: Path) -> int | None:
+    """Return the number, from 1, of the interim analysis that a report on all planned trials will be.
 
-    A look is a distinct set of trials whose outcomes were shown. The result is None if the outcomes of just these trials were
-    shown before, or if the plan declares no contrasts, so that looks do not count.
+    An interim analysis is a distinct set of trials whose outcomes were shown. The result is None if the outcomes of just these
+    trials were shown before, or if the plan declares no contrasts, so that interim analyses do not count.
 
     Args:
         grid: Trials of the experiment.
         family: Comparisons that the plan declares now.
-        output: Folder with the journal of finished trials and with the record of looks; it need not exist.
+        output: Folder with the journal of finished trials and with the record of interim analyses; it need not exist.
 
     Raises:
-        StoreError: The journal or the record of looks cannot be read.
+        StoreError: The journal or the record of interim analyses cannot be read.
     """
     if not family.contrasts:
         return None
     if not (output / JOURNAL_FILE).exists():
         return 1
-    look = find_look(output, (cell.trial_id for cell in grid))
-    if look.is_recorded:
+    analysis = find_interim_analysis(output, (cell.trial_id for cell in grid))
+    if analysis.is_recorded:
         return None
-    if look.is_recorded_from_start:
-        return look.number
+    if analysis.is_recorded_from_start:
+        return analysis.number
     declarations = _read_declarations(output)
     planned = {declarations[cell.trial_id] for cell in grid if cell.trial_id in declarations}
-    return max(look.number, len(planned | {family}))  # outcomes may have been shown whenever the plan was extended
+    return max(analysis.number, len(planned | {family}))  # outcomes may have been shown whenever the plan was extended
 
 
 def _read_declarations(output: Path) -> dict[str, Family]:

@@ -100,7 +100,7 @@ def estimate_best_arm(
     Raises:
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: There are fewer than two arms, fewer than 12 tasks with fewer than four seeds of a task, or several fidelity
-            levels; or trials of a plan that declares contrasts (comparisons) and a single look at the results are missing.
+            levels; or trials of a plan that declares contrasts (comparisons) and no interim analysis are missing.
         StoreError: The record of how often results were looked at cannot be read.
     """
     results = select_outcomes(results)

@@ -1,9 +1,9 @@
 """Tests of the contrasts that the author of a plan declared before its trials ran.
 
-The p-values are corrected for the number of declared contrasts and for the declared looks (how often the results are inspected).
+The p-values are corrected for the number of declared contrasts and for the declared interim analyses.
 The declaration is read from the provenance stored with each trial. Nothing is claimed unless every trial ran under the same
-declaration and the results were looked at no more often than declared. Unless several looks were declared, only the progress of
-an incomplete plan is shown, because to see its outcomes would be a look.
+declaration and the results were looked at no more often than declared. Unless interim analyses were declared, only the progress
+of an incomplete plan is shown, because to see its outcomes would be an interim analysis.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,7 +22,7 @@ from harness.analysis.families import (
     is_selection,
     list_experiments,
     read_families,
-    record_looks,
+    record_interim_analyses,
 )
 from harness.analysis.formatting import format_p, format_usd
 from harness.analysis.intervals import ALPHA
@@ -30,7 +30,7 @@ from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import SHARE_METRICS, Contrast, Family
-from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld
+from harness.experiment.interim_analyses import TRANSCRIPTS_NOTE, InterimAnalysis, explain_withheld
 from harness.reporting.section import Section
 
 PROGRESS_HEADING = "Progress"
@@ -46,7 +46,7 @@ class Claim:
     p_value: float
     """Two-sided p-value for no effect or, if the contrast has a margin, for an effect as bad as the margin; not corrected."""
     holm_p: float
-    """Two-sided p-value after Holm's correction for all declared contrasts and Bonferroni's correction for the declared looks."""
+    """Two-sided p-value after Holm's correction for all contrasts and Bonferroni's correction for the interim analyses."""
 
     lost_trials: str = ""
     """Reason why the trials that only one arm lost could reverse the result; empty if they could not or if there are none."""
@@ -75,50 +75,52 @@ class ClaimReport:
     refusal: str = ""
     """Reason why nothing is claimed; empty if the contrasts were tested."""
     is_in_progress: bool = False
-    """Whether the plan is incomplete and declares a single look, so that only its progress may be shown."""
-    look: int | None = None
-    """Number, from 1, of this inspection of the results (look); None if inspections are not recorded."""
+    """Whether the plan is incomplete and declares no interim analysis, so that only its progress may be shown."""
+    analysis_number: int | None = None
+    """Number, from 1, of this analysis of the results; None if inspections are not recorded."""
 
 
-def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | None:
+def judge_contrasts(results: Tables, analysis: InterimAnalysis | None = None) -> ClaimReport | None:
     """Test the declared contrasts; return None if there are none.
 
     Args:
         results: Tables of results of one experiment with all its fidelity levels, without trials of earlier plans.
-        look: Entry for these results in the record of how often results were inspected; None if there is no record.
+        analysis: Entry for these results in the record of how often results were inspected; None if there is no record.
     """
     families = read_families(results)
     newest = find_newest(families)
     if newest is None:
         return None
-    number = None if look is None else look.number
+    number = None if analysis is None else analysis.number
     if len({family.digest for family in families}) > 1:
         refusal = "some trials ran under another declaration, so all contrasts are exploratory"
-        return ClaimReport(family=newest, look=number, refusal=refusal)
+        return ClaimReport(family=newest, analysis_number=number, refusal=refusal)
     if unfinished := find_unfinished(results.trials):
-        return ClaimReport(family=newest, look=number, refusal=str(unfinished), is_in_progress=True)
-    declared_looks = f"the plan declared {format_count(newest.looks, 'look')}"
-    if look is not None and look.number > newest.looks:
-        refusal = f"this is look {look.number} at the results, after other trials had been seen, and {declared_looks}"
-        return ClaimReport(family=newest, look=number, refusal=refusal)
-    if len(families) > newest.looks and not (look is not None and look.is_recorded_from_start):
+        return ClaimReport(family=newest, analysis_number=number, refusal=str(unfinished), is_in_progress=True)
+    declared_analyses = f"the plan declared {format_count(newest.looks, 'look')}"
+    if analysis is not None and analysis.number > newest.looks:
+        refusal = f"this is look {analysis.number} at the results, after other trials had been seen, and {declared_analyses}"
+        return ClaimReport(family=newest, analysis_number=number, refusal=refusal)
+    if len(families) > newest.looks and not (analysis is not None and analysis.is_recorded_from_start):
         return ClaimReport(
-            family=newest, look=number, refusal=f"the grid was extended after trials had run, and {declared_looks}"
+            family=newest, analysis_number=number, refusal=f"the grid was extended after trials had run, and {declared_analyses}"
         )
     try:
         claims = tuple(_test_family(ArmComparer(results), newest))
-    except UsageError as error:  # e.g. no trial of an arm has finished before an interim look
-        return ClaimReport(family=newest, look=number, refusal=f"a declared contrast cannot be tested: {error}".rstrip("?"))
-    return ClaimReport(family=newest, look=number, claims=claims)
+    except UsageError as error:  # e.g. no trial of an arm has finished before an interim analysis
+        return ClaimReport(
+            family=newest, analysis_number=number, refusal=f"a declared contrast cannot be tested: {error}".rstrip("?")
+        )
+    return ClaimReport(family=newest, analysis_number=number, claims=claims)
 
 
-def look_at(results: Tables) -> ClaimReport | None:
+def judge_outcomes(results: Tables) -> ClaimReport | None:
     """Test the declared contrasts, and record that their outcomes were seen.
 
     The record is in the output folder. Nothing is recorded for results that do not come from such a folder, or if only the
-    progress may be shown. Joined results of several experiments count as a look at each of them, and nothing is claimed. Neither
-    is anything claimed from a selection of trials, which counts as a look at all of them. The result is None if the plan declares
-    no comparisons.
+    progress may be shown. Joined results of several experiments count as an interim analysis of each of them, and nothing is
+    claimed. Neither is anything claimed from a selection of trials, which counts as an interim analysis of all of them. The
+    result is None if the plan declares no comparisons.
 
     Args:
         results: Tables of results, which may contain trials of earlier plans, or a selection from them.
@@ -127,11 +129,11 @@ def look_at(results: Tables) -> ClaimReport | None:
         StoreError: The record of how often results were seen cannot be read.
     """
     withheld = find_withheld(results)
-    looks = record_looks(results) if withheld is None else []
+    analyses = record_interim_analyses(results) if withheld is None else []
     experiment_count = len(list_experiments(results))
     is_selected = is_selection(results)
     if experiment_count == 1 and not is_selected:
-        return judge_contrasts(drop_earlier_plans(results), looks[0] if looks else None)
+        return judge_contrasts(drop_earlier_plans(results), analyses[0] if analyses else None)
     newest = find_newest(read_families(drop_earlier_plans(results)))
     if newest is None:
         return None
@@ -242,8 +244,8 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
         + (f" and {family.looks} declared looks" if family.looks > 1 else "")
         + f"; the declaration, {family.digest[:12]}, is recorded with every trial."
     )
-    if family.looks > 1 and judged.look is not None:
-        yield f"This is look {judged.look} of {family.looks}; a look is a set of trials whose outcomes are shown."
+    if family.looks > 1 and judged.analysis_number is not None:
+        yield f"This is look {judged.analysis_number} of {family.looks}; a look is a set of trials whose outcomes are shown."
     if any(claim.contrast.margin is not None for claim in judged.claims):
         yield "With a margin, a small p shows that the first arm is not worse than the second by more than the margin."
     for claim in judged.claims:

@@ -34,7 +34,7 @@ from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Family
-from harness.reporting.claims import ClaimReport, build_progress_section, look_at
+from harness.reporting.claims import ClaimReport, build_progress_section, judge_outcomes
 from harness.reporting.headlines import HEADLINES, find_question
 from harness.reporting.monitoring import build_alert_sections, build_overhead_section
 from harness.reporting.section import Section, make_arm_section
@@ -276,9 +276,9 @@ class Report:
 def report(results: Tables, against: str | None = None) -> Report:
     """Build the report on an experiment: tables by arm, comparisons and validity checks.
 
-    If the plan declares contrasts, a report on trials that were not reported before counts as a look at the results, and is
-    recorded in their folder. Unless the plan declares several looks, only the progress is shown until all its trials have
-    finished.
+    If the plan declares contrasts, a report on trials that were not reported before counts as an interim analysis of the results,
+    and is recorded in their folder. Unless the plan declares interim analyses, only the progress is shown until all its trials
+    have finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
@@ -302,7 +302,7 @@ def report(results: Tables, against: str | None = None) -> Report:
     if results.trials["success"].isna().all():
         return _report_sessions(results)
     results = select_outcomes(results)
-    judged = look_at(results)
+    judged = judge_outcomes(results)
     if judged is not None and judged.is_in_progress:
         return report_progress(find_source(results), judged.family)
     current_results = drop_earlier_plans(results)
@@ -362,7 +362,7 @@ def report_progress(results: Tables, family: Family) -> Report:
     """Build a report that shows how many trials have finished, but no outcome.
 
     It replaces the full report until all trials of a plan that declares contrasts have finished. To read it does not count as a
-    look at the results.
+    interim analysis of the results.
 
     Args:
         results: Results of one experiment.

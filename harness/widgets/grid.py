@@ -21,8 +21,8 @@ from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.measures import METRICS, measure_trial_retention
 from harness.errors import HarnessError, StoreError, UnknownName, UsageError, format_count
 from harness.experiment.experiment import Experiment
+from harness.experiment.interim_analyses import TRANSCRIPTS_NOTE, explain_withheld, find_interim_analysis, record_interim_analysis
 from harness.experiment.limits import RunLimits
-from harness.experiment.looks import TRANSCRIPTS_NOTE, explain_withheld, find_look, record_look
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE
@@ -47,7 +47,7 @@ class GridWidget(SnapshotWidget):
     The heat map has one cell for each arm. A click on a cell lists the trials of the arm, and a click on a trial opens its
     transcript below, in a `SessionInspector`.
 
-    If the plan declares contrasts, outcomes stay hidden until all trials have finished or a planned interim analysis (a look) is
+    If the plan declares contrasts, outcomes stay hidden until all trials have finished or a planned interim analysis is
     taken. Until then, cells show how many trials have finished.
 
     Args:
@@ -77,7 +77,7 @@ class GridWidget(SnapshotWidget):
         widget.wait()  # returns "done"
 
     Raises:
-        StoreError: The journal, or the record of looks (interim analyses so far), in the folder cannot be read.
+        StoreError: The journal, or the record of interim analyses so far, in the folder cannot be read.
     """
 
     state = traitlets.Unicode("new", read_only=True).tag(sync=True)
@@ -152,7 +152,7 @@ class GridWidget(SnapshotWidget):
             self._state, self.failure = "running", ""
             self._stop_event, self._end_event = threading.Event(), threading.Event()
             self._started_seconds = time.monotonic()
-        self._show_outcomes(is_look=False)
+        self._show_outcomes(is_interim_analysis=False)
         self._publish_state()
         self._run_thread = threading.Thread(target=self._run, args=(pilot,), name="harness-grid", daemon=True)
         self._run_thread.start()
@@ -180,26 +180,27 @@ class GridWidget(SnapshotWidget):
         return self._state
 
     def take_look(self) -> None:
-        """Show the outcomes of the trials finished so far, as one of the interim analyses (looks) that the plan declares.
+        """Show the outcomes of the trials finished so far, as one of the interim analyses that the plan declares.
 
-        The look is recorded in the output folder. Starting the grid again hides the outcomes.
+        The interim analysis is recorded in the output folder. Starting the grid again hides the outcomes.
 
         Raises:
-            UsageError: The grid is running, no trial has finished, or the only look left is that after the last trial.
-            StoreError: The record of looks in the output folder cannot be read.
+            UsageError: The grid is running, no trial has finished, or the only interim analysis left is that after the last
+                trial.
+            StoreError: The record of interim analyses in the output folder cannot be read.
         """
         with self._lock:
             if self._state in ("running", "stopping"):
                 raise UsageError("the grid is running; stop it to look at its outcomes")
         if not self._success_grid.hides_outcomes:
             return
-        looks, next_look = self.experiment.settings.looks, find_look(self.output, self._recorded_ids)
-        if not self._recorded_ids or (next_look.number >= looks and not next_look.is_recorded):
+        looks, next_analysis = self.experiment.settings.looks, find_interim_analysis(self.output, self._recorded_ids)
+        if not self._recorded_ids or (next_analysis.number >= looks and not next_analysis.is_recorded):
             left = (
                 "the last look is for the time when all trials have finished" if self._recorded_ids else "no trial has finished"
             )
             raise UsageError(f"there is no interim look to take: the plan declares {format_count(looks, 'look')}, and {left}")
-        self._show_outcomes(is_look=True)
+        self._show_outcomes(is_interim_analysis=True)
         self.update_snapshot()
 
     def open_trial(self, trial_id: str) -> SessionInspector:
@@ -375,8 +376,10 @@ class GridWidget(SnapshotWidget):
             return "Exploratory: the plan declares no contrasts, so nothing that is shown here can be claimed."
         if self._success_grid.hides_outcomes:
             return f"{explain_withheld(looks)} {TRANSCRIPTS_NOTE}"
-        look = find_look(self.output, self._recorded_ids)
-        return f"Look {look.number} of {looks}: the report tests the declared contrasts; all that is shown here is exploratory."
+        analysis = find_interim_analysis(self.output, self._recorded_ids)
+        return (
+            f"Look {analysis.number} of {looks}: the report tests the declared contrasts; all that is shown here is exploratory."
+        )
 
     def _run(self, pilot: bool) -> None:
         state: RunState = "failed"
@@ -398,7 +401,7 @@ class GridWidget(SnapshotWidget):
             with self._lock:
                 self._state, self.failure = state, failure
             self.channel.update_state(running=[], left_seconds=None)
-            with suppress(StoreError):  # a record of looks that cannot be read has failed the run
+            with suppress(StoreError):  # a record of interim analyses that cannot be read has failed the run
                 self._publish_standing()
             self._publish_state()
             self._end_event.set()
@@ -417,27 +420,27 @@ class GridWidget(SnapshotWidget):
             items = self._success_grid.add(record for record in recorded if record.status != "crashed")
             self._read_retention()
         self.channel.append(items)
-        self._show_outcomes(is_look=False)
+        self._show_outcomes(is_interim_analysis=False)
         self._publish_state()
 
-    def _show_outcomes(self, *, is_look: bool) -> None:
+    def _show_outcomes(self, *, is_interim_analysis: bool) -> None:
         """Show or hide the outcomes of an experiment whose plan declares contrasts.
 
         Other outcomes are always visible. Those of such a plan are shown if all trials have finished, and showing them is
-        recorded in the output folder as a look.
+        recorded in the output folder as an interim analysis.
 
         Args:
-            is_look: Whether outcomes are shown although not all trials have finished.
+            is_interim_analysis: Whether outcomes are shown although not all trials have finished.
         """
         grid = self._success_grid
         if self.experiment.contrasts:
             is_complete = len(self._recorded_ids) == len(self.experiment.grid)
             with self._lock:
-                grid.hides_outcomes = not (is_look or is_complete)
+                grid.hides_outcomes = not (is_interim_analysis or is_complete)
                 self._read_retention()
                 items = grid.list_arms() + grid.list_failures()
             if not grid.hides_outcomes:
-                record_look(self.output, self._recorded_ids)
+                record_interim_analysis(self.output, self._recorded_ids)
             self.channel.append(items)
             self._publish_metric()
         self._list_trials(self._listed_arm)
@@ -446,12 +449,12 @@ class GridWidget(SnapshotWidget):
     def _publish_standing(self) -> None:
         """Send to the pages whether and why outcomes are hidden, and whether an interim analysis can show them now."""
         hides, looks = self._success_grid.hides_outcomes, self.experiment.settings.looks
-        look: str | None = None
+        button_text: str | None = None
         if hides and looks > 1 and self._is_resting and self._recorded_ids:
-            next_look = find_look(self.output, self._recorded_ids)
-            if next_look.is_recorded or next_look.number < looks:
-                look = f"Look at outcomes (look {next_look.number} of {looks})"
-        self.channel.update_state(standing={"hides": hides, "text": self._describe_standing(), "look": look})
+            next_analysis = find_interim_analysis(self.output, self._recorded_ids)
+            if next_analysis.is_recorded or next_analysis.number < looks:
+                button_text = f"Look at outcomes (look {next_analysis.number} of {looks})"
+        self.channel.update_state(standing={"hides": hides, "text": self._describe_standing(), "look": button_text})
 
     def _publish_state(self) -> None:
         with self._lock:

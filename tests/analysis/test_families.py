@@ -10,9 +10,9 @@ from harness.analysis.tables import select
 from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.contrasts import Family
-from harness.experiment.looks import begin_record
+from harness.experiment.interim_analyses import begin_record
 from harness.inspection.loading import load
-from harness.reporting.claims import look_at
+from harness.reporting.claims import judge_outcomes
 from harness.reporting.experiment_report import report
 from harness.reporting.page.document import write_page
 from harness.store.journal import Journal
@@ -51,9 +51,9 @@ def test_a_comparison_is_recorded_as_a_look_once_for_the_same_trials(tmp_path):
     for _ in range(2):
         assert compare(Folder(tmp_path, interim), "a", "b").difference == 1.0
     assert looks(tmp_path) == [14]
-    judged = look_at(Folder(tmp_path, interim))
+    judged = judge_outcomes(Folder(tmp_path, interim))
     assert judged is not None
-    assert judged.look == 1
+    assert judged.analysis_number == 1
 
 
 def test_a_grid_that_is_extended_after_a_comparison_claims_nothing(tmp_path):
@@ -62,9 +62,9 @@ def test_a_grid_that_is_extended_after_a_comparison_claims_nothing(tmp_path):
     first = rows(small)
     compare(Folder(tmp_path, first), "a", "b")
     extended = Folder(tmp_path, first + [row for row in rows(large, tasks=9) if row["task"] in {"t7", "t8"}])
-    judged = look_at(extended)
+    judged = judge_outcomes(extended)
     assert judged is not None
-    assert (judged.look, judged.claims) == (2, ())
+    assert (judged.analysis_number, judged.claims) == (2, ())
     assert judged.refusal.startswith("this is look 2")
 
 
@@ -128,13 +128,13 @@ def test_a_comparison_of_two_experiments_is_a_look_at_each_of_them(tmp_path):
     for _ in range(2):
         assert compare(joined, "first: a", "second: b").difference == 1.0
     assert [looks(one) for one in (first, second, other)] == [[14], [14], []]
-    judged = look_at(joined)
+    judged = judge_outcomes(joined)
     assert judged is not None
     assert (judged.claims, judged.is_in_progress) == ((), False)
     assert judged.refusal.startswith("3 experiments are joined here")
-    alone = look_at(load(tmp_path / "first"))
+    alone = judge_outcomes(load(tmp_path / "first"))
     assert alone is not None
-    assert (alone.look, alone.claims[0].is_shown) == (1, True), "the look at the joined results was at the same trials"
+    assert (alone.analysis_number, alone.claims[0].is_shown) == (1, True), "the look at the joined results was at the same trials"
 
 
 @pytest.mark.parametrize("planned", [(14, 20), (20, 20)])
@@ -160,7 +160,7 @@ def test_joined_results_show_no_outcome_while_a_plan_of_theirs_is_unfinished(tmp
 def test_experiments_with_one_plan_are_not_complete_because_their_trials_are_counted_together(tmp_path):
     plan = Family(contrasts=(SUCCESS,), planned_trials=28)
     outputs = [store(tmp_path / name, plan) for name in ("first", "second")]
-    judged = look_at(load([output.parent for output in outputs]))
+    judged = judge_outcomes(load([output.parent for output in outputs]))
     assert judged is not None
     assert judged.is_in_progress
 

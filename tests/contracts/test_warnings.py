@@ -91,7 +91,9 @@ def test_every_report_repeats_the_warning(results, tmp_path):
     assert is_warned(report.render_markdown().replace("\\", ""))
     assert is_warned(report._repr_html_())
     assert is_warned(write_page(results, tmp_path / "report.html").read_text("utf-8"))
-    assert is_warned(render_page(collect_page(results, max_sessions=0, takes_looks=False), served=True)), "harness view"
+    assert is_warned(render_page(collect_page(results, max_sessions=0, takes_interim_analyses=False), served=True)), (
+        "harness view"
+    )
     assert is_warned(within("report", results.output).stdout)
 
 

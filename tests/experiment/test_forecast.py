@@ -14,11 +14,11 @@ from harness.experiment.forecast import (
     compute_cost_bounds_usd,
     count_undeclared_trials,
     describe_cost_bound,
-    find_next_look,
+    find_next_interim_analysis,
     group_by_seed,
     make_forecast,
 )
-from harness.experiment.looks import LOOKS_FILE, begin_record, record_look
+from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE, begin_record, record_interim_analysis
 from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, to_plain
@@ -176,15 +176,15 @@ def test_trials_that_finished_before_the_contrasts_were_declared_are_counted(tmp
 
 def test_the_next_report_is_another_look_if_trials_were_added_after_the_last(tmp_path):
     family = Family(contrasts=(Contrast(a="seed=0", b="seed=1"),), planned_trials=8)
-    assert find_next_look(PAID.grid, family, tmp_path / "none") == 1
+    assert find_next_interim_analysis(PAID.grid, family, tmp_path / "none") == 1
     begin_record(tmp_path)
     store(tmp_path, PAID.grid[:7])
-    assert find_next_look(PAID.grid, family, tmp_path) == 1, "no outcomes were shown yet"
-    record_look(tmp_path, [cell.trial_id for cell in PAID.grid[:7]])
-    assert find_next_look(PAID.grid, family, tmp_path) == 2
-    assert find_next_look(PAID.grid, Family(), tmp_path) is None, "a plan without contrasts claims nothing anyway"
-    record_look(tmp_path, [cell.trial_id for cell in PAID.grid])
-    assert find_next_look(PAID.grid, family, tmp_path) is None, "these outcomes were shown before"
+    assert find_next_interim_analysis(PAID.grid, family, tmp_path) == 1, "no outcomes were shown yet"
+    record_interim_analysis(tmp_path, [cell.trial_id for cell in PAID.grid[:7]])
+    assert find_next_interim_analysis(PAID.grid, family, tmp_path) == 2
+    assert find_next_interim_analysis(PAID.grid, Family(), tmp_path) is None, "a plan without contrasts claims nothing anyway"
+    record_interim_analysis(tmp_path, [cell.trial_id for cell in PAID.grid])
+    assert find_next_interim_analysis(PAID.grid, family, tmp_path) is None, "these outcomes were shown before"
 
 
 def test_without_a_record_of_looks_each_extension_of_the_plan_counts(tmp_path):
@@ -192,8 +192,8 @@ def test_without_a_record_of_looks_each_extension_of_the_plan_counts(tmp_path):
     small, large = (Family(contrasts=contrasts, planned_trials=count) for count in (4, 8))
     provenance = codec.to_canonical_json({"family": codec.to_plain(small)}, dict)
     store(tmp_path, PAID.grid[:4], provenance_json=provenance)
-    assert not (tmp_path / LOOKS_FILE).exists()
-    assert [find_next_look(PAID.grid, family, tmp_path) for family in (small, large)] == [1, 2]
+    assert not (tmp_path / INTERIM_ANALYSES_FILE).exists()
+    assert [find_next_interim_analysis(PAID.grid, family, tmp_path) for family in (small, large)] == [1, 2]
 
 
 def test_trials_of_another_grid_predict_this_one_but_other_models_and_crashes_do_not(tmp_path):

@@ -9,8 +9,8 @@ from scipy.stats import permutation_test, ttest_1samp
 from harness.analysis.families import find_unfinished
 from harness.conversation import codec
 from harness.experiment.contrasts import Contrast, Family
-from harness.experiment.looks import begin_record
-from harness.reporting.claims import build_claim_section, judge_contrasts, look_at
+from harness.experiment.interim_analyses import begin_record
+from harness.reporting.claims import build_claim_section, judge_contrasts, judge_outcomes
 from harness.reporting.experiment_report import report
 from tests.analysis.selections import results
 
@@ -176,12 +176,12 @@ def test_a_grid_that_is_extended_after_a_look_claims_nothing_more_unless_looks_w
         first = rows(small, tasks=8)
         extended = first + [row for row in rows(large, tasks=10) if row["task"] in {"t8", "t9"}]
         for _ in range(2):  # a report that is drawn again is no other look
-            judged = look_at(Folder(output, first))
+            judged = judge_outcomes(Folder(output, first))
             assert judged is not None
-            assert (judged.look, judged.refusal, judged.claims[0].is_shown) == (1, "", True)
-        judged = look_at(Folder(output, extended))
+            assert (judged.analysis_number, judged.refusal, judged.claims[0].is_shown) == (1, "", True)
+        judged = judge_outcomes(Folder(output, extended))
         assert judged is not None
-        assert judged.look == 2
+        assert judged.analysis_number == 2
         assert (judged.refusal == "") is shown
         assert [claim.is_shown for claim in judged.claims] == [True] * shown
         if not shown:
@@ -195,7 +195,7 @@ def test_a_grid_that_is_extended_before_its_first_look_is_complete(tmp_path):
     begin_record(tmp_path)
     small, large = (Family(contrasts=(SUCCESS,), planned_trials=count) for count in (16, 20))
     extended = rows(small, tasks=8) + [row for row in rows(large, tasks=10) if row["task"] in {"t8", "t9"}]
-    judged = look_at(Folder(tmp_path, extended))
+    judged = judge_outcomes(Folder(tmp_path, extended))
     assert judged is not None
     assert [claim.is_shown for claim in judged.claims] == [True]
 
@@ -219,7 +219,7 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
     contrasts = (SUCCESS, Contrast(a="b", b="a", metric="score", margin=0.2))
     family = Family(contrasts=contrasts, planned_trials=14)
     mixed = results([row | {"level": "L1" if row["arm"] == "b" else "L0"} for row in rows(family)])
-    judged = look_at(mixed)
+    judged = judge_outcomes(mixed)
     assert judged is not None
     assert (judged.refusal, [claim.is_shown for claim in judged.claims]) == ("", [True, True])
     contrast_sections = [section for section in report(mixed).sections if section.heading.startswith("Declared contrasts")]
@@ -231,7 +231,7 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
 def test_a_contrast_that_cannot_be_tested_is_named_instead_of_breaking_the_report(tmp_path):
     begin_record(tmp_path)
     family = Family(contrasts=(SUCCESS,), planned_trials=14, looks=2)
-    judged = look_at(Folder(tmp_path, rows(family, arms="a")))
+    judged = judge_outcomes(Folder(tmp_path, rows(family, arms="a")))
     assert judged is not None
     assert judged.refusal.startswith("a declared contrast cannot be tested: unknown arm 'b'")
     assert not judged.refusal.endswith("?")

@@ -14,8 +14,8 @@ from harness.analysis.measures import add_measures
 from harness.compaction.presets.opencode import OpenCode
 from harness.errors import UsageError
 from harness.experiment.contrasts import Contrast
+from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE, begin_record
 from harness.experiment.limits import RunLimits
-from harness.experiment.looks import LOOKS_FILE, begin_record
 from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.progress import RunProgress
@@ -505,7 +505,7 @@ OUTCOMES = ("succeeded", "without success", "score", "%", "interval")
 
 
 MANY_SEEDS = 7
-"""Number of seeds of one task that can show a difference at two looks."""
+"""Number of seeds of one task that can show a difference at two interim analyses."""
 COUNTS = {f"{count} of {MANY_SEEDS}" for count in range(MANY_SEEDS + 1)}
 
 
@@ -548,7 +548,7 @@ def test_a_plan_with_declared_contrasts_shows_its_progress_until_it_is_complete(
     )
     for text in (shown, widget.render_html(), widget.render_text()):
         assert not [word for word in OUTCOMES if word in text.replace(standing, "")]
-    assert not (tmp_path / LOOKS_FILE).read_text().count("trials_sha256")
+    assert not (tmp_path / INTERIM_ANALYSES_FILE).read_text().count("trials_sha256")
     with pytest.raises(UsageError, match="no interim look to take: the plan declares 1 look"):
         widget.take_look()
     with open_output(tmp_path) as output:
@@ -560,7 +560,7 @@ def test_a_plan_with_declared_contrasts_shows_its_progress_until_it_is_complete(
     assert counts(page) == dict.fromkeys(counts(page), f"1/{MANY_SEEDS}")
     assert page.locator(".g-standing").inner_text().startswith("Look 1 of 1: the report tests the declared contrasts")
     assert page.locator(".g-failures li").count() == len(records) - 3
-    assert (tmp_path / LOOKS_FILE).read_text().count("trials_sha256") == 1, "what the widget shows is a look"
+    assert (tmp_path / INTERIM_ANALYSES_FILE).read_text().count("trials_sha256") == 1, "what the widget shows is a look"
     assert "95 % interval" in widget.render_html()
 
 
@@ -596,7 +596,7 @@ def test_a_plan_without_contrasts_is_exploratory_and_shows_its_outcomes(tmp_path
     assert "Exploratory: the plan declares no contrasts" in widget.render_html()
     assert not widget._success_grid.hides_outcomes
     widget.take_look()
-    assert not (tmp_path / "output" / LOOKS_FILE).exists()
+    assert not (tmp_path / "output" / INTERIM_ANALYSES_FILE).exists()
 
 
 @pytest.mark.slow

@@ -92,14 +92,14 @@ DOTS_PER_INCH = 130
 LEGEND_POINTS = 7.5
 
 
-class _Look(NamedTuple):
+class _Appearance(NamedTuple):
     """Colours and largest width of the figure that is being drawn."""
 
     colours: Colours
     max_width_inches: float
 
 
-_LOOK: ContextVar[_Look | None] = ContextVar("look", default=None)
+_APPEARANCE: ContextVar[_Appearance | None] = ContextVar("appearance", default=None)
 
 RC_PARAMS: Mapping[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -142,13 +142,13 @@ def apply_style(theme: Theme = "light", width: Width = "notebook") -> Iterator[N
     for noun, name, known in (("theme", theme, THEMES), ("width", width, WIDTHS_INCHES)):
         if name not in known:
             raise UnknownName(noun, name, list(known))
-    token = _LOOK.set(_Look(THEMES[theme], WIDTHS_INCHES[width]))
+    token = _APPEARANCE.set(_Appearance(THEMES[theme], WIDTHS_INCHES[width]))
     try:
         params: Any = {**RC_PARAMS, **_build_colour_params(THEMES[theme])}
         with rc_context(params):
             yield
     finally:
-        _LOOK.reset(token)
+        _APPEARANCE.reset(token)
 
 
 def _build_colour_params(colours: Colours) -> dict[str, str]:
@@ -161,18 +161,18 @@ def _build_colour_params(colours: Colours) -> dict[str, str]:
     }
 
 
-def _read_look() -> _Look:
-    return _LOOK.get() or _Look(THEMES["light"], WIDTHS_INCHES["notebook"])
+def _read_appearance() -> _Appearance:
+    return _APPEARANCE.get() or _Appearance(THEMES["light"], WIDTHS_INCHES["notebook"])
 
 
 def read_colours() -> Colours:
     """Return the colours of the figure that is being drawn."""
-    return _read_look().colours
+    return _read_appearance().colours
 
 
 def read_max_width_inches() -> float:
     """Return the largest width of the figure that is being drawn."""
-    return _read_look().max_width_inches
+    return _read_appearance().max_width_inches
 
 
 def choose_ink(colour: str | tuple[float, float, float, float]) -> str:

@@ -19,7 +19,7 @@ from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.families import find_withheld, read_families
 from harness.analysis.tables import Tables
 from harness.errors import StoreError, format_count
-from harness.experiment.looks import find_look
+from harness.experiment.interim_analyses import find_interim_analysis
 from harness.reporting.claims import PROGRESS_HEADING
 from harness.reporting.experiment_report import Report, report, report_progress
 from harness.reporting.headlines import HEADLINES
@@ -64,7 +64,7 @@ def write_page(
     Of a large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each
     arm, then others at random with a fixed seed.
 
-    If the plan declares contrasts but no interim looks at the results, the page shows only the progress until all trials have
+    If the plan declares contrasts but no interim analyses of the results, the page shows only the progress until all trials have
     finished.
 
     Args:
@@ -104,24 +104,24 @@ def collect_page(
     against: str | None = None,
     max_sessions: int = MAX_SESSIONS,
     document: Report | None = None,
-    takes_looks: bool = True,
+    takes_interim_analyses: bool = True,
 ) -> PageData:
     """Return everything that a report page shows: the report, the values for its scripts, and the chosen sessions.
 
     If the plan declares contrasts and trials are missing, the page shows only the progress. It shows outcomes before the last
-    trial only if the plan declares several looks at the results.
+    trial only if the plan declares interim analyses of the results.
 
     Args:
         results: Results of one experiment.
         against: Arm with which the page compares the others at first; None chooses one.
         max_sessions: Maximum number of sessions in the page; 0 if a server sends them on demand.
         document: Report that was built already; None builds it.
-        takes_looks: Whether the page may take a declared interim look; if False, it shows interim outcomes only if they were
-            seen before.
+        takes_interim_analyses: Whether the page may take a declared interim analysis; if False, it shows interim outcomes only if
+            they were seen before.
     """
     current = drop_earlier_plans(select_outcomes(results))
-    is_shown = takes_looks or find_look(results.output, current.trials["trial_id"]).is_recorded
-    withheld = find_withheld(results, allows_interim_look=is_shown)
+    is_shown = takes_interim_analyses or find_interim_analysis(results.output, current.trials["trial_id"]).is_recorded
+    withheld = find_withheld(results, allows_interim_analysis=is_shown)
     document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
     blocks = _read_blocks(results, session_ids)

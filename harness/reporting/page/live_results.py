@@ -12,7 +12,7 @@ from typing import Any
 from harness.analysis.arms import drop_earlier_plans, is_earlier_arm
 from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
-from harness.experiment.looks import LOOKS_FILE
+from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE
 from harness.files.bounded_input import open_input
 from harness.inspection.recorded_session import RecordedSession
 from harness.reporting.page.document import PageData, build_served_values, collect_page
@@ -71,7 +71,9 @@ class LiveResults:
         with self._lock:
             digest = self._compute_digest()
             if self._page is None or digest != self._page_digest:
-                page = collect_page(load_experiment(self._folder), against=self._against, max_sessions=0, takes_looks=False)
+                page = collect_page(
+                    load_experiment(self._folder), against=self._against, max_sessions=0, takes_interim_analyses=False
+                )
                 values = {**build_served_values(page), "digest": digest}
                 self._page, self._page_digest = PageData(document=page.document, values=values), digest
             return self._page
@@ -128,8 +130,8 @@ class LiveResults:
 
     def _compute_digest(self) -> str:
         rows = self._query(_STATE_SQL)
-        looks = self.output / LOOKS_FILE
-        changed_ns = looks.stat().st_mtime_ns if looks.exists() else 0  # a look that was taken elsewhere shows outcomes here, too
+        record = self.output / INTERIM_ANALYSES_FILE  # an interim analysis that was taken elsewhere shows outcomes here, too
+        changed_ns = record.stat().st_mtime_ns if record.exists() else 0
         return f"{rows[0]['finished']}-{rows[0]['revision']}-{changed_ns}" if rows else "0"
 
     def _is_running(self) -> bool:

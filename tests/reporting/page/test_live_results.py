@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import StoreError, UsageError
-from harness.experiment.looks import LOOKS_FILE, begin_record
+from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE, begin_record
 from harness.inspection.loading import load
 from harness.reporting.experiment_report import report
 from harness.reporting.page.live_results import LiveResults, estimate_seconds_left
@@ -86,7 +86,7 @@ def test_a_plan_with_declared_contrasts_is_followed_without_taking_a_look(tmp_pa
     live = LiveResults(tmp_path)
     assert live.page.values["is_withheld"]
     assert any("Progress only" in "".join(line) for line in live.page.values["headlines"])
-    assert json.loads((tmp_path / LOOKS_FILE).read_text())["looks"] == []
+    assert json.loads((tmp_path / INTERIM_ANALYSES_FILE).read_text())["looks"] == []
     report(load(tmp_path))
     assert live.page.values["is_withheld"] == (looks == 1), "a look that was taken is shown here, too"
     with Journal.open(tmp_path / "journal.sqlite") as journal:
@@ -94,7 +94,7 @@ def test_a_plan_with_declared_contrasts_is_followed_without_taking_a_look(tmp_pa
             journal, trial_id="new", session_id="new", arm="a", task="t1", seed=9, experiment="made", provenance_json=declared
         )
     assert not live.page.values["is_withheld"]
-    assert len(json.loads((tmp_path / LOOKS_FILE).read_text())["looks"]) == looks
+    assert len(json.loads((tmp_path / INTERIM_ANALYSES_FILE).read_text())["looks"]) == looks
 
 
 def test_a_session_is_read_on_demand(tmp_path):

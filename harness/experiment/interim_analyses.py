@@ -1,8 +1,9 @@
-"""Record of how often the outcomes of an experiment were shown (looked at) while trials were still being added.
+"""Record of how often the outcomes of an experiment were shown while trials were still being added.
 
 The record matters for experiments that declare comparisons in advance, because frequent inspection produces false findings.
-Each set of finished trials whose outcomes are shown is one look; showing the same trials again is the same look. The record is
-the file `looks.json` in the output folder. The first run of such an experiment creates it, so that no look is missing.
+Each set of finished trials whose outcomes are shown is one analysis; showing the same trials again is the same analysis. The
+record is the file `looks.json` in the output folder. The first run of such an experiment creates it, so that no interim analysis
+is missing.
 """
 
 import hashlib
@@ -17,10 +18,10 @@ from harness.errors import StoreError
 from harness.files.bounded_input import read_input
 from harness.store.database import replace_file
 
-LOOKS_FILE = "looks.json"
+INTERIM_ANALYSES_FILE = "looks.json"
 """Name of the file in an output folder that lists each set of finished trials whose outcomes were shown."""
-MAX_LOOKS_BYTES = 16 * 2**20
-"""Maximum size of that file; a look takes about a hundred bytes."""
+MAX_RECORD_BYTES = 16 * 2**20
+"""Maximum size of that file; an interim analysis takes about a hundred bytes."""
 
 TRANSCRIPTS_NOTE = "Transcripts of single trials stay open, so that faults can be found; they are no result."
 """Note that is shown beside the progress of an experiment as long as its outcomes are withheld."""
@@ -42,7 +43,7 @@ def explain_withheld(looks: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class InterimAnalysis:
     """One inspection of the outcomes of a set of finished trials."""
 
     number: int
@@ -61,13 +62,13 @@ def begin_record(folder: Path) -> None:
     Raises:
         OSError: The folder cannot be written.
     """
-    path = folder / LOOKS_FILE
+    path = folder / INTERIM_ANALYSES_FILE
     if not path.exists():
         _write(path, {"from_start": True, "looks": []})
 
 
-def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
-    """Return the inspection (look) that showing the outcomes of these trials would be, without recording it.
+def find_interim_analysis(folder: Path, trial_ids: Iterable[str]) -> InterimAnalysis:
+    """Return the interim analysis that showing the outcomes of these trials would be, without recording it.
 
     Args:
         folder: Output folder of the experiment.
@@ -76,14 +77,14 @@ def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
     Raises:
         StoreError: The record exists but cannot be read.
     """
-    record, digest = _read(folder / LOOKS_FILE), _digest(trial_ids)
-    known = [look["trials_sha256"] for look in record["looks"]]
+    record, digest = _read(folder / INTERIM_ANALYSES_FILE), _digest(trial_ids)
+    known = [analysis["trials_sha256"] for analysis in record["looks"]]
     number = known.index(digest) + 1 if digest in known else len(known) + 1
-    return Look(number=number, is_recorded_from_start=bool(record["from_start"]), is_recorded=digest in known)
+    return InterimAnalysis(number=number, is_recorded_from_start=bool(record["from_start"]), is_recorded=digest in known)
 
 
-def record_look(folder: Path, trial_ids: Iterable[str]) -> Look:
-    """Record that the outcomes of a set of trials are shown, and return this inspection (look) with its number.
+def record_interim_analysis(folder: Path, trial_ids: Iterable[str]) -> InterimAnalysis:
+    """Record that the outcomes of a set of trials are shown, and return this interim analysis with its number.
 
     In a folder that cannot be written, e.g. of published results, the inspection is counted but not recorded.
 
@@ -94,15 +95,15 @@ def record_look(folder: Path, trial_ids: Iterable[str]) -> Look:
     Raises:
         StoreError: The record exists but cannot be read.
     """
-    path, ids = folder / LOOKS_FILE, set(trial_ids)
-    look = find_look(folder, ids)
-    if look.is_recorded:
-        return look
+    path, ids = folder / INTERIM_ANALYSES_FILE, set(trial_ids)
+    analysis = find_interim_analysis(folder, ids)
+    if analysis.is_recorded:
+        return analysis
     record = _read(path)
     record["looks"].append({"trials": len(ids), "trials_sha256": _digest(ids)})
     with suppress(OSError):  # the folder of published results may be read-only
         _write(path, record)
-    return look
+    return analysis
 
 
 def _digest(trial_ids: Iterable[str]) -> str:
@@ -111,9 +112,9 @@ def _digest(trial_ids: Iterable[str]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(read_input(path, MAX_LOOKS_BYTES))
+        record = json.loads(read_input(path, MAX_RECORD_BYTES))
         if not isinstance(record["from_start"], bool) or not all(
-            isinstance(look["trials_sha256"], str) for look in record["looks"]
+            isinstance(analysis["trials_sha256"], str) for analysis in record["looks"]
         ):
             raise TypeError("it does not have the fields of such a record")
     except FileNotFoundError:
