@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from harness.conversation.codec import StrictFields, refuse_mistyped_fields
-from harness.conversation.events import Compaction, Entry, Event, Hook, Signal, TextDelta
+from harness.conversation.events import Compaction, Entry, Event, Hook, TextDelta, TransientEvent
 from harness.conversation.messages import Message, ToolCall, ToolResult
 from harness.conversation.plan import Plan
 from harness.conversation.tokens import Budget, Counter, Measured, Usage, Window
@@ -258,7 +258,7 @@ class Compactor(Protocol):
         """Advice for a user whose session ended because the prompt no longer fits the window."""
 
     def compact(
-        self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
+        self, view: View, usage: Usage | None, step: int, hook: Hook, notify: Callable[[TransientEvent], None]
     ) -> Compaction | None:
         """Compact the messages that the model sees next, if needed, and return the event to log.
 

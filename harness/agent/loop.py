@@ -152,8 +152,8 @@ class Agent:
         instructions: Text that is added to the system prompt in this session only. Default: `''`.
         cancellation: Object with which another thread can stop the session; None runs everything in the calling thread.
             Default: `None`.
-        listen: Function called with every logged entry and every signal, in the thread where the event happens. It must return
-            quickly. Default: `ignore`.
+        listen: Function called with every logged entry and every transient event, in the thread where the event happens. It must
+            return quickly. Default: `ignore`.
         loop_detector: Detector of calls repeated several times in a row; None allows all repetitions, as trials do.
             Default: `None`.
         tool_time_limit: Limit on the total time of the tool calls, which the tools measure. When it is reached, the session ends

@@ -15,7 +15,7 @@ from harness.cli import options
 from harness.cli.dialog import Dialog, TaskChoice, build_resume_command, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
-from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, Signal, StateChanged
+from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, StateChanged, TransientEvent
 from harness.errors import UsageError, format_count
 from harness.files.bounded_input import read_input, read_stream
 from harness.models.factory import SAME_MODEL, ToolCallMode
@@ -301,7 +301,7 @@ def run_session(
 ) -> SessionResult:
     """Run a session as a dialog at a terminal, or for one turn with the message from a pipe."""
 
-    def handle_event(event: Entry | Signal) -> None:
+    def handle_event(event: Entry | TransientEvent) -> None:
         printer(event)
         if isinstance(event, StateChanged) and event.state == "failed":
             printer.print_line(f"the session failed: {live.failure}")

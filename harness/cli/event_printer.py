@@ -49,8 +49,8 @@ class EventPrinter:
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, item: events.Entry | events.Signal) -> None:
-        """Print a log entry, or a signal, and add it to the totals."""
+    def __call__(self, item: events.Entry | events.TransientEvent) -> None:
+        """Print a log entry, or a transient event, and add it to the totals."""
         with self._lock:
             self.totals(item)
             self._print_event(item.event if isinstance(item, events.Entry) else item)

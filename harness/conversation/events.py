@@ -5,7 +5,7 @@ view was compacted, the session ended. Other sessions also log the start of each
 running. The state of each tool call, and whether a message is still in view, are computed from these events. A failed model call
 is logged if it cost money. A session of several turns has more kinds: a turn ended, a message was queued or left the queue, a
 sub-agent ended, the workspace was saved, and the session was rolled back, forked or resumed. Progress within a step (its start,
-pieces of the answer, a tool that starts or ends) is a `Signal`, which is displayed but never logged.
+pieces of the answer, a tool that starts or ends) is a `TransientEvent`, which is displayed but never logged.
 """
 
 from collections.abc import Callable
@@ -487,7 +487,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDelta:
-    """Signal that another piece of the model's answer has arrived, while the model still writes."""
+    """Transient event: another piece of the model's answer has arrived, while the model still writes."""
 
     text: str
     """New text of the answer. Empty for a piece of a tool call, which is displayed only when the call is complete."""
@@ -500,7 +500,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted:
-    """Signal that the model call of a step has started."""
+    """Transient event: the model call of a step has started."""
 
     step: int
     kind: Literal["step-started"] = "step-started"
@@ -508,7 +508,7 @@ class StepStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """Signal that a tool call has started. It is sent whether or not the log gets the event `CallStarted`."""
+    """Transient event: a tool call has started. It is sent whether or not the log gets the event `CallStarted`."""
 
     call: ToolCall
     """Tool call that started, as the model wrote it."""
@@ -517,7 +517,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEnded:
-    """Signal that a tool call has ended; other calls of the same answer may still be running."""
+    """Transient event: a tool call has ended; other calls of the same answer may still be running."""
 
     result: ToolResult
     kind: Literal["tool-ended"] = "tool-ended"
@@ -525,7 +525,7 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Signal that the session waits, for example before a retry or while a summary is written."""
+    """Transient event: the session waits, for example before a retry or while a summary is written."""
 
     what: str
     """Reason for the wait, as displayed to the user."""
@@ -536,7 +536,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Signal with a message from the compaction policy to the user, e.g. that a limit is near.
+    """Transient event: a message from the compaction policy to the user, e.g. that a limit is near.
 
     The message is not logged.
     """
@@ -565,7 +565,7 @@ SessionState: TypeAlias = Literal["new", "starting", "working", "compacting", "a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """Signal that the state of a live session has changed, or its queue of unread user messages."""
+    """Transient event: the state of a live session has changed, or its queue of unread user messages."""
 
     state: SessionState
     queued: tuple[str, ...]
@@ -575,7 +575,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRepeated:
-    """Signal that the agent repeats the same tool call, so that the user must decide whether to go on."""
+    """Transient event: the agent repeats the same tool call, so that the user must decide whether to go on."""
 
     call: ToolCall
     times: int
@@ -583,9 +583,9 @@ class CallRepeated:
     kind: Literal["call-repeated"] = "call-repeated"
 
 
-Signal: TypeAlias = (
+TransientEvent: TypeAlias = (
     StepStarted | TextDelta | ToolStarted | ToolEnded | Waiting | Notice | ContextUsage | StateChanged | CallRepeated
 )
 
-EventListener: TypeAlias = Callable[[Entry | Signal], None]
-"""Function that is called with every logged entry and every signal of a session, in order."""
+EventListener: TypeAlias = Callable[[Entry | TransientEvent], None]
+"""Function that is called with every logged entry and every transient event of a session, in order."""

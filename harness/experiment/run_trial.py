@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
 from harness.agent.tool_execution import ToolTimeLimit
-from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, SessionStarted, Signal
+from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, SessionStarted, TransientEvent
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.experiment.token_counts import publish_token_counts, receive_token_counts
@@ -128,7 +128,7 @@ class _TrialSession:
     ) -> Ending:
         run, wiring = self.trial_run, self.job.wiring
 
-        def measure_event(item: Entry | Signal) -> None:
+        def measure_event(item: Entry | TransientEvent) -> None:
             run.totals(item)
             if isinstance(item, Entry):
                 measurement.add_entry(item)

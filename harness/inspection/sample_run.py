@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from harness.agent.loop import Outcome
 from harness.compaction.description import choose_truncation, inspect_abilities, name_policy
 from harness.compaction.presets.none import NoCompaction
-from harness.conversation.events import Compaction, Entry, EventListener, Signal, TextDelta
+from harness.conversation.events import Compaction, Entry, EventListener, TextDelta, TransientEvent
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant
 from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
 from harness.conversation.truncation import Truncation
@@ -282,7 +282,7 @@ class _CompactionRecorder:
     view: View = field(default_factory=View)
     attempts: list[CompactionAttempt] = field(default_factory=list)
 
-    def __call__(self, item: Entry | Signal) -> None:
+    def __call__(self, item: Entry | TransientEvent) -> None:
         self.totals(item)
         if not isinstance(item, Entry):
             return

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan, nan
 from typing import Literal, NamedTuple
 
-from harness.conversation.events import Compaction, Entry, Signal, StepFinished
+from harness.conversation.events import Compaction, Entry, StepFinished, TransientEvent
 from harness.conversation.tokens import compute_cache_hits
 
 
@@ -141,8 +141,8 @@ class AlertMonitor:
     _kept_prefix_tokens: int = 0
     _view_tokens: int = 0
 
-    def __call__(self, item: Entry | Signal) -> None:
-        """Update all values with the next log entry of the session; signals are ignored."""
+    def __call__(self, item: Entry | TransientEvent) -> None:
+        """Update all values with the next log entry of the session; transient events are ignored."""
         match item:
             case Entry(event=StepFinished() as step):
                 self._add_tokens(step)
@@ -237,7 +237,7 @@ class AlertAnnouncer:
     """Alerts that hold after the last finished step, from `MIN_CALLS` model calls on."""
     _calls: int = 0
 
-    def receive(self, item: Entry | Signal) -> tuple[AlertReading, ...]:
+    def receive(self, item: Entry | TransientEvent) -> tuple[AlertReading, ...]:
         """Update all values with the next log entry, and return the alerts that begin to hold with it."""
         self.monitor(item)
         if not (isinstance(item, Entry) and isinstance(item.event, StepFinished)):

@@ -39,8 +39,8 @@ from harness.conversation.events import (
     ItemId,
     Notice,
     Patch,
-    Signal,
     TextDelta,
+    TransientEvent,
     Waiting,
 )
 from harness.conversation.messages import Message, Text, sanitize_message, user
@@ -163,7 +163,7 @@ class SessionCompactor:
         return advise_on_overflow(self.policy)
 
     def compact(
-        self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
+        self, view: View, usage: Usage | None, step: int, hook: Hook, notify: Callable[[TransientEvent], None]
     ) -> Compaction | None:
         """Let the policy shorten the conversation if needed, and return the log event of the attempt.
 
@@ -175,10 +175,10 @@ class SessionCompactor:
                 unknown, too.
             step: Number of the step, for the log.
             hook: Point in the session at which the policy is asked, such as before a step or after an overflow.
-            signal: Function that receives warnings and notices of waits.
+            notify: Function that receives warnings and notices of waits.
         """
         if self._warning_policy is not None and hook == "step" and (text := self._warning_policy.check_view(view)):
-            signal(Notice(text=text))
+            notify(Notice(text=text))
         if hook not in HOOKS_WITHOUT_PAUSE and _should_hold_back(view):
             return None
         start_seconds = perf_counter()
@@ -188,12 +188,12 @@ class SessionCompactor:
         if plan is None:
             return None
         plan = keep_pending_messages(plan, view)
-        event = self._execute_plan(plan, view, _build_noop_event(view, plan, step, hook), signal)
+        event = self._execute_plan(plan, view, _build_noop_event(view, plan, step, hook), notify)
         if event.status == "applied" or (event.status == "no-op" and self._own_least_share is not None):
             event = self._check_target(event, view)
         is_fruitless = event.fruitless or event.status == "no-op"
         if is_fruitless and event.shortfall and view.fruitless_attempts + 1 == FRUITLESS_IN_A_ROW:
-            signal(Notice(text=f"{event.shortfall}. Compaction pauses until the conversation has grown by a tenth."))
+            notify(Notice(text=f"{event.shortfall}. Compaction pauses until the conversation has grown by a tenth."))
         end_seconds = perf_counter()
         self._overhead.add("compaction", end_seconds - planned_seconds)
         return replace(event, wall_seconds=end_seconds - start_seconds)
@@ -218,17 +218,17 @@ class SessionCompactor:
         shortfall = f"{opening}: {' and '.join(causes)}; {_describe_rest(after)}"
         return replace(event, shortfall=shortfall, fruitless=is_own and event.status == "applied")
 
-    def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, signal: Callable[[Signal], None]) -> Compaction:
+    def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, notify: Callable[[TransientEvent], None]) -> Compaction:
         """Carry out a plan, or the plan's fallback if the plan saves no tokens, and return the log event."""
         if plan.is_empty:
             return attempt
         self._refuse_unknown_ids(plan, view)
         outcome = _SummaryOutcome()
-        event = self._build_event(attempt, outcome, view, self._build_patch(plan, view, outcome, signal))
+        event = self._build_event(attempt, outcome, view, self._build_patch(plan, view, outcome, notify))
         if event.status == "no-op" and plan.fallback is not None and not event.failure:
             outcome.notes.clear()
             outcome.failures.append("the summary saves nothing")
-            event = self._build_event(event, outcome, view, self._build_patch(plan.fallback, view, outcome, signal))
+            event = self._build_event(event, outcome, view, self._build_patch(plan.fallback, view, outcome, notify))
         return event
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
@@ -241,17 +241,19 @@ class SessionCompactor:
         has_texts = event.status == "applied" and outcome.texts_to_save
         return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
-    def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
+    def _build_patch(
+        self, plan: Plan, view: View, outcome: _SummaryOutcome, notify: Callable[[TransientEvent], None]
+    ) -> Patch | None:
         """Return how a plan, or its fallback after a failed summary, changes the messages that the model sees.
 
         None means that a summary failed and that no fallback can be used.
         """
         try:
-            return self._fill_slots(plan, view, outcome, signal)
+            return self._fill_slots(plan, view, outcome, notify)
         except (ModelError, SummaryFailed) as error:
             outcome.failures.append(f"{type(error).__name__}: {error}")
             skipped = isinstance(error, SummaryEmpty) and any(slot.procedure.skips_empty for slot in plan.slots)
-            return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
+            return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, notify)
 
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         """Save texts outside the conversation; return the names by which the agent's tools can read them."""
@@ -259,14 +261,14 @@ class SessionCompactor:
             raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
-    def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
+    def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, notify: Callable[[TransientEvent], None]) -> Patch:
         """Request every summary that a plan needs, and return the plan's changes of the conversation."""
         inserts: list[Insert] = []
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
         items = apply_patch(view.items, Patch(replace=changes), 0, self.policy.counter)
         edited_view = replace(view, items=items, tally_cache=TallyCache())
         for slot in map(self._limit_slot, plan.slots):
-            signal(Waiting(what="summary"))
+            notify(Waiting(what="summary"))
             summary_prompt = build_summary_prompt(
                 slot, edited_view, partial(self._count_tokens, slot, more=slot.procedure.retry_text)
             )

@@ -27,9 +27,9 @@ from harness.conversation.events import (
     MessageUnqueued,
     SessionStarted,
     SessionState,
-    Signal,
     StateChanged,
     TextDelta,
+    TransientEvent,
     Waiting,
 )
 from harness.conversation.messages import Message, ToolCall, sanitize_message, user
@@ -66,7 +66,7 @@ class DraftSaver:
         self._is_saved = True
         self._next_seconds = clock()
 
-    def add_event(self, item: Entry | Signal) -> None:
+    def add_event(self, item: Entry | TransientEvent) -> None:
         """Add the next piece of text to the unfinished answer; forget the answer if the event shows its end."""
         match item:
             case TextDelta():
@@ -100,12 +100,12 @@ class SessionControl:
 
         Args:
             session_id: Id of the session, for error messages.
-            on_event: Listener for log entries and signals, called in order in the session's thread.
+            on_event: Listener for log entries and transient events, called in order in the session's thread.
             entries: Log of a reopened session, which stays idle until a message is sent or the turn is resumed.
         """
         self.session_id = session_id
         self.condition = threading.Condition()
-        self.outbox: deque[Entry | Signal] = deque()
+        self.outbox: deque[Entry | TransientEvent] = deque()
         self.log = QueuedLog(self.outbox.append, entries)
         self.state: SessionState = "new"
         self.failure = ""
@@ -156,7 +156,7 @@ class SessionControl:
     def update_state(self, state: SessionState | None = None) -> None:
         """Set the state of the session, such as `working`; None keeps the current state.
 
-        Emit a `StateChanged` signal if the state or the queue has changed.
+        Emit a `StateChanged` event if the state or the queue has changed.
         """
         with self.condition:
             self.state = state or self.state
@@ -209,10 +209,11 @@ class SessionControl:
         self.update_state(next_states.get(self.state))
         return kept_work
 
-    def notify(self, item: Entry | Signal) -> None:
-        """Deliver an event of the session (a log entry or a signal) to the listener that the user passed.
+    def notify(self, item: Entry | TransientEvent) -> None:
+        """Deliver an event of the session (a log entry or a transient event) to the listener that the user passed.
 
-        A signal is first added to the queue of undelivered events. `QueuedLog` has already added a log entry to this queue.
+        A transient event is first added to the queue of undelivered events. `QueuedLog` has already added a log entry to this
+        queue.
 
         Raises:
             WorkAbandoned: The event comes from interrupted work, e.g. a model call, for whose result nobody waits any more.
@@ -249,7 +250,7 @@ class SessionControl:
         finally:
             self._is_flushing = False
 
-    def _track_unfinished_work(self, item: Entry | Signal) -> None:
+    def _track_unfinished_work(self, item: Entry | TransientEvent) -> None:
         match item:
             case TextDelta(text=text):
                 if text:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.loop import Agent, Outcome
 from harness.conversation.advisories import format_advisories
-from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, Signal
+from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, TransientEvent
 from harness.errors import StoreError, ToolError
 from harness.models.local.server import serve_models
 from harness.protocols import BlobStore, Clock, Sandbox, ignore
@@ -72,7 +72,7 @@ def execute_session(
     Args:
         spec: Configuration of the session that is run.
         session_id: Name of the session in the journal, and of its container.
-        on_event: Listener for every log entry and every signal, called in the thread where the event happens.
+        on_event: Listener for every log entry and every transient event, called in the thread where the event happens.
         cancellation: Request that other code can make to end the session early.
         clock: Source of the time of each event, in seconds since the epoch.
 
@@ -91,7 +91,7 @@ def execute_session(
         fail_on_error(storage.fail_session),
     ):
 
-        def handle_event(event: Entry | Signal) -> None:
+        def handle_event(event: Entry | TransientEvent) -> None:
             storage.remove_old_outputs()
             on_event(event)
 

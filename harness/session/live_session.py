@@ -87,7 +87,8 @@ class LiveSession:
     Args:
         spec: Configuration of the session. With an empty request, the first message that is sent is the request.
         session_id: Name of the session in its journal and of its sandbox. None takes a new id from `ids`. Default: `None`.
-        on_event: Listener for every log entry and every signal, called in order in the session's thread; must return quickly.
+        on_event: Listener for every log entry and every transient event, called in order in the session's thread; must return
+            quickly.
             Default: no listener.
         clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
         ids: Source of the ids of the session, its sub-agents and its forks. Default: ids of 26 characters that sort by time, the
@@ -149,7 +150,7 @@ class LiveSession:
                 process get no verdict unless the task is passed again, because a name in a log is never a reason to run a file.
                 Default: `None`.
             cassette: Cassette for the continued session, if `spec` is None; required if the session used one. Default: `None`.
-            on_event: Listener that receives new log entries and signals.
+            on_event: Listener that receives new log entries and transient events.
             clock: Source of the time of each event, in seconds since the epoch.
             ids: Source of the ids of the session's further sub-agents and forks.
 
@@ -471,7 +472,7 @@ class LiveSession:
             journal: Journal file of the new session. None uses the journal of this session.
             spec: Configuration of the new session, e.g. with another policy. None copies the configuration of this session,
                 except `keep`.
-            on_event: Listener that receives log entries and signals of the new session.
+            on_event: Listener that receives log entries and transient events of the new session.
 
         Returns:
             New session, which is not started yet; call `start`, then `send` or `resume`.
@@ -505,7 +506,7 @@ class LiveSession:
             journal: Journal file of the new session. None uses the journal of this session.
             remind: Whether to add the user message that repeats the removed facts.
             spec: Configuration of the new session. None copies the configuration of this session, except `keep`.
-            on_event: Listener that receives log entries and signals of the new session.
+            on_event: Listener that receives log entries and transient events of the new session.
 
         Returns:
             New session, which is not started yet; call `start`, then `send` or `resume`.

@@ -16,9 +16,9 @@ from harness.conversation.events import (
     SessionEnded,
     SessionResumed,
     SessionStarted,
-    Signal,
     StepFinished,
     SubAgentEnded,
+    TransientEvent,
     Waiting,
     WorkspaceSaved,
 )
@@ -113,7 +113,7 @@ class _CacheSavings:
 
 @dataclass(slots=True)
 class SessionTotals:
-    """Totals of one session, updated by calling the object with every log entry and signal in order.
+    """Totals of one session, updated by calling the object with every log entry and transient event in order.
 
     A cost is None once the price of one model call is unknown. After a rollback (return to an earlier step), `steps` and
     `compactions` count only what is left. Tokens and costs still include the removed steps, which were paid.
@@ -184,8 +184,8 @@ class SessionTotals:
     """Name of the agent's model, which may change when a session is resumed."""
     _cache_savings: _CacheSavings = field(default_factory=_CacheSavings, repr=False, compare=False)
 
-    def __call__(self, item: Entry | Signal) -> None:
-        """Update the totals with the next log entry or signal of the session."""
+    def __call__(self, item: Entry | TransientEvent) -> None:
+        """Update the totals with the next log entry or transient event of the session."""
         if not isinstance(item, Entry):
             if isinstance(item, Waiting) and item.seconds is not None:  # None: waiting for a summary
                 self.retries += 1

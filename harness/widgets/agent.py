@@ -1,8 +1,9 @@
 """`AgentWidget`: a live session in a notebook cell that can be watched, messaged, stopped and resumed while it works.
 
-The session runs in its own thread, and the cell returns at once. Log entries and signals go through a queue to a second thread,
-which updates the pages (the browser views that show the widget). Messages from pages arrive on threads of the kernel and call
-only thread-safe methods. The session itself is the attribute `AgentWidget.session`, whose methods can be called from other cells.
+The session runs in its own thread, and the cell returns at once. Log entries and transient events go through a queue to a second
+thread, which updates the pages (the browser views that show the widget). Messages from pages arrive on threads of the kernel and
+call only thread-safe methods. The session itself is the attribute `AgentWidget.session`, whose methods can be called from other
+cells.
 """
 
 import os
@@ -21,7 +22,7 @@ import traitlets
 from harness.agent.tool_execution import LoopDecision
 from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
-from harness.conversation.events import Entry, Signal, StateChanged, TextDelta
+from harness.conversation.events import Entry, StateChanged, TextDelta, TransientEvent
 from harness.errors import HarnessError, UsageError
 from harness.models.cassette import Cassette
 from harness.models.factory import SAME_MODEL
@@ -43,7 +44,7 @@ from harness.widgets.snapshot import render_html, render_text
 
 _REFRESH = "look"
 BATCH_SECONDS = 0.05
-"""Time in seconds for which log entries and signals of the session are collected before the pages get one update."""
+"""Time in seconds for which log entries and transient events of the session are collected before the pages get one update."""
 MAX_RETAINED_ITEMS = 4_000
 """Maximum number of sent items (such as new rows) that a page in the browser can request again.
 
@@ -126,7 +127,7 @@ class AgentWidget(SnapshotWidget):
     def _initialize(self, spec: SessionSpec, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
         super().__init__(max_retained_items=MAX_RETAINED_ITEMS)
         self._pace_seconds, self._skip_pauses, self._is_closed = pace_seconds, threading.Event(), False
-        self._event_queue: queue.SimpleQueue[Entry | Signal | SessionResult | str] = queue.SimpleQueue()
+        self._event_queue: queue.SimpleQueue[Entry | TransientEvent | SessionResult | str] = queue.SimpleQueue()
         self._feed_lock = threading.Lock()
         self._page_fork: AgentWidget | None = None
         """Fork that was opened with the button of the page; forks made by `fork` belong to the caller."""
@@ -219,7 +220,7 @@ class AgentWidget(SnapshotWidget):
             first, self._is_closed = not self._is_closed, True
             page_fork, self._page_fork = self._page_fork, None
         if first:
-            self._event_queue.put(ended)  # arrives after all queued entries and signals
+            self._event_queue.put(ended)  # arrives after all queued entries and transient events
         if threading.current_thread() is not self._publisher_thread:  # which calls observers of `state`
             self._publisher_thread.join()
         if page_fork is not None:
@@ -276,8 +277,9 @@ class AgentWidget(SnapshotWidget):
             reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{unsafe})" if journal else "",
         )
 
-    def _listen(self, item: Entry | Signal) -> None:
-        """Queue a log entry or signal of the session for the pages, then pause if the session is slowed down for watching.
+    def _listen(self, item: Entry | TransientEvent) -> None:
+        """Queue a log entry or transient event of the session for the pages, then pause if the session is slowed down for
+        watching.
 
         Threads of the session call this method.
         """
@@ -290,7 +292,7 @@ class AgentWidget(SnapshotWidget):
                     break
 
     def _publish_updates(self) -> None:
-        """Send queued log entries and signals to the pages in batches until the session is closed or has failed."""
+        """Send queued log entries and transient events to the pages in batches until the session is closed or has failed."""
         ended = False
         while not ended:
             batch = [self._event_queue.get()]

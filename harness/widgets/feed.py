@@ -1,8 +1,8 @@
 """Content of a session widget as plain values: transcript rows, context gauge, totals and the curve of tokens.
 
-A `Feed` receives log entries and signals of a session in order. It returns only the changes since the last update, so the cost of
-an update does not grow with the length of the session. A row shows a tool call in one line; arguments and output are sent when
-the row is unfolded. The module does not import widgets. Its texts are not escaped.
+A `Feed` receives log entries and transient events of a session in order. It returns only the changes since the last update, so
+the cost of an update does not grow with the length of the session. A row shows a tool call in one line; arguments and output are
+sent when the row is unfolded. The module does not import widgets. Its texts are not escaped.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.conversation import events
-from harness.conversation.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
+from harness.conversation.events import Compaction, Entry, Event, SessionEnded, StepFinished, TransientEvent, TurnEnded
 from harness.conversation.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.conversation.tokens import Budget
 from harness.conversation.transcript import find_key_argument, parse_arguments, read_outcome
@@ -95,14 +95,14 @@ class Feed:
 
     # --- input ------------------------------------------------------------------------------------------------------------
 
-    def receive(self, entry_or_signal: Entry | Signal) -> None:
-        """Update the rows of the transcript and the other values with the next log entry or signal of the session."""
-        self.totals(entry_or_signal)
-        if isinstance(entry_or_signal, Entry):
-            self._handle_event(entry_or_signal.event, self.history.receive(entry_or_signal))
-            self._handle_alerts(entry_or_signal)
+    def receive(self, item: Entry | TransientEvent) -> None:
+        """Update the rows of the transcript and the other values with the next log entry or transient event of the session."""
+        self.totals(item)
+        if isinstance(item, Entry):
+            self._handle_event(item.event, self.history.receive(item))
+            self._handle_alerts(item)
         else:
-            self._handle_signal(entry_or_signal)
+            self._handle_transient_event(item)
 
     def _handle_alerts(self, entry: Entry) -> None:
         """Add a row for each alert that begins to hold, and show all that hold; after the end, all of the whole session."""
@@ -177,36 +177,36 @@ class Feed:
                 pass
         self.set_state(waiting="")
 
-    def _handle_signal(self, signal: Signal) -> None:
-        match signal:
+    def _handle_transient_event(self, event: TransientEvent) -> None:
+        match event:
             case events.TextDelta() if self.state.get("phase") not in RESTING_STATES:  # an aborted call may stream on
-                if signal.anew:
+                if event.anew:
                     self._clear_live_rows()
-                if signal.text:
+                if event.text:
                     self.set_state(waiting="")
-                    self._append_live_text("assistant" if signal.part == "text" else "thought", signal.text)
+                    self._append_live_text("assistant" if event.part == "text" else "thought", event.text)
             case events.StepStarted():
-                self.set_state(step=signal.step)
+                self.set_state(step=event.step)
             case events.StateChanged():
-                self.set_state(phase=signal.state, queued=list(signal.queued))
-                if signal.state != "asking":
+                self.set_state(phase=event.state, queued=list(event.queued))
+                if event.state != "asking":
                     self.set_state(question="")
             case events.CallRepeated():
-                call = replace_surrogates(f"{signal.call.name} {find_key_argument(signal.call)}")
-                self.set_state(question=f"The agent is about to make the same call {signal.times} times in a row: {call}")
+                call = replace_surrogates(f"{event.call.name} {find_key_argument(event.call)}")
+                self.set_state(question=f"The agent is about to make the same call {event.times} times in a row: {call}")
             case events.ToolStarted():
                 self._finish_live_rows()
-                self._update_row(self._ensure_call_row(signal.call, self.totals.steps + 1), status="running")
-            case events.ToolEnded() if signal.result.call_id in self._open_calls:
-                self._set_result(self._open_calls[signal.result.call_id], signal.result)
+                self._update_row(self._ensure_call_row(event.call, self.totals.steps + 1), status="running")
+            case events.ToolEnded() if event.result.call_id in self._open_calls:
+                self._set_result(self._open_calls[event.result.call_id], event.result)
             case events.Waiting():
                 self._clear_live_rows()
-                seconds = "" if signal.seconds is None else f" {signal.seconds:.1f} s"
-                self.set_state(waiting=f"waiting{seconds}: {signal.what}")
+                seconds = "" if event.seconds is None else f" {event.seconds:.1f} s"
+                self.set_state(waiting=f"waiting{seconds}: {event.what}")
             case events.Notice():
-                self.add_note(signal.text, "notice")
+                self.add_note(event.text, "notice")
             case events.ContextUsage():
-                self._update_gauge(reported=signal.usage_tokens, trailing=signal.trailing_tokens)
+                self._update_gauge(reported=event.usage_tokens, trailing=event.trailing_tokens)
             case _:
                 pass
 

@@ -34,9 +34,9 @@ from harness.conversation.events import (
     ModelCallFailed,
     SessionEnded,
     SessionStarted,
-    Signal,
     StepFinished,
     TextDelta,
+    TransientEvent,
 )
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, extract_part_text, user
 from harness.conversation.plan import Plan
@@ -832,14 +832,14 @@ class Unreporting(FakeModel):
 @pytest.mark.parametrize("policy", [InspectTrim(), Letta(), ClineClassic(spare_tokens=1_000)], ids=lambda policy: policy.kind)
 def test_a_report_of_no_prompt_tokens_counts_as_no_report(policy: Policy) -> None:
     replies = [assistant("y" * 400, call(number)) for number in range(40)]
-    model, log, signals = Unreporting([*replies, assistant("done")], window_tokens=4_000), MemoryLog(), list[ContextUsage]()
+    model, log, usages = Unreporting([*replies, assistant("done")], window_tokens=4_000), MemoryLog(), list[ContextUsage]()
     summarizer = FakeModel([assistant("sum")] * 9)
-    make(
-        model, log, policy, summarizer, listen=lambda item: signals.append(item) if isinstance(item, ContextUsage) else None
-    ).run(STARTED, "s")
+    make(model, log, policy, summarizer, listen=lambda item: usages.append(item) if isinstance(item, ContextUsage) else None).run(
+        STARTED, "s"
+    )
     compactions = [entry.event for entry in log.entries() if isinstance(entry.event, Compaction)]
     assert any(event.status == "applied" for event in compactions)
-    assert all(signal.tokens == signal.trailing_tokens > 0 for signal in signals)
+    assert all(usage.tokens == usage.trailing_tokens > 0 for usage in usages)
 
 
 def test_a_policy_is_given_the_report_of_the_last_step_and_never_a_sum() -> None:
@@ -880,7 +880,7 @@ class Fixed:
 
 def test_after_each_step_listeners_hear_how_full_the_context_is() -> None:
     """S2.10."""
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     log = MemoryLog()
     make(FakeModel([assistant("", call(1)), assistant("done")]), log, listen=heard.append).run(STARTED, "s")
     usages = [one for one in heard if isinstance(one, ContextUsage)]
@@ -891,7 +891,7 @@ def test_after_each_step_listeners_hear_how_full_the_context_is() -> None:
 
 def test_listeners_hear_of_a_compaction_with_its_tokens_and_the_messages_that_went() -> None:
     """S2.7."""
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     policy = MessageWindow(max_messages=3, preserve_last_n=1)
     replies = [*(assistant("", call(number)) for number in range(4)), assistant("done")]
     make(FakeModel(replies), MemoryLog(), policy, listen=heard.append).run(STARTED, "s")

@@ -22,7 +22,7 @@ from harness.analysis.overhead import measure_overhead
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.conversation.events import Compaction, Entry, MessageAdded, Signal, StepFinished, TextDelta
+from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta, TransientEvent
 from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.conversation.overhead import OverheadPart
 from harness.conversation.tokens import Measured, Usage, Window
@@ -100,7 +100,7 @@ def run_session(
     marks: list[float] = []
     totals = TrialTotals()
 
-    def listen(heard: Entry | Signal) -> None:
+    def listen(heard: Entry | TransientEvent) -> None:
         totals(heard)
         if isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
             marks.append(time.process_time())
@@ -176,7 +176,7 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
     )  # fmt: skip
     run, measurement = TrialRun(started_at=time.time(), session_id=trial_id), MeasurementBuilder(task, trial.policy.counter)
 
-    def listen(heard: Entry | Signal) -> None:
+    def listen(heard: Entry | TransientEvent) -> None:
         run.totals(heard)
         if isinstance(heard, Entry):
             measurement.add_entry(heard)
@@ -426,7 +426,7 @@ def measure_step_seconds(task: Task, policy: Policy, journal: Path | None) -> fl
     marks: list[float] = []
     compactions: list[Compaction] = []
 
-    def listen(heard: Entry | Signal) -> None:
+    def listen(heard: Entry | TransientEvent) -> None:
         if isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
             marks.append(time.perf_counter())
         if isinstance(heard, Entry) and isinstance(heard.event, Compaction):

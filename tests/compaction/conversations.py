@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from harness.conversation.events import Compaction, Entry, Event, Hook, MessageAdded, Signal
+from harness.conversation.events import Compaction, Entry, Event, Hook, MessageAdded, TransientEvent
 from harness.conversation.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
 from harness.conversation.plan import Plan
 from harness.conversation.tokens import Measured, Usage, Window
@@ -62,10 +62,10 @@ class Room:
         self.compactor = SessionCompactor(
             policy=policy, window=window(window_tokens), summarizer=self.summarizer, outputs=self.outputs
         )
-        self.signals: list[Signal] = []
+        self.transient_events: list[TransientEvent] = []
 
     def ask(self, view: View, usage: Usage | None = None, hook: Hook = "step") -> Compaction | None:
-        return self.compactor.compact(view, usage, 9, hook, self.signals.append)
+        return self.compactor.compact(view, usage, 9, hook, self.transient_events.append)
 
     def prompts(self) -> list[str]:
         """Prompts of the summarizer, in order."""

@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 from harness.cli import main
 from harness.compaction.presets.none import NoCompaction
 from harness.conversation import codec
-from harness.conversation.events import Entry, Signal, Waiting
+from harness.conversation.events import Entry, TransientEvent, Waiting
 from harness.experiment.experiment import Experiment
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
@@ -113,7 +113,7 @@ class Watched(AgentWidget):
 def test_a_live_session_and_its_panel_leave_and_show_no_key(answers, fails, tmp_path, monkeypatch, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     Watched.sent.clear()
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     given = session(
         model="hosted_vllm/stub",
         task=None,

@@ -9,7 +9,7 @@ import pytest
 from harness.agent.conversation import Conversation
 from harness.agent.loop import Agent, Outcome
 from harness.compaction.pipeline import CalibratedPreset
-from harness.conversation.events import Compaction, Entry, Notice, Signal
+from harness.conversation.events import Compaction, Entry, Notice, TransientEvent
 from harness.conversation.messages import ToolCall, ToolResult, assistant
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.tokens import Window
@@ -49,7 +49,7 @@ class Played(NamedTuple):
 
 def play(policy: Policy, steps: int) -> Played:
     calls = (ToolCall(call_id=f"c{number}", name="read_file", arguments_json='{"path": "a.py"}') for number in range(steps))
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     log, summarizer = MemoryLog(), FakeModel([assistant("x" * 400)] * 200)
     agent = Agent(
         model=FakeModel([*(assistant("I read.", call) for call in calls), assistant("done")], window_tokens=WINDOW.tokens),

@@ -15,7 +15,7 @@ import pytest
 import harness
 from harness.cli.run import describe_plan
 from harness.conversation.advisories import Advisory, format_advisories
-from harness.conversation.events import Entry, Notice, SessionStarted, Signal
+from harness.conversation.events import Entry, Notice, SessionStarted, TransientEvent
 from harness.errors import PolicyWarning
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
@@ -149,7 +149,7 @@ def make_spec(**changes) -> SessionSpec:
 
 
 def test_a_live_session_its_widget_its_command_and_its_inspection_show_the_warning(tmp_path):
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     journal = tmp_path / "session.sqlite"
     with closing(LiveSession(make_spec(journal=journal), session_id="s", on_event=heard.append)) as live:
         live.start()

@@ -9,7 +9,7 @@ import harness
 from harness.analysis.overhead import OVERHEAD_PARTS, measure_overhead
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.conversation.events import Compaction, Entry, MessageAdded, Signal, StepFinished
+from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished, TransientEvent
 from harness.conversation.messages import assistant
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.tokens import Measured, Usage, Window
@@ -91,7 +91,7 @@ class SlowSummarizer:
 
 def run_in_memory(**changes):
     """Run the tiny task without a journal, and return the logged events."""
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     execute_session(session(**changes), "s", on_event=heard.append)
     return [item.event for item in heard if isinstance(item, Entry)]
 

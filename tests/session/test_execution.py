@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.cancellation import Cancellation
-from harness.conversation.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, Signal, StepFinished
+from harness.conversation.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, StepFinished, TransientEvent
 from harness.conversation.view import fold_all
 from harness.errors import StoreError, UsageError, WindowTooSmall
 from harness.experiment.preflight import collect_warnings
@@ -37,7 +37,7 @@ def session(**changes):
 
 
 def test_listeners_receive_every_logged_entry(tmp_path):
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     ended = execute_session(session(journal=tmp_path / "j.sqlite"), "s1", on_event=heard.append)
     entries = [one for one in heard if isinstance(one, Entry)]
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
@@ -85,7 +85,7 @@ def test_the_result_has_the_number_of_messages_in_view_and_their_tokens(kind, tm
     """S4.4."""
     plain = {"kind": kind} | ({"max_messages": 8, "preserve_last_n": 4} if kind == "message-window" else {})
     policy = policy_from_plain(plain)
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     ended = execute_session(session(policy=policy), "s1", on_event=heard.append)
     view = fold_all([one for one in heard if isinstance(one, Entry)], policy.counter)
     assert (ended.outcome.view_messages, ended.outcome.view_tokens) == (len(view.items), view.tokens)
@@ -96,7 +96,7 @@ def test_advisories_about_a_policy_come_first_in_the_words_of_a_grid():
     tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
     grid = collect_warnings([Trial(task=TINY, policy=tight, window_tokens=16_000)])
     assert [text.partition(" is due at ")[0] for text in grid] == ["policy 'keep-last'"]
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     execute_session(session(policy=tight, window_tokens=16_000, max_steps=1), "s1", on_event=heard.append)
     assert [one.text for one in heard if isinstance(one, Notice)] == [text.replace(TINY, "tiny") for text in grid]
     assert isinstance(heard[0], Notice)
@@ -106,7 +106,7 @@ def test_the_instructions_of_a_session_count_as_its_first_request():
     tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 2_500, "summarizer": "scripted/oracle"})
     notices = {}
     for instructions in ("", "Mind the gap. " * 500):
-        heard: list[Entry | Signal] = []
+        heard: list[Entry | TransientEvent] = []
         given = session(policy=tight, window_tokens=16_000, instructions=instructions, max_steps=1)
         execute_session(given, "s1", on_event=heard.append)
         notices[bool(instructions)] = [one.text for one in heard if isinstance(one, Notice)]
@@ -116,7 +116,7 @@ def test_the_instructions_of_a_session_count_as_its_first_request():
 
 
 def test_later_messages_of_a_task_arrive():
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     execute_session(session(), "s1", on_event=heard.append)
     events = [one.event for one in heard if isinstance(one, Entry)]
     [late] = [event.step for event in events if isinstance(event, MessageAdded) and event.message.text == "Take your time."]
@@ -138,7 +138,7 @@ def test_a_stopped_session_keeps_its_files_and_is_not_judged(tmp_path):
 
 def test_a_full_folder_is_refused_before_anything_starts(tmp_path):
     (tmp_path / "mine").write_text("precious")
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     with pytest.raises(UsageError, match="not empty"):
         execute_session(session(keep=tmp_path, journal=tmp_path / "j.sqlite"), "s1", on_event=heard.append)
     assert heard == []
@@ -231,7 +231,7 @@ def test_a_session_whose_workspace_has_a_directory_is_kept_and_judged(tmp_path):
 def test_a_window_too_small_for_the_request_is_refused_before_anything_starts(task, tmp_path, monkeypatch):
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
-    heard: list[Entry | Signal] = []
+    heard: list[Entry | TransientEvent] = []
     asked = session(task=task, model="scripted" if task else "hosted_vllm/stub", window_tokens=50, journal=tmp_path / "j.sqlite")
     with pytest.raises(WindowTooSmall, match="more than the window of 50"):
         execute_session(asked, "s1", on_event=heard.append)

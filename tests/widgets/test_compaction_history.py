@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import pytest
 
-from harness.conversation.events import Compaction, Entry, RolledBack, Signal
+from harness.conversation.events import Compaction, Entry, RolledBack, TransientEvent
 from harness.conversation.view import fold
 from harness.inspection.session_steps import MAX_LABEL_CHARACTERS, format_message_line
 from harness.sandboxes.backends import SandboxChoice
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.bubblewrap
 @pytest.fixture(scope="module", params=["scripted/empty", "scripted/oracle"])
 def session(request):
     """Return the task and the log of a session with compactions."""
-    task, heard = tiny(7), list[Entry | Signal]()
+    task, heard = tiny(7), list[Entry | TransientEvent]()
     policy = replace(POLICY, summarizer=request.param)
     described = SessionSpec(
         request=task.prompt,

@@ -14,13 +14,13 @@ from harness.conversation.events import (
     MessageAdded,
     Notice,
     RolledBack,
-    Signal,
     StateChanged,
     StepFinished,
     StepStarted,
     TextDelta,
     ToolEnded,
     ToolStarted,
+    TransientEvent,
     TurnEnded,
     Waiting,
 )
@@ -52,8 +52,8 @@ class Page:
 
 @st.composite
 def sessions(draw):
-    """Return a log with the signals sent between its entries."""
-    heard: list[Entry | Signal] = []
+    """Return a log with the transient events sent between its entries."""
+    heard: list[Entry | TransientEvent] = []
     for entry in draw(logs(max_steps=8)):
         message = entry.event.message if isinstance(entry.event, MessageAdded) else None
         if message is not None and message.role == "assistant":

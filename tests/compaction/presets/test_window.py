@@ -319,9 +319,9 @@ def test_a_warning_appears_once_above_four_fifths_of_the_cap() -> None:
         event = room.ask(view)
         if event is not None:
             view = room.after(view, event, 2_005 + 10 * at)
-        heard.append(len(room.signals))
+        heard.append(len(room.transient_events))
     assert heard == [0, 0, 0] + [1] * 17, "with 9 of 10 messages, and not again"
-    assert room.signals == [Notice(text="Conversation approaching limit (9/10 messages)")]
+    assert room.transient_events == [Notice(text="Conversation approaching limit (9/10 messages)")]
 
 
 @pytest.mark.parametrize(("cap", "quiet"), [(100, 80), (10, 8), (1, 0)])
