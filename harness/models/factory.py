@@ -21,8 +21,8 @@ from harness.models.local.model import LocalModel
 from harness.models.local.server import Endpoint
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.explorer import ScriptedExplorer
 from harness.models.scripted.profiles import DEFAULT_PROFILE, PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
+from harness.models.scripted.sub_agent import ScriptedSubAgent
 from harness.models.scripted.summarizers import (
     EMPTY_SUMMARY,
     ScriptedSummarizer,
@@ -173,7 +173,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
     )
 
 
-def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiring: Wiring = DEFAULT_WIRING) -> Model:
+def open_sub_agent(name: str, *, agent: Model, task: Task | None, seed: int, wiring: Wiring = DEFAULT_WIRING) -> Model:
     """Create the model of sub-agents, which look around for an agent and answer its questions.
 
     Args:
@@ -191,11 +191,11 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
         UsageError: A scripted model has no task, the name is that of a summarizer, or a local model is not installed.
 
     Example:
-        >>> from harness.models.factory import open_explorer, open_model
+        >>> from harness.models.factory import open_sub_agent, open_model
         >>> from harness.tasks import make_task
         >>> task = make_task("flashcards", 1)
         >>> agent = open_model("scripted", task=task, seed=1, window_tokens=32_000)
-        >>> open_explorer("scripted:typical", agent=agent, task=task, seed=1).name
+        >>> open_sub_agent("scripted:typical", agent=agent, task=task, seed=1).name
         'scripted/flashcards:typical'
     """
     is_same = name == SAME_MODEL
@@ -205,7 +205,7 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
     if not is_scripted(name):
         return open_model(name, task=None, seed=seed, window_tokens=None, wiring=wiring)
     task, profile_name = _parse_agent_name(name, task)
-    return ScriptedExplorer(
+    return ScriptedSubAgent(
         name=f"scripted/{task.name}:{profile_name}",
         facts=task.facts,
         profile=look_up_profile(profile_name),

@@ -24,7 +24,7 @@ from harness.conversation.messages import ToolCall, ToolResult
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.truncation import EXPLORE_NAME, measure_cut
 from harness.errors import SandboxDied, SandboxKilled, UsageError
-from harness.models.factory import SAME_MODEL, Wiring, open_explorer, open_model, open_summarizer, with_wait_listener
+from harness.models.factory import SAME_MODEL, Wiring, open_model, open_sub_agent, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
 from harness.models.scripted.profiles import EXACT, add_reader, is_scripted
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
@@ -338,7 +338,7 @@ def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: 
     """Return the model of a session's sub-agents, which is by default the agent's own `model`."""
     wiring = _make_wiring(spec, resources)
     name = add_reader(spec.explore_model, spec.reader) if is_scripted(spec.explore_model) else spec.explore_model
-    opened = open_explorer(name, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
+    opened = open_sub_agent(name, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
     return opened if opened is model else with_wait_listener(opened, resources.on_event)
 
 
@@ -349,10 +349,10 @@ def open_sub_agent_models(
 
     If the agent's own model writes the agent's summaries, the sub-agents' model writes the summaries of the sub-agents.
     """
-    explorer = open_sub_agent_model(spec, resources, model)
-    if explorer is not model:
-        summarizer = resources.summarizer or open_session_summarizer(spec, resources, explorer)
-    return replace(resources, model=explorer, summarizer=summarizer)
+    sub_agent_model = open_sub_agent_model(spec, resources, model)
+    if sub_agent_model is not model:
+        summarizer = resources.summarizer or open_session_summarizer(spec, resources, sub_agent_model)
+    return replace(resources, model=sub_agent_model, summarizer=summarizer)
 
 
 def _make_wiring(spec: SessionSpec, resources: SessionResources) -> Wiring:

@@ -278,8 +278,7 @@ class AgentWidget(SnapshotWidget):
         )
 
     def _listen(self, item: Entry | TransientEvent) -> None:
-        """Queue a log entry or transient event of the session for the pages, then pause if the session is slowed down for
-        watching.
+        """Queue a log entry or transient event for the pages, then pause if the session is slowed down for watching.
 
         Threads of the session call this method.
         """

@@ -31,7 +31,7 @@ MAX_LINE_CHARACTERS = 500
 """Maximum number of characters that the model quotes from a line; of a longer line, it quotes the part with the fact."""
 
 
-class ScriptedExplorer:
+class ScriptedSubAgent:
     """Model that looks up the facts named in a question, and quotes the lines with their values. Thread-safe."""
 
     def __init__(self, *, name: str, facts: Sequence[Fact], profile: Profile, seed: int, window_tokens: int) -> None:
