@@ -17,7 +17,7 @@ from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnde
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.experiment.token_counts import publish_token_counts, receive_token_counts
-from harness.metrics.measurement import MeasurementBuilder
+from harness.metrics.session_metrics import SessionMetricsBuilder
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Clock, Log, OutputStore, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
@@ -79,10 +79,10 @@ class _TrialSession:
             run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
             log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
-            measurement = MeasurementBuilder(task, counter, trial.reader)
+            metrics_builder = SessionMetricsBuilder(task, counter, trial.reader)
             with closing(log):
-                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), measurement)
-            journal.record_metrics(run.session_id, *measurement.build_measurement())
+                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), metrics_builder)
+            journal.record_metrics(run.session_id, *metrics_builder.build_metrics_and_probes())
         except VerdictMismatch:  # puts the other trials of the run in doubt, too
             raise
         except (SandboxError, StoreError) as error:
@@ -93,13 +93,13 @@ class _TrialSession:
             if is_disk_error(error):
                 run.ending = replace(run.ending, status="failed", reason="store_error")
 
-    def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, measurement: MeasurementBuilder) -> None:
+    def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, metrics_builder: SessionMetricsBuilder) -> None:
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
             run.sandbox = sandbox.info
             write_workspace(task, sandbox)
-            run.ending = self._run_session(task, sandbox, log, outputs, measurement)
+            run.ending = self._run_session(task, sandbox, log, outputs, metrics_builder)
             if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
                 tests_cache = self.job.trial.is_reference or is_drawn_for_test(run.session_id)
                 run.graded_checks, run.has_cached_verdict = grade_with_cache(task, sandbox, run.session_id, reuse=not tests_cache)
@@ -124,14 +124,14 @@ class _TrialSession:
         return sandbox
 
     def _run_session(
-        self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, measurement: MeasurementBuilder
+        self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, metrics_builder: SessionMetricsBuilder
     ) -> Ending:
         run, wiring = self.trial_run, self.job.wiring
 
         def measure_event(item: Entry | TransientEvent) -> None:
             run.totals(item)
             if isinstance(item, Entry):
-                measurement.add_entry(item)
+                metrics_builder.add_entry(item)
                 if isinstance(item.event, SessionStarted):
                     run.start_event = item.event
 

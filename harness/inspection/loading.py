@@ -19,7 +19,7 @@ from harness.conversation.events import Compaction, Entry, SessionResumed, Sessi
 from harness.conversation.view import drop_rolled_back
 from harness.errors import StoreError, UsageError
 from harness.inspection.timeline import UNKNOWN_START, find_counter
-from harness.metrics.measurement import measure_session
+from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import EXACT, Reader, is_scripted
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
@@ -164,9 +164,9 @@ def measure_own_sessions(journal: Journal) -> Iterator[MeasuredSession]:
 def _measure(session_id: str, entries: Sequence[Entry], times: _Times, sub_agent_models: set[str]) -> MeasuredSession:
     setup = _read_setup(entries)
     reader: Reader = setup.get("reader", EXACT)
-    measurement = measure_session(drop_rolled_back(entries), setup.get("task"), find_counter(entries), reader)
+    measured = measure_session(drop_rolled_back(entries), setup.get("task"), find_counter(entries), reader)
     record = _build_record(session_id, entries, setup, times, sub_agent_models)
-    return MeasuredSession(record, measurement.metrics, measurement.probes)
+    return MeasuredSession(record, measured.metrics, measured.probes)
 
 
 def _read_setup(entries: Sequence[Entry]) -> dict[str, Any]:

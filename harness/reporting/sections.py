@@ -76,7 +76,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
         if comparisons:
             yield _build_comparison_section(name, arms, comparisons, judged)
     yield from _build_retention_sections(kept_facts)
-    yield from _build_pathology_section(results)
+    yield from _build_call_section(results)
     yield from _build_regret_section(results)
     yield from build_alert_sections(results)
     yield from build_overhead_section(results)
@@ -420,7 +420,7 @@ def _format_counts(rates: Iterable[Rate]) -> str:
     return f"{sum(rate.successes for rate in rates)} of {sum(rate.trials for rate in rates)}"
 
 
-def _build_pathology_section(results: Tables) -> Iterator[Section]:
+def _build_call_section(results: Tables) -> Iterator[Section]:
     trials = select_valid(results.trials)
     trials = trials[trials["execution_calls"].notna()]
     controls = trials[trials["policy"] == "none"]

@@ -30,7 +30,7 @@ from harness.conversation.tokens import Counter
 from harness.conversation.truncation import name_output
 from harness.conversation.view import View, drop_rolled_back, fold_all
 from harness.errors import UsageError, format_count
-from harness.metrics.measurement import measure_session
+from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import FactReader, extract_searchable_text
 from harness.session.spec import find_setup

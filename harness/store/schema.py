@@ -105,7 +105,7 @@ _TABLES = (
 )
 
 _CONDUCT_TABLES = (
-    # `conduct`: how a session behaved, written once it has ended; the uses of facts are NULL where no call could be recognised.
+    # `conduct`: metrics of a session, written once it has ended; the uses of facts are NULL where no call could be recognised.
     """CREATE TABLE conduct (
       session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
       evicted_tokens INTEGER NOT NULL, close_compactions INTEGER NOT NULL, full_compactions INTEGER NOT NULL,

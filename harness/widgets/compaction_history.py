@@ -15,7 +15,7 @@ from harness.conversation.view import View, drop_rolled_back, fold
 from harness.inspection.disposition import MessageDisposition, classify_messages
 from harness.inspection.sample_run import CompactionAttempt
 from harness.inspection.session_steps import format_message_line
-from harness.metrics.measurement import FactProber
+from harness.metrics.session_metrics import FactProber
 from harness.store.records import FactRecord
 from harness.task import Task
 

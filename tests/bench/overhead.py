@@ -31,7 +31,7 @@ from harness.conversation.view import View, fold
 from harness.experiment.job import Ending, Job, TrialRun, collect_provenance
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
-from harness.metrics.measurement import MeasurementBuilder
+from harness.metrics.session_metrics import SessionMetricsBuilder
 from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
@@ -174,12 +174,15 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
         trial=trial, trial_id=trial_id, experiment="bench", arm="whole", axes={}, backend="bubblewrap", provenance=PROVENANCE,
         journal=path,
     )  # fmt: skip
-    run, measurement = TrialRun(started_at=time.time(), session_id=trial_id), MeasurementBuilder(task, trial.policy.counter)
+    run, metrics_builder = (
+        TrialRun(started_at=time.time(), session_id=trial_id),
+        SessionMetricsBuilder(task, trial.policy.counter),
+    )
 
     def listen(heard: Entry | TransientEvent) -> None:
         run.totals(heard)
         if isinstance(heard, Entry):
-            measurement.add_entry(heard)
+            metrics_builder.add_entry(heard)
 
     steps = len(outputs) + 1
     with Journal.open(job.journal) as journal:
@@ -192,7 +195,7 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
             session = assemble_session(spec, resources)
             session.agent.logs_steps_at_once = True
             outcome = session.agent.run(session.start_event, spec.system_prompt)
-        journal.record_metrics(trial_id, *measurement.build_measurement())
+        journal.record_metrics(trial_id, *metrics_builder.build_metrics_and_probes())
         run.fitted_policy, run.ending = session.fitted_policy, Ending(status=outcome.status, reason=outcome.reason)
         finished = run.build_finished_trial(job, time.time())
         journal.record_trial(finished.record, finished.checks)

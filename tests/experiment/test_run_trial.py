@@ -23,7 +23,7 @@ from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.inspection.timeline import inspect_session
-from harness.metrics.measurement import measure_session
+from harness.metrics.session_metrics import measure_session
 from harness.models.factory import Wiring
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.metrics.measurement import measure_session
+from harness.metrics.session_metrics import measure_session
 from harness.task import World
 from harness.task_checks.laws import LAWS, Law
 from harness.task_checks.simulation import Run, SessionCache
@@ -141,7 +141,7 @@ def test_who_forgets_a_correction_uses_the_old_value() -> None:
     stale = []
     for world in (World(), World(update_rate=1.0)):
         done, task = forgotten(world, 1, "scripted/extractive"), make_task(FORGETTING, 1, world)
-        conduct, _ = measure_session(done.entries, task, KeepLast().counter)
-        stale.append(conduct.stale_uses)
+        metrics, _ = measure_session(done.entries, task, KeepLast().counter)
+        stale.append(metrics.stale_uses)
     assert stale[0] == 0
     assert stale[1]

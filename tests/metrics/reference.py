@@ -1,4 +1,4 @@
-"""Reference implementation of the pathologies: slow, and each computed from the whole log."""
+"""Reference implementation of the metrics of calls: slow, and each computed from the whole log."""
 
 from typing import Any
 

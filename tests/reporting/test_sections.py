@@ -263,7 +263,7 @@ def test_what_summaries_alone_kept_has_a_table_of_the_arms_with_summaries():
     assert "Facts kept by summaries" not in behaviour_of(trials, mask)
 
 
-def test_only_pathologies_that_tell_an_arm_from_the_control_are_shown():
+def test_only_metrics_of_calls_that_distinguish_an_arm_from_the_control_are_shown():
     trials = [
         *arm("a", "keep-last", [True, True], **WATCHED | {"reacquisitions": 3, "thrash": True, "retrieval_calls": 7}),
         *arm("none", "none", [True, True], **WATCHED | {"retrieval_calls": 7}),

@@ -27,7 +27,7 @@ from harness.conversation.tokens import Estimated
 from harness.conversation.truncation import name_output
 from harness.conversation.view import drop_rolled_back, fold_all
 from harness.errors import UsageError
-from harness.metrics.measurement import measure_session
+from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.session import history
 from harness.session.history import find_compaction, find_dropped_facts

@@ -45,7 +45,7 @@ def test_every_field_of_a_trial_has_a_column_of_its_own(journal: Journal) -> Non
     assert columns == {"revision", *(field.name for field in fields(TrialRecord))}
 
 
-def test_conduct_is_kept_once_for_a_session(journal: Journal) -> None:
+def test_metrics_are_kept_once_for_a_session(journal: Journal) -> None:
     begun(journal).append([*opening(), *step(1)])
     for _ in range(2):
         journal.record_metrics("s", CONDUCT, PROBES)

@@ -1,8 +1,8 @@
-"""Detection of unproductive behaviour (pathologies) in a session, such as repeated calls, loops and dead ends.
+"""Metrics of the calls of a session, which show unproductive behaviour, such as repeated calls, loops and dead ends.
 
 The session is thrashing if it compacts all the time, and in a doom loop if the agent repeats itself without progress.
 
-All pathologies are computed from the session's log alone, so they apply to real and to scripted models. The log is read once, and
+All metrics are computed from the session's log alone, so they apply to real and to scripted models. The log is read once, and
 memory use is proportional to the number of different calls.
 
 A target is content that the agent has seen: a file, or the result of a call that only reads (a retrieval). The model sees a
@@ -227,8 +227,8 @@ NO_PROGRESS_SHARE = 0.9
 """Share (0 to 1) of the compaction threshold. A compaction was futile if the model still sees at least that many tokens."""
 
 
-class PathologyDetector:
-    """Detector of unproductive behaviour (pathologies), such as loops, in the log entries of a session."""
+class CallMetricsBuilder:
+    """Collector of metrics of unproductive behaviour, such as loops, from the log entries of a session."""
 
     def __init__(self, counter: Counter, retrievals: frozenset[Signature] = frozenset()) -> None:
         self._counter, self._retrievals = counter, retrievals

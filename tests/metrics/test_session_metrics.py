@@ -7,7 +7,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.metrics.measurement import measure_session
+from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import READERS
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.task_checks.simulation import HUGE_WINDOW_TOKENS
@@ -138,8 +138,8 @@ def test_the_next_use_of_a_fact_is_detected_and_judged():
     session.write("conf", "port=80 table=learners")
     session.write("conf", "port=4711 table=learners")
     assert rows(session) == [("port", 1, True, False, "wrong")]
-    conduct = seen(session).metrics
-    assert (conduct.fact_uses, conduct.wrong_uses, conduct.stale_uses, conduct.constraint_violations) == (4, 1, 0, 1)
+    metrics = seen(session).metrics
+    assert (metrics.fact_uses, metrics.wrong_uses, metrics.stale_uses, metrics.constraint_violations) == (4, 1, 0, 1)
 
 
 def test_a_value_that_was_replaced_by_then_is_stale():
@@ -164,8 +164,8 @@ def test_a_value_that_stands_in_words_that_are_out_of_date_is_stale_wherever_the
         session.say("Now the port is 4711.")
     session.write("conf", "port=99 table=learners")
     session.write("conf", "port=98 table=learners")
-    conduct = seen(session, OUTDATED).metrics
-    assert (conduct.wrong_uses, conduct.stale_uses) == (2, 1)
+    metrics = seen(session, OUTDATED).metrics
+    assert (metrics.wrong_uses, metrics.stale_uses) == (2, 1)
 
 
 def test_a_fact_stated_only_with_an_older_value_or_by_the_agent_is_not_stale():
@@ -176,8 +176,8 @@ def test_a_fact_stated_only_with_an_older_value_or_by_the_agent_is_not_stale():
     session.read("notes", "I guess that the port was 98.")
     session.say("Now the port is 4711.")
     session.write("conf", "port=98 table=learners")
-    conduct = seen(session, OUTDATED).metrics
-    assert (conduct.wrong_uses, conduct.stale_uses) == (2, 0)
+    metrics = seen(session, OUTDATED).metrics
+    assert (metrics.wrong_uses, metrics.stale_uses) == (2, 0)
 
 
 def test_words_that_are_out_of_date_do_not_bring_a_fact_into_view():
@@ -226,11 +226,11 @@ def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
 def test_without_compaction_every_use_in_the_suite_is_right(name):
     task = make_task(name, 1)
     run = simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
-    conduct, probes = measure_session(run.entries, task, COUNTER)
-    assert conduct.fact_uses
-    assert conduct.wrong_uses == conduct.constraint_violations == conduct.evicted_tokens == 0
+    metrics, probes = measure_session(run.entries, task, COUNTER)
+    assert metrics.fact_uses
+    assert metrics.wrong_uses == metrics.constraint_violations == metrics.evicted_tokens == 0
     assert probes.rows == ()
-    assert sum(step.counts["reacquisitions"] for step in conduct.steps) == 0
+    assert sum(step.counts["reacquisitions"] for step in metrics.steps) == 0
 
 
 @pytest.mark.slow
@@ -258,9 +258,9 @@ def forgetful(name, world):
 @pytest.mark.bubblewrap
 def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_date():
     outdated = {fact.name for fact in make_task("spec-api", 1).facts if fact.former_patterns}
-    conduct, probes = forgetful("spec-api", World())
+    metrics, probes = forgetful("spec-api", World())
     names = {fact.number: fact.name for fact in probes.facts}
-    assert conduct.stale_uses
+    assert metrics.stale_uses
     assert {names[row.fact] for row in probes.rows if row.used == "stale"} <= outdated
 
 
@@ -269,5 +269,5 @@ def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_da
 def test_violations_do_not_depend_on_how_many_facts_are_revised():
     """Check worlds with equal forgetting that differ in the values stated first."""
     sessions = [forgetful("flashcards", World(update_rate=rate)) for rate in (0.0, 0.5, 1.0)]
-    assert min(conduct.constraint_violations for conduct, _ in sessions) >= 20
+    assert min(metrics.constraint_violations for metrics, _ in sessions) >= 20
     assert all("constraint" in {fact.kind for fact in probes.facts} for _, probes in sessions)

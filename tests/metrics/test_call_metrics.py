@@ -1,20 +1,20 @@
-"""Tests of each pathology in a session built by hand, all pathologies against a slow reference, and dead ends in a real task."""
+"""Tests of each metric of calls in a session built by hand, all against a slow reference, and dead ends in a real task."""
 
 import pytest
 from hypothesis import given
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation.view import View, fold
-from harness.metrics.measurement import measure_session
-from harness.metrics.pathologies import PathologyDetector
+from harness.metrics.call_metrics import CallMetricsBuilder
+from harness.metrics.session_metrics import measure_session
 from harness.tasks import make_task
 from tests.laws.suite import simulate_with_cache
 from tests.metrics import reference
 from tests.metrics.sessions import COUNTER, Session, sessions
 
 
-def conduct(session, retrievals=frozenset()):
-    watch, view = PathologyDetector(COUNTER, retrievals), View()
+def compute_metrics(session, retrievals=frozenset()):
+    watch, view = CallMetricsBuilder(COUNTER, retrievals), View()
     for entry in session.entries:
         before, view = view, fold(view, entry, COUNTER)
         watch.add_entry(entry, before, view)
@@ -22,11 +22,11 @@ def conduct(session, retrievals=frozenset()):
 
 
 def total(session, name):
-    return sum(step.counts[name] for step in conduct(session).steps)
+    return sum(step.counts[name] for step in compute_metrics(session).steps)
 
 
 def flagged(session, name):
-    return [step.step for step in conduct(session).steps if step.counts[name]]
+    return [step.step for step in compute_metrics(session).steps if step.counts[name]]
 
 
 # --- against the reference ---------------------------------------------------------------------------------------------
@@ -48,18 +48,18 @@ def test_reacquisitions_are_those_of_the_reference(session):
 
 @given(sessions())
 def test_what_was_evicted_again_is_that_of_the_reference(session):
-    assert conduct(session).evicted_again == reference.evicted_again(session.entries)
+    assert compute_metrics(session).evicted_again == reference.evicted_again(session.entries)
 
 
 @given(sessions())
 def test_evicted_tokens_are_those_of_the_reference(session):
-    assert conduct(session).evicted_tokens == reference.evicted_tokens(session.entries)
+    assert compute_metrics(session).evicted_tokens == reference.evicted_tokens(session.entries)
 
 
 @given(sessions())
 def test_the_first_doom_loop_is_that_of_the_reference(session):
     expected = reference.loops(session.entries)
-    measured = conduct(session)
+    measured = compute_metrics(session)
     assert (measured.loop_rule, measured.loop_onset_step) == (expected[0] if expected else ("", None))
 
 
@@ -132,7 +132,7 @@ def test_each_compaction_has_its_own_reacquisition_and_both_make_thrash():
     session.compact(again - 1, again)
     session.read("a.py")
     assert flagged(session, "reacquisitions") == [2, 3]
-    assert conduct(session).evicted_again == 1
+    assert compute_metrics(session).evicted_again == 1
 
 
 def test_what_was_masked_is_gone_too():
@@ -165,7 +165,7 @@ def test_a_command_is_a_retrieval_only_if_it_is_known_to_be_one():
     session.run("python3 tools/version.py")
     assert (total(session, "executions"), total(session, "retrievals")) == (1, 0)
     known = frozenset(act.signature for _, act in reference.acts(session.entries))
-    assert sum(step.counts["retrievals"] for step in conduct(session, known).steps) == 1
+    assert sum(step.counts["retrievals"] for step in compute_metrics(session, known).steps) == 1
 
 
 def test_two_compactions_within_three_steps_are_close():
@@ -174,14 +174,14 @@ def test_two_compactions_within_three_steps_are_close():
         for _ in range(steps):
             session.run("make")
         session.compact(3)
-    assert conduct(session).close_compactions == 1
+    assert compute_metrics(session).close_compactions == 1
 
 
 def test_a_compaction_that_leaves_the_view_nearly_full_is_counted():
     session = Session(threshold_tokens=1000)
     session.compact(3, tokens_after=899)
     session.compact(3, tokens_after=900)
-    assert conduct(session).full_compactions == 1
+    assert compute_metrics(session).full_compactions == 1
 
 
 def test_an_attempt_that_came_to_nothing_takes_nothing_away():
@@ -189,7 +189,7 @@ def test_an_attempt_that_came_to_nothing_takes_nothing_away():
     first = session.read("a.py")
     session.compact(first, status="failed", tokens_after=1000)
     session.read("a.py")
-    measured = conduct(session)
+    measured = compute_metrics(session)
     assert (measured.evicted_tokens, measured.full_compactions, flagged(session, "reacquisitions")) == (0, 0, [])
 
 
@@ -200,9 +200,9 @@ def test_a_user_message_ends_a_loop_before_it_is_one():
     session.say("Go on.")
     for _ in range(3):
         session.run("make")
-    assert conduct(session).loop_rule == ""
+    assert compute_metrics(session).loop_rule == ""
     session.run("make")
-    assert (conduct(session).loop_rule, conduct(session).loop_onset_step) == ("same call and answer", 4)
+    assert (compute_metrics(session).loop_rule, compute_metrics(session).loop_onset_step) == ("same call and answer", 4)
 
 
 def test_a_loop_has_its_distance_from_the_compaction_before_it():
@@ -212,7 +212,7 @@ def test_a_loop_has_its_distance_from_the_compaction_before_it():
     session.read("b.py")
     for _ in range(3):
         session.run("make", "exit code 2")
-    measured = conduct(session)
+    measured = compute_metrics(session)
     assert (measured.loop_rule, measured.loop_onset_step, measured.loop_after_steps) == ("same failing call", 3, 2)
 
 
@@ -220,10 +220,10 @@ def test_a_failure_that_is_tried_again_after_a_compaction_is_a_dead_end():
     session = Session()
     session.run("pip install x", "exit code 1\nno network")
     session.run("pip install x", "exit code 1\nno network")
-    assert conduct(session).repeated_dead_ends == 0
+    assert compute_metrics(session).repeated_dead_ends == 0
     session.compact(4, 5)
     session.run("pip install x", "exit code 1\nno network")
-    assert conduct(session).repeated_dead_ends == 1
+    assert compute_metrics(session).repeated_dead_ends == 1
 
 
 def test_tests_that_fail_again_after_a_change_are_no_dead_end():
@@ -232,7 +232,7 @@ def test_tests_that_fail_again_after_a_change_are_no_dead_end():
     session.compact(4, 5)
     session.write("a.py", "x = 2")
     session.run("make test", "exit code 1")
-    assert conduct(session).repeated_dead_ends == 0
+    assert compute_metrics(session).repeated_dead_ends == 0
 
 
 @pytest.mark.parametrize("repair", ["sed -i s/x/y/ a.py", "sh repair.sh"])
@@ -243,7 +243,7 @@ def test_nor_are_they_after_a_command_that_may_have_changed_something(repair):
     session.run("cat a.py")
     session.run(repair)
     session.run("make test", "exit code 1")
-    assert conduct(session).repeated_dead_ends == 0
+    assert compute_metrics(session).repeated_dead_ends == 0
 
 
 TRY = "python3 ci.py first.sed a.py"
@@ -258,7 +258,7 @@ def tried(*between, again="exit code 1\nattempt 3: refused"):
     for deed, about, more in between:
         getattr(session, deed)(about, more)
     session.run(TRY, again)
-    return conduct(session).repeated_dead_ends
+    return compute_metrics(session).repeated_dead_ends
 
 
 @pytest.mark.parametrize(
@@ -297,9 +297,9 @@ def test_a_text_that_failed_and_was_replaced_is_a_dead_end_when_it_is_written_ag
     session.write("a.py", "second")
     session.compact(4, 5, 6, 7)
     session.write("a.py", "second")
-    assert conduct(session).repeated_dead_ends == 0
+    assert compute_metrics(session).repeated_dead_ends == 0
     session.write("a.py", "first")
-    assert conduct(session).repeated_dead_ends == 1
+    assert compute_metrics(session).repeated_dead_ends == 1
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Measurement of a session from its log: how the agent behaved, and which facts it could still see.
+"""Metrics of a session, computed from its log: how the agent behaved, and which facts it could still see.
 
 For each fact and each applied compaction, a record (probe) says whether the model could see the value of the fact before the
 compaction and after it. If it could not in either case, there is no probe. If the compaction called a summarizer, the probe also
@@ -23,8 +23,8 @@ from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter
 from harness.conversation.view import Item, View, fold
+from harness.metrics.call_metrics import CallMetricsBuilder
 from harness.metrics.calls import compute_template_signature
-from harness.metrics.pathologies import PathologyDetector
 from harness.metrics.template_matcher import TemplateMatcher
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.profiles import EXACT, Reader
@@ -226,14 +226,14 @@ def _is_same_token(left: str, right: str) -> bool:
     return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 
 
-class Measurement(NamedTuple):
+class MetricsAndProbes(NamedTuple):
     """Results of measuring a session: metrics of the agent's behaviour, and which facts it could see (probes)."""
 
     metrics: SessionMetrics
     probes: Probes
 
 
-class MeasurementBuilder:
+class SessionMetricsBuilder:
     """Collector that measures a session from its log entries, which it receives in order.
 
     The session may be running or finished.
@@ -249,27 +249,27 @@ class MeasurementBuilder:
         """
         facts = task.facts if task else ()
         retrievals = frozenset(compute_template_signature(fact.recover) for fact in facts if fact.recover)
-        self._pathologies, self._prober = PathologyDetector(counter, retrievals), FactProber(task, reader) if task else None
+        self._call_metrics, self._prober = CallMetricsBuilder(counter, retrievals), FactProber(task, reader) if task else None
         self._counter, self._view = counter, View()
 
     def add_entry(self, entry: Entry) -> None:
         """Add the next log entry of the session."""
         before, self._view = self._view, fold(self._view, entry, self._counter)
-        self._pathologies.add_entry(entry, before, self._view)
+        self._call_metrics.add_entry(entry, before, self._view)
         if self._prober is not None:
             self._prober.add_entry(entry, before, self._view)
 
-    def build_measurement(self) -> Measurement:
+    def build_metrics_and_probes(self) -> MetricsAndProbes:
         """Return how the agent behaved so far, and which facts it could still see after each compaction."""
-        metrics, prober = self._pathologies.build_metrics(), self._prober
+        metrics, prober = self._call_metrics.build_metrics(), self._prober
         return (
-            Measurement(metrics, Probes())
+            MetricsAndProbes(metrics, Probes())
             if prober is None
-            else Measurement(prober.add_use_counts(metrics), prober.build_probes())
+            else MetricsAndProbes(prober.add_use_counts(metrics), prober.build_probes())
         )
 
 
-def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counter, reader: Reader = EXACT) -> Measurement:
+def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counter, reader: Reader = EXACT) -> MetricsAndProbes:
     """Compute from a session's log how the agent behaved and which facts it could still see after each compaction.
 
     Args:
@@ -278,7 +278,7 @@ def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counte
         counter: Token counter of the session's compaction policy.
         reader: Rule by which a scripted model finds values in the texts that it sees.
     """
-    builder = MeasurementBuilder(task, counter, reader)
+    builder = SessionMetricsBuilder(task, counter, reader)
     for entry in entries:
         builder.add_entry(entry)
-    return builder.build_measurement()
+    return builder.build_metrics_and_probes()
