@@ -352,12 +352,12 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
-        form = connection.execute("PRAGMA user_version").fetchone()[0]
-        if form not in {0, SCHEMA_VERSION}:
-            error = sqlite3.DatabaseError(f"unknown schema version {form}")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version not in {0, SCHEMA_VERSION}:
+            error = sqlite3.DatabaseError(f"unknown schema version {version}")
             error.sqlite_errorcode = sqlite3.SQLITE_MISMATCH
             raise error
-        if form == 0:
+        if version == 0:
             _create_tables(connection)
     except BaseException:
         connection.close()

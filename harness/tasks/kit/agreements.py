@@ -93,9 +93,9 @@ def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
 
 
 def _place(fact: Fact, statement: Statement) -> Fact:
-    if statement.form == "page":
+    if statement.placement == "page":
         made = make_file_fact(fact.name, fact.kind, PAGE_PATH, fact.prior, *fact.patterns)
-    elif statement.form == "output":
+    elif statement.placement == "output":
         made = make_output_fact(fact.name, fact.kind, ANSWERS_COMMAND, fact.prior, *fact.patterns, source=ANSWERS_PATH)
     else:
         made = fact

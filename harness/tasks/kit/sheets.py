@@ -21,7 +21,7 @@ from harness.tasks.kit.agreements import (
 )
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import FactText, Form, Statement, add_notes, draw_statements, mislead, render_sentences
+from harness.tasks.kit.statements import FactText, Placement, Statement, add_notes, draw_statements, mislead, render_sentences
 from harness.tasks.kit.steps import StepSpec, do, look
 from harness.tasks.kit.structure import Levels, StructureDraws
 
@@ -46,7 +46,7 @@ NOTE_SHARE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0
 ELSEWHERE_WEIGHT = 0.12
 """Weight of a page, and of a command's output, in the random choice of where a fact about the organisation is stated.
 
-The forms of statements in the user's request have the weight 1 together.
+The placements of statements in the user's request have the weight 1 together.
 """
 
 
@@ -97,9 +97,9 @@ class SheetPlan:
         """Names of the facts that each sheet must state, by name of the sheet; `judge_sheets` takes them."""
         return {sheet.name: sheet.facts for sheet in self.sheets}
 
-    def has_form(self, form: Form) -> bool:
-        """Return whether the task states any fact in the given form, e.g. `row` for a row of a table."""
-        return any(statement.form == form for statement in self.statements)
+    def has_placement(self, placement: Placement) -> bool:
+        """Return whether the task states any fact in the given placement, e.g. `row` for a row of a table."""
+        return any(statement.placement == placement for statement in self.statements)
 
     def read_index(self, text: str) -> StepSpec:
         """Make the step `read_sheets`, in which the agent reads which information sheets it has to write.
@@ -110,7 +110,7 @@ class SheetPlan:
             text: Text of the agent's message in the step.
         """
         calls = [read(INDEX_PATH)]
-        calls += [read(PAGE_PATH)] * self.has_form("page") + [run(ANSWERS_COMMAND)] * self.has_form("output")
+        calls += [read(PAGE_PATH)] * self.has_placement("page") + [run(ANSWERS_COMMAND)] * self.has_placement("output")
         return look("read_sheets", text, *calls)
 
     def write_sheets(self, slot: str) -> Iterator[StepSpec]:
@@ -130,16 +130,18 @@ class SheetPlan:
             values: Values of the facts.
         """
         yield INDEX_PATH, self._render_index(titles)
-        if self.has_form("page"):
+        if self.has_placement("page"):
             lines = [f"- {sentence}" for sentence in render_sentences(self.statements, "page", fact_texts)]
             yield PAGE_PATH, Template("\n".join(["# What the house has settled", "", *lines, ""])).substitute(values)
-        if self.has_form("output"):
+        if self.has_placement("output"):
             lines = render_sentences(self.statements, "output", fact_texts)
             yield ANSWERS_PATH, Template("\n".join(["cat <<'END'", *lines, "END", ""])).substitute(values)
 
     def _render_index(self, titles: Mapping[str, str]) -> str:
         rows = [f"| {sheet.path} | {titles[sheet.slot]} | {', '.join(map(make_label, sheet.facts))} |" for sheet in self.sheets]
-        sources = [f"`{PAGE_PATH}`"] * self.has_form("page") + [f"the output of `{ANSWERS_COMMAND}`"] * self.has_form("output")
+        sources = [f"`{PAGE_PATH}`"] * self.has_placement("page") + [f"the output of `{ANSWERS_COMMAND}`"] * self.has_placement(
+            "output"
+        )
         return "\n".join(
             [
                 "# Information sheets",
@@ -178,7 +180,7 @@ def draw_sheets(
 ) -> SheetPlan:
     """Draw at random which information sheets a task asks for, and which facts each one states.
 
-    The result also says in which form and place the task itself states these facts.
+    The result also says in which placement the task itself states these facts.
 
     Args:
         draws: Source of the random choices for the structure of the task.
@@ -222,8 +224,8 @@ def _draw_statements(
     draws: StructureDraws, agreements: Sequence[str], own_facts: Sequence[str], fact_texts: Mapping[str, FactText]
 ) -> tuple[Statement, ...]:
     line_share = draws.draw_share("line share", LINE_WEIGHT_BOUNDS)
-    in_prompt: dict[Form, float] = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
-    anywhere: dict[Form, float] = {**in_prompt, "page": ELSEWHERE_WEIGHT, "output": ELSEWHERE_WEIGHT}
+    in_prompt: dict[Placement, float] = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
+    anywhere: dict[Placement, float] = {**in_prompt, "page": ELSEWHERE_WEIGHT, "output": ELSEWHERE_WEIGHT}
     stated = (
         *draw_statements(draws, "own forms", own_facts, in_prompt),
         *draw_statements(draws, "agreement forms", agreements, anywhere),

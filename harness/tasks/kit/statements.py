@@ -1,8 +1,9 @@
 """Statements of facts in the texts of a task, and misleading sentences that look like statements.
 
 The sentence that states a fact (see `FactText`) is the same for every seed, so one pattern finds the value. The seed decides the
-form in which it appears: as a short line, at the end of a story or in a row of a table in the request, as a line of a page, or as
-a line that a command prints. The seed also decides the order of the statements, and which misleading sentences are mixed in.
+placement in which it appears: as a short line, at the end of a story or in a row of a table in the request, as a line of a page,
+or as a line that a command prints. The seed also decides the order of the statements, and which misleading sentences are mixed
+in.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,19 +15,19 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import load_text
 
-Form: TypeAlias = Literal["line", "story", "row", "page", "output"]
-"""Form in which a task states a fact.
+Placement: TypeAlias = Literal["line", "story", "row", "page", "output"]
+"""Place and wording in which a task states a fact.
 
-`line`, `story` (at the end of a story) and `row` (in a table) are forms in the user's request, `page` is a line of a page in the
-workspace, and `output` is a line that a command prints.
+`line`, `story` (at the end of a story) and `row` (in a table) are placements in the user's request, `page` is a line of a page in
+the workspace, and `output` is a line that a command prints.
 """
 NOTES = (
     "This was settled with everybody who has to do with it, and it holds for the whole of the work and for each part of it.",
     "Whoever goes on with the work after us has to keep to it as well, and nobody may change it without asking all of them.",
 )
 """Sentences without information that can follow any statement of a fact in the user's request, to make it longer."""
-PROMPT_FORMS: tuple[Form, ...] = ("line", "story", "row")
-"""Forms in which the user's request states facts; facts in other forms are stated by pages or commands of the workspace."""
+PROMPT_PLACEMENTS: tuple[Placement, ...] = ("line", "story", "row")
+"""Placements in which the user's request states facts; pages or commands of the workspace state facts in other placements."""
 
 
 class FactText(NamedTuple):
@@ -42,12 +43,12 @@ class FactText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Form in which a task states one fact, or a sentence that seems to state it."""
+    """Placement in which a task states one fact, or a sentence that seems to state it."""
 
     fact: str
     """Name of the fact that the sentence states or, if misleading, seems to state."""
-    form: Form
-    """Form of the sentence, which includes its place, e.g. `row` for a row of the table in the request."""
+    placement: Placement
+    """Placement of the sentence, e.g. `row` for a row of the table in the request."""
     is_misleading: bool = False
     """Whether the sentence is about something else and only looks like a statement of the fact."""
     notes: int = 0
@@ -70,15 +71,16 @@ def load_fact_texts(package: str, name: str) -> Mapping[str, FactText]:
 
 
 def draw_statements(
-    draws: StructureDraws, name: str, facts: Iterable[str], weights: Mapping[Form, float]
+    draws: StructureDraws, name: str, facts: Iterable[str], weights: Mapping[Placement, float]
 ) -> tuple[Statement, ...]:
-    """Draw at random in which form each fact is stated, e.g. as a short line or in a table.
+    """Draw at random in which placement each fact is stated, e.g. as a short line or in a table.
 
     Args:
         draws: Source of the random choices for the structure of the task.
         name: Name of this random choice, which selects its random generator.
         facts: Names of the facts to state.
-        weights: Weight of each possible form in the random choice; a form with twice the weight is drawn twice as often.
+        weights: Weight of each possible placement in the random choice; a placement with twice the weight is drawn twice as
+            often.
     """
     rng = draws.make_rng(name)
     return tuple(Statement(fact, rng.choices([*weights], [*weights.values()])[0]) for fact in facts)
@@ -97,9 +99,9 @@ def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: flo
 
 
 def mislead(
-    draws: StructureDraws, name: str, fact_texts: Mapping[str, FactText], count: int, weights: Mapping[Form, float]
+    draws: StructureDraws, name: str, fact_texts: Mapping[str, FactText], count: int, weights: Mapping[Placement, float]
 ) -> tuple[Statement, ...]:
-    """Draw misleading sentences at random, and the form of each, e.g. a short line.
+    """Draw misleading sentences at random, and the placement of each, e.g. a short line.
 
     The sentences may look like facts that the task never states.
 
@@ -108,10 +110,13 @@ def mislead(
         name: Name of this random choice, which selects its random generator.
         fact_texts: Texts for each fact, by name of the fact; facts without a misleading sentence are not selected.
         count: Maximum number of misleading sentences.
-        weights: Weight of each possible form in the random choice; a form with twice the weight is drawn twice as often.
+        weights: Weight of each possible placement in the random choice; a placement with twice the weight is drawn twice as
+            often.
     """
     facts = draws.draw_subset(f"{name}/facts", [fact for fact, fact_text in fact_texts.items() if fact_text.misleading], count)
-    return tuple(Statement(statement.fact, statement.form, True) for statement in draw_statements(draws, name, facts, weights))
+    return tuple(
+        Statement(statement.fact, statement.placement, True) for statement in draw_statements(draws, name, facts, weights)
+    )
 
 
 def render_request(
@@ -126,32 +131,34 @@ def render_request(
         fact_texts: Sentences that state each fact, by name of the fact.
         values: Values of all other placeholders, by name.
     """
-    by_form: dict[Form, list[str]] = {form: [] for form in PROMPT_FORMS}
+    by_placement: dict[Placement, list[str]] = {placement: [] for placement in PROMPT_PLACEMENTS}
     for statement in statements:
-        if statement.form in by_form:
-            by_form[statement.form].append(_render(statement, fact_texts[statement.fact]))
-    rows = ["| subject | what was settled |", "| --- | --- |", *by_form["row"]] if by_form["row"] else []
+        if statement.placement in by_placement:
+            by_placement[statement.placement].append(_render(statement, fact_texts[statement.fact]))
+    rows = ["| subject | what was settled |", "| --- | --- |", *by_placement["row"]] if by_placement["row"] else []
     filled_frame = Template(frame).safe_substitute(
-        lines="\n".join(by_form["line"]) or "- (all of it is told below)",
+        lines="\n".join(by_placement["line"]) or "- (all of it is told below)",
         rows="\n".join(rows) or "(no table was made this time)",
-        stories="\n\n".join(by_form["story"]) or "(there is nothing more to tell)",
+        stories="\n\n".join(by_placement["story"]) or "(there is nothing more to tell)",
     )
     return Template(filled_frame).substitute(values)
 
 
-def render_sentences(statements: Iterable[Statement], form: Form, fact_texts: Mapping[str, FactText]) -> list[str]:
-    """Return the sentences that a task states in one form, e.g. on a page.
+def render_sentences(statements: Iterable[Statement], placement: Placement, fact_texts: Mapping[str, FactText]) -> list[str]:
+    """Return the sentences that a task states in one placement, e.g. on a page.
 
     Placeholders such as `${rate}` stand for values.
     """
-    return [_select_sentence(statement, fact_texts[statement.fact]) for statement in statements if statement.form == form]
+    return [
+        _select_sentence(statement, fact_texts[statement.fact]) for statement in statements if statement.placement == placement
+    ]
 
 
 def _render(statement: Statement, fact_text: FactText) -> str:
     sentence = " ".join([_select_sentence(statement, fact_text), *NOTES[: statement.notes]])
-    if statement.form == "row":
+    if statement.placement == "row":
         return f"| {statement.fact.replace('_', ' ')} | {sentence} |"
-    return f"{fact_text.story} {sentence}" if statement.form == "story" else f"- {sentence}"
+    return f"{fact_text.story} {sentence}" if statement.placement == "story" else f"- {sentence}"
 
 
 def _select_sentence(statement: Statement, fact_text: FactText) -> str:

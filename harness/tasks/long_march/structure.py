@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from harness.task import World
-from harness.tasks.kit.statements import NOTES, Form, Statement, add_notes, draw_statements, mislead
+from harness.tasks.kit.statements import NOTES, Placement, Statement, add_notes, draw_statements, mislead
 from harness.tasks.kit.structure import Levels, StructureDraws
 from harness.tasks.long_march.facts import CAIRN_FORMS, ORDER_KINDS, load_orders
 from harness.tasks.long_march.prose import PLACE
@@ -56,7 +56,7 @@ class Rumour(NamedTuple):
     post: int
     """Number of the post whose report contains the sentence."""
     form: int
-    """Form of the statement about a cairn that the sentence resembles, as an index in `CAIRN_FORMS`."""
+    """Placement of the statement about a cairn that the sentence resembles, as an index in `CAIRN_FORMS`."""
     place: str
     """Place that the sentence is about."""
     number: int
@@ -81,7 +81,7 @@ class Structure:
     rumours: tuple[Rumour, ...]
     """Misleading sentences that reports contain."""
     statements: tuple[Statement, ...]
-    """Orders and misleading sentences in the user's request, each with its form, e.g. a short line."""
+    """Orders and misleading sentences in the user's request, each with its placement, e.g. a short line."""
 
     def list_notes(self) -> list[Note]:
         """Return the notes that the agent has to write on its way, in order of the steps."""
@@ -231,9 +231,9 @@ def _draw_rumours(draws: StructureDraws, finds: Sequence[_Use]) -> list[Rumour]:
 
 def _draw_statements(draws: StructureDraws, orders: Sequence[str]) -> tuple[Statement, ...]:
     line_share = draws.draw_share("line share", LINE_BOUNDS)
-    forms: dict[Form, float] = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
+    placements: dict[Placement, float] = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
     stated = (
-        *draw_statements(draws, "order forms", orders, forms),
-        *mislead(draws, "misleading", load_orders(), draws.draw_count("misleading count", MISLEADING_COUNTS), forms),
+        *draw_statements(draws, "order forms", orders, placements),
+        *mislead(draws, "misleading", load_orders(), draws.draw_count("misleading count", MISLEADING_COUNTS), placements),
     )
     return draws.draw_order("statements", add_notes(draws, stated, draws.draw_share("note share", NOTE_BOUNDS)))

@@ -13,7 +13,7 @@ from harness.tasks.kit.agreements import (
     load_agreements,
     make_agreements,
 )
-from harness.tasks.kit.statements import Form, Statement, render_request
+from harness.tasks.kit.statements import Placement, Statement, render_request
 
 FRAME = "${lines}\n\n${rows}\n\n${stories}"
 
@@ -23,11 +23,11 @@ def read(text: str) -> dict[str, list[str]]:
     return {fact.name: re.findall(fact.patterns[0], text, re.MULTILINE) for fact in facts}
 
 
-@pytest.mark.parametrize("form", ["line", "story", "row"])
-def test_each_agreement_is_read_in_every_form_and_only_its_own(form: Form) -> None:
+@pytest.mark.parametrize("placement", ["line", "story", "row"])
+def test_each_agreement_is_read_in_every_form_and_only_its_own(placement: Placement) -> None:
     for seed in range(20):
         values = draw_agreements("march", seed)
-        text = render_request(FRAME, [Statement(name, form) for name in NAMES], load_agreements(), values)
+        text = render_request(FRAME, [Statement(name, placement) for name in NAMES], load_agreements(), values)
         assert read(text) == {name: [values[name]] for name in NAMES}
 
 
@@ -37,7 +37,7 @@ def test_no_misleading_sentence_is_read_as_an_agreement() -> None:
 
 
 def test_the_place_of_the_statement_decides_how_it_is_looked_up_and_not_how_it_is_read() -> None:
-    facts = make_agreements(Statement("copies", form) for form in ("line", "page", "output"))
+    facts = make_agreements(Statement("copies", placement) for placement in ("line", "page", "output"))
     assert [fact.said_in for fact in facts] == ["prompt", "file", "output"]
     assert [fact.source for fact in facts] == ["", PAGE_PATH, ANSWERS_PATH]
     assert len({(fact.patterns, fact.prior, fact.kind) for fact in facts}) == 1

@@ -1,11 +1,11 @@
-"""A request states each fact once, in the form that the structure gives, among statements that only look like it."""
+"""A request states each fact once, in the placement that the structure gives, among statements that only look like it."""
 
 import pytest
 
 from harness.tasks.kit.statements import (
     NOTES,
     FactText,
-    Form,
+    Placement,
     Statement,
     add_notes,
     draw_statements,
@@ -24,8 +24,8 @@ FRAME = "${lines}\n\n${rows}\n\n${stories}"
 
 
 def test_every_form_has_its_place() -> None:
-    forms: tuple[Form, ...] = ("line", "story", "row", "page", "output")
-    statements = [Statement(f"rule{number}", form) for number, form in enumerate(forms)]
+    placements: tuple[Placement, ...] = ("line", "story", "row", "page", "output")
+    statements = [Statement(f"rule{number}", placement) for number, placement in enumerate(placements)]
     text = render_request(FRAME, statements, FACT_TEXTS, VALUES)
     assert "- Rule 0 says `value-rule0`." in text
     assert "Story 1. Rule 1 says `value-rule1`." in text
@@ -62,7 +62,7 @@ def test_each_fact_is_stated_once_and_forms_follow_their_weights(seed: int) -> N
     draws = StructureDraws("march", seed)
     stated = draw_statements(draws, "forms", FACT_TEXTS, {"line": 0.5, "story": 0.5, "page": 0.0})
     assert [one.fact for one in stated] == list(FACT_TEXTS)
-    assert {one.form for one in stated} <= {"line", "story"}
+    assert {one.placement for one in stated} <= {"line", "story"}
 
 
 def test_misleading_statements_need_a_sentence_of_their_own() -> None:
