@@ -98,7 +98,7 @@ def _make_sum(name: str, unit: str, sql: str, description: str, dtype: Dtype = "
 
 
 def _make_step_count(name: str, unit: str, description: str, *, migration: int = 0) -> Column:
-    """Return a column of the table of steps with a number that `harness.metrics.pathologies` counts under the same name.
+    """Return a column of the table of steps with a number that `harness.metrics.call_metrics` counts under the same name.
 
     A step without tool calls has no row of counts, so its number is 0. A new column needs the number of the next migration; it
     has no value in sessions that were measured before.

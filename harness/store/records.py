@@ -266,7 +266,7 @@ class StepMetrics:
         if missing := sorted(STEP_COUNTS - self.counts.keys()):
             raise UsageError(
                 f"step {self.step} lacks counts that columns declare: {', '.join(missing)}; compute them in "
-                "harness/metrics/pathologies.py"
+                "harness/metrics/call_metrics.py"
             )
 
 

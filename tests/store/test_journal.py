@@ -59,7 +59,7 @@ def test_metrics_are_kept_once_for_a_session(journal: Journal) -> None:
     ("table", "record"),
     [("conduct", SessionMetrics), ("fact", FactRecord), ("probe", ProbeRecord)],
 )
-def test_every_field_of_conduct_has_a_column_of_its_own(journal: Journal, table: str, record: type) -> None:
+def test_every_field_of_the_metrics_has_a_column_of_its_own(journal: Journal, table: str, record: type) -> None:
     columns = {row["name"] for row in journal.query(f"PRAGMA table_info({table})")}
     assert columns == {"session", *(field.name for field in fields(record) if field.name != "steps")}
 
