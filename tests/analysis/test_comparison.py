@@ -211,6 +211,7 @@ def test_a_comparison_is_always_the_first_arm_minus_the_second():
     assert tuple(forward.interval) == pytest.approx((-backward.interval.high, -backward.interval.low))
 
 
+@pytest.mark.slow
 def test_costs_without_a_prompt_cache_are_named_with_the_ratio_that_a_cache_would_give():
     def compare_costs(**changes):
         sides = {"a": {"cost_usd": 2.0, "cache_could_save_usd": 0.5}, "b": {"cost_usd": 4.0, "cache_could_save_usd": 3.5}}

@@ -118,6 +118,7 @@ def test_pairs_of_equal_weight_have_at_least_the_p_of_the_exact_sign_test(kind, 
     assert compute_p(kind, *make_arms(differences), "these tasks") >= p * (1 - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "seeds"), [(5, 2), (4, 2), (3, 3)])
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
 @pytest.mark.parametrize("tie", [0.0, 0.5])
@@ -247,6 +248,7 @@ def compute_coverage(seeds, rate_sets):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds",
     [(5, 5), (3, 3, 3), (2,) * 5, (3, 2), (5, 5, 4), (8, 2, 2), (20, 2), (3, 3, 3, 2), (2, 2, 2, 2, 3)],

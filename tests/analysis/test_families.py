@@ -137,6 +137,7 @@ def test_a_comparison_of_two_experiments_is_a_look_at_each_of_them(tmp_path):
     assert (alone.analysis_number, alone.claims[0].is_shown) == (1, True), "the look at the joined results was at the same trials"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planned", [(14, 20), (20, 20)])
 def test_joined_results_show_no_outcome_while_a_plan_of_theirs_is_unfinished(tmp_path, planned):
     outputs = [

@@ -110,6 +110,7 @@ def test_the_least_detectable_effect_is_detected_in_four_of_five_simulated_studi
     assert detections / 400 == pytest.approx(0.8, abs=0.06)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tasks", "seeds", "discordance", "contrasts"),
     [(1, 20, 0.4, 1), (3, 20, 0.16, 1), (5, 10, 0.3, 1), (3, 20, 0.3, 20), (1, 60, 0.4, 20)],

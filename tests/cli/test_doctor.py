@@ -25,6 +25,7 @@ def test_without_a_key_it_says_which_would_do():
     assert "ANTHROPIC_API_KEY" in finding.advice
 
 
+@pytest.mark.slow
 def test_every_finding_that_is_not_ok_comes_with_advice():
     for finding in run_checks("harness-test:py"):
         assert finding.detail

@@ -179,6 +179,7 @@ USES: Mapping[str, Uses] = {
 """Condition under which a trial uses a part, for parts of each kind."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", USES)
 def test_a_raised_revision_changes_the_ids_of_exactly_the_trials_that_use_the_part(
     part: str, own_task: str, monkeypatch: pytest.MonkeyPatch
@@ -216,6 +217,7 @@ def test_tables_are_built_from_its_journal_and_name_the_version(grid: Path) -> N
     assert len(harness.report(results).sections) > 5
 
 
+@pytest.mark.slow
 def test_a_report_says_which_parts_were_revised_since_the_trials_ran(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raise_part(monkeypatch, "prices")
     last = harness.report(load(grid)).sections[-1]

@@ -185,6 +185,7 @@ def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, d
     assert fold_all((*rolled, later)) == fold(fold_all(entries[:to_event]), later, COUNTER)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
 @given(events(), st.data())
 def test_folding_several_events_together_equals_folding_them_one_by_one(batches, data):

@@ -333,6 +333,7 @@ def test_knobs_of_the_world_are_problems_on_which_every_arm_is_run():
         assert [cell.trial.world.steps for cell in grid if cell.arm == arm] == [50, 100]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(PRESETS))
 def test_a_grid_gives_its_trials_the_ids_that_they_have_alone(kind):
     axes: dict[str, list[object]] = {

@@ -183,6 +183,7 @@ def test_the_command_line_runs_a_session_and_reports_on_its_journal(tmp_path, mo
     assert (tmp_path / "sessions" / f"{journal.stem}-report" / "summary.txt").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(TABLES))
 def test_the_journal_of_a_trial_alone_has_the_rows_that_its_experiment_has(trial_output, name):
     whole = load_experiment(trial_output)
@@ -213,6 +214,7 @@ def test_the_session_of_a_trial_without_its_record_has_the_values_that_its_log_g
     assert_same_rows(evaluate_alerts(recorded), evaluate_alerts(alone), {"trial_id", "arm"})
 
 
+@pytest.mark.slow
 def test_a_journal_copied_from_elsewhere_and_a_link_to_it_are_read_once(lived, tmp_path):
     copy = tmp_path / "elsewhere" / "copied.sqlite"
     copy.parent.mkdir()
@@ -242,6 +244,7 @@ def test_a_session_in_an_experiments_journal_has_a_row_only_where_the_file_is_lo
     assert "1 trial and 1 session" in repr(both)
 
 
+@pytest.mark.slow
 def test_journals_and_experiments_join_and_outcomes_come_from_the_experiments(lived, trial_output):
     mixed = harness.load([trial_output, lived])
     assert len(mixed.trials) == 3

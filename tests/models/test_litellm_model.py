@@ -309,6 +309,7 @@ def test_a_refusal_of_the_model_is_reported_and_not_tried_again(route, streams, 
     assert (reply.refused, reply.cut_short, reply.message.text, waits) == (True, False, "".join(pieces), [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize(
     "finish", ["error", "network_error", "insufficient_system_resource", "pause_turn", "MALFORMED_FUNCTION_CALL", "abort"]

@@ -84,6 +84,7 @@ def test_a_margin_is_tested_at_its_own_value(metric, margin, is_shown):
     assert claim.p_value == pytest.approx(max(ttest_1samp(values, null).pvalue, flips.pvalue))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "margin", "lost", "is_shown"),
     [
@@ -138,6 +139,7 @@ def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
     ]
 
 
+@pytest.mark.slow
 def test_a_plan_with_looks_states_the_smallest_possible_p(tmp_path):
     contrasts = (Contrast(a="b", b="a", metric="success"), Contrast(a="b", b="a", metric="score"))
     for family, expected in (
@@ -200,6 +202,7 @@ def test_a_grid_that_is_extended_before_its_first_look_is_complete(tmp_path):
     assert [claim.is_shown for claim in judged.claims] == [True]
 
 
+@pytest.mark.slow
 def test_an_incomplete_plan_shows_its_progress_only_unless_interim_looks_were_declared(tmp_path):
     begin_record(tmp_path)
     family = Family(contrasts=(SUCCESS,), planned_trials=20)

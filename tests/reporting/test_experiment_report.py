@@ -112,6 +112,7 @@ def test_levels_get_sections_and_charts_of_their_own(tmp_path):
     assert "compaction_rounds_L3.png" in {path.name for path in text_report.write(tmp_path, figures="png")}
 
 
+@pytest.mark.slow
 def test_an_unfinished_experiment_says_so_first():
     plan = json.dumps({"family": {"planned_trials": 6}})
     rows = [{"arm": arm, "provenance_json": plan} for arm in "abc"]
@@ -122,6 +123,7 @@ def test_an_unfinished_experiment_says_so_first():
     assert "Unfinished" not in whole
 
 
+@pytest.mark.slow
 def test_a_report_on_a_selection_says_so_and_is_unfinished_only_if_selected_trials_are_missing():
     plan = json.dumps({"family": {"planned_trials": 6}})
     whole = results([{"arm": arm, "seed": seed, "provenance_json": plan} for arm in "ab" for seed in range(3)])

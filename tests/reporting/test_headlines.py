@@ -97,6 +97,7 @@ def test_a_repeated_arm_is_neither_the_highest_nor_the_cheapest():
     assert not any("again" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_an_arm_that_knows_the_future_is_no_recommendation():
     oracle = arm("all-knowing", (1.0, 1.0), cost_usd=0.1)
     written = [
@@ -109,6 +110,7 @@ def test_an_arm_that_knows_the_future_is_no_recommendation():
     assert not any("all-knowing" in note for note in notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arms", "median"), [(1, ""), (2, "median ")])
 def test_the_advice_says_how_well_differences_would_be_known(arms, median):
     others = [row for name in ("one", "other")[:arms] for row in arm(name, (0.4, 0.6), cost_usd=1.0)]
@@ -150,6 +152,7 @@ def test_the_highest_arm_is_that_of_the_highest_mean_over_tasks_whatever_the_num
     assert any(note.startswith("Highest observed score: even, 0.50") for note in notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("score", "reason", "advice"),
     [
@@ -174,6 +177,7 @@ def test_one_arm_alone_says_that_nothing_can_be_compared():
     assert "Cannot be said: how the arms differ, since there is only one arm with valid trials." in notes
 
 
+@pytest.mark.slow
 def test_arms_that_are_left_out_are_not_called_arms_without_shared_tasks():
     rows = [{"arm": name, "seed": seed, "policy": policy} for name, policy in (("a", "mask"), ("b", "oracle")) for seed in (0, 1)]
     notes = headlines(results(rows))
@@ -184,6 +188,7 @@ def test_arms_that_are_left_out_are_not_called_arms_without_shared_tasks():
     )
 
 
+@pytest.mark.slow
 def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_threat():
     broken = arm("full", (0.775, 0.795), cost_usd=0.1, status="failed", reason="overflow")
     stopped = arm("stopped", (0.77, 0.79), cost_usd=3.0, reason="max_steps")
@@ -214,6 +219,7 @@ def test_all_arms_that_were_often_stopped_are_one_threat_in_any_order_of_the_tri
     ]
 
 
+@pytest.mark.slow
 def test_an_arm_with_fewer_tasks_has_intervals_of_its_own():
     lost = arm("short", (0.5, 0.6), cost_usd=1.0)
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.5, 0.6), cost_usd=1.0), *lost[:8]]
@@ -266,6 +272,7 @@ def test_a_contrast_on_cost_states_no_costs_beside_its_ratio():
     assert "USD per trial" not in claim
 
 
+@pytest.mark.slow
 def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     def policy(**fields):
         return json.dumps({"kind": "keep-last", "threshold": 0.8, "keep_last": 10, **fields})
@@ -323,6 +330,7 @@ def test_the_title_of_the_plan_is_the_question_of_the_report(tmp_path, plan, beg
     assert len(section.notes) <= 10
 
 
+@pytest.mark.slow
 def test_the_name_of_a_lossy_summarizer_is_explained():
     policies = [json.dumps({"kind": "keep-last", "summarizer": f"scripted/{name}"}) for name in ("extractive", "lossy-0.8")]
     rows = [

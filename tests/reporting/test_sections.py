@@ -82,6 +82,7 @@ def test_every_table_of_estimates_names_what_its_numbers_speak_about():
             assert "these tasks: this one task only" in " ".join(section.notes)
 
 
+@pytest.mark.slow
 def test_effects_that_survive_the_adjustment_for_the_whole_table_are_marked_as_exploratory():
     rows = [{"arm": arm, "seed": seed, "success": arm == "a"} for arm in "abc" for seed in range(12)]
     (section,) = [section for section in build_sections(results(rows), "b") if section.heading.startswith("Paired")]
@@ -93,6 +94,7 @@ def test_effects_that_survive_the_adjustment_for_the_whole_table_are_marked_as_e
     assert {row[0]: row[4] for row in section.rows} == {"a": format_p(single * 4), "c": "1"}, "success and score of two arms"
 
 
+@pytest.mark.slow
 def test_a_declared_contrast_keeps_the_verdict_of_its_family_in_the_table_of_all_comparisons():
     contrasts = (Contrast(a="a", b="b", metric="score"),)
     plain = codec.to_plain(Family(contrasts=contrasts, planned_trials=16, looks=1))
@@ -151,6 +153,7 @@ def test_inert_policies_are_not_mentioned_when_every_policy_acted():
     assert "Without effect" not in render(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
 
 
+@pytest.mark.slow
 def test_the_width_of_a_single_comparison_is_stated_once():
     rows = [{"arm": arm, "task": f"t{task}", "success": arm == "a" and task > 2} for arm in "ab" for task in range(8)]
     assert re.search(r"Intervals of differences in success: ±\d+ points\.", render(results(rows)))
@@ -248,6 +251,7 @@ def test_values_in_other_words_have_a_column_where_there_are_any():
     assert section.notes[-1].startswith("Lost, but in text")
 
 
+@pytest.mark.slow
 def test_what_summaries_alone_kept_has_a_table_of_the_arms_with_summaries():
     mask = [probe("mask/flashcards/0/0", fact="b"), probe("mask/flashcards/0/0", fact="c", kind="value", seen_after=False)]
     kept = [

@@ -155,6 +155,7 @@ def test_the_number_of_files_is_limited_for_an_ordinary_user():
     assert "memory_bytes" not in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can remain root")
 def test_the_number_of_files_is_limited_for_root(monkeypatch):
     monkeypatch.setattr(bubblewrap, "_is_reachable_for_all", lambda path: False)

@@ -63,6 +63,7 @@ def test_results_are_opened_by_a_path_or_its_text(folder: Path) -> None:
         assert Results(output).trials["trial_id"].tolist() == ["t0", "t1"]
 
 
+@pytest.mark.slow
 def test_the_frames_have_exactly_the_documented_columns(folder: Path) -> None:
     results = load(folder)
     for name, columns in TABLES.items():

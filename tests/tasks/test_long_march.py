@@ -161,6 +161,7 @@ def test_only_a_revised_fact_is_stated_again_before_its_use() -> None:
     assert marched(BASE).failed_checks == set()
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("world", [BASE, replace(BASE, tokens_per_step=600, output_sigma=1.9), replace(BASE, output_sigma=0.0)])
 def test_a_step_brings_as_many_tokens_into_view_as_the_world_says(world: World) -> None:

@@ -281,6 +281,7 @@ def test_a_page_may_ask_for_cells_that_do_not_exist(message, tmp_path):
         widget._handle_page_message({"kind": "open", "trial": HOSTILE})
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_trial_that_cannot_be_opened_is_refused_each_time_and_the_open_one_stays(tmp_path):
     grid = replace(SMALL, axes={"seed": [0, 1]}, arms=())

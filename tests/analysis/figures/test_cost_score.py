@@ -66,6 +66,7 @@ def test_the_front_has_the_arms_that_no_other_beats_in_both():
     assert set(table.loc[table["is_on_front"], "arm"]) == {"cheap", "good", "middle"}
 
 
+@pytest.mark.slow
 def test_an_arm_that_knows_the_future_is_shown_but_never_on_the_front():
     selection = name_writers(grid(seeds=(0, 1, 2)))
     table = cost_score.table(selection)

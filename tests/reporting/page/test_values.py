@@ -47,6 +47,7 @@ def test_cells_are_the_estimates_of_the_analysis(results, part):
             assert (text, interval) == (metric.format_value(cell.value), metric.format_interval(cell.low, cell.high))
 
 
+@pytest.mark.slow
 def test_effects_are_the_estimates_of_the_analysis(results, part):
     valid = select_valid(add_measures(results))
     names = [arm["name"] for arm in part["arms"]]
@@ -131,6 +132,7 @@ def test_effects_on_a_task_are_those_of_its_pairs_and_change_their_sign_with_the
     assert turned[1] == pytest.approx(-part["task_effects"]["a"]["score"][names.index("b")][1][1])
 
 
+@pytest.mark.slow
 def test_an_arm_that_was_run_again_is_compared_with_its_first_run_only():
     rows = [
         {"arm": arm, "task": f"t{task}", "replicate": replicate, "score": score, "policy_json": policy}

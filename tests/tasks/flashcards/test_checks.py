@@ -122,6 +122,7 @@ def test_a_second_entry_in_the_change_log_fails(copied):
     assert failed(grade(make_flashcards(1), root)) == {"changelog"}
 
 
+@pytest.mark.slow
 def test_deleting_rows_fails_the_archive(copied):
     root = copied()
     path = root / "flashcards" / "archive.py"
@@ -154,6 +155,7 @@ LEECH_LAPSES = 999
 """
 
 
+@pytest.mark.slow
 def test_code_that_forges_a_verdict_gets_none(copied):
     """Code of the agent cannot pass a check, even if it guesses the nonce.
 
@@ -164,6 +166,7 @@ def test_code_that_forges_a_verdict_gets_none(copied):
     assert failed(grade(make_flashcards(1), root)) >= {"leeches"}
 
 
+@pytest.mark.slow
 def test_nothing_of_the_grader_is_there_when_the_code_that_it_judges_runs(copied):
     root = copied()
     outside = root.parent / "seen"  # what the code leaves in the workspace is removed
