@@ -84,6 +84,7 @@ def test_the_record_of_a_trial_and_the_log_of_its_session_keep_the_warning(resul
     assert is_warned(*map(str, started.advisories))
 
 
+@pytest.mark.slow
 def test_every_report_repeats_the_warning(results, tmp_path):
     report = harness.report(results)
     assert is_warned(report.render_text())
@@ -97,6 +98,7 @@ def test_every_report_repeats_the_warning(results, tmp_path):
     assert is_warned(within("report", results.output).stdout)
 
 
+@pytest.mark.slow
 def test_a_report_without_outcomes_repeats_the_warning(tmp_path):
     declared = Experiment(
         name="declared",
@@ -111,6 +113,7 @@ def test_a_report_without_outcomes_repeats_the_warning(tmp_path):
     assert is_warned(document.render_text())
 
 
+@pytest.mark.slow
 def test_the_command_line_warns_once(tmp_path):
     (tmp_path / "tight").mkdir()
     (tmp_path / "tight" / "plan.toml").write_text(PLAN)

@@ -101,6 +101,7 @@ def test_a_marker_that_no_model_wrote_costs_nothing():
     assert values["overflow rate"] == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(steps=st.lists(st.sampled_from([0.0, 1.0, 40.0, 299.0]), min_size=1, max_size=12), data=st.data())
 def test_a_log_and_the_tables_of_its_journal_give_the_same_alerts(steps, data):

@@ -80,6 +80,7 @@ def test_three_pairs_label_no_arm_that_lost_most_of_its_score(margin):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", [None, MARGIN])
 def test_an_arm_whose_interval_excludes_equality_is_not_recommended_however_many_arms_there_are(margin):
     """With ten arms, a loss in 8 of 8 pairs is not shown after the correction for their number."""
@@ -90,6 +91,7 @@ def test_an_arm_whose_interval_excludes_equality_is_not_recommended_however_many
         assert find_reason(rows, "drop-all") == "the interval excludes 0 (-0.600 [-0.747, -0.013])"
 
 
+@pytest.mark.slow
 def test_an_arm_whose_interval_lies_above_the_margin_is_not_worse_on_the_page_and_in_the_report():
     rows = vary([*run("dear", spread(0.81), tasks=8, cost_usd=9.0), *run("cheap", spread(0.809, seed=1), tasks=8)], "cheap")
     ranking, text = rank(rows)
@@ -101,6 +103,7 @@ def test_an_arm_whose_interval_lies_above_the_margin_is_not_worse_on_the_page_an
     assert list_badges(rows) == {"cheap": "cheapest not worse in score than dear, the highest observed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -135,6 +138,7 @@ def test_a_third_of_the_trials_stopped_at_the_maximum_number_of_steps_is_too_man
     assert bool(rank(rows)[0].not_worse) is is_labelled
 
 
+@pytest.mark.slow
 def test_a_wide_interval_says_that_the_loss_could_not_have_been_shown_and_a_narrow_one_that_it_is_possible():
     rows = [*run("best", [0.9, 1.0] * 4), *run("wide", [1.0, 0.8] * 4)]
     assert find_reason(rows, "wide").startswith("could not have shown a loss of 0.05 (its interval is ±0.")
@@ -144,6 +148,7 @@ def test_a_wide_interval_says_that_the_loss_could_not_have_been_shown_and_a_narr
     assert find_reason(declared, "close").startswith("could not have shown a loss of 0.001 (its interval is ±0.00")
 
 
+@pytest.mark.slow
 def test_lost_trials_that_may_have_failed_take_the_label_away():
     rows = vary([*run("best", [0.9], tasks=24), *run("close", [0.899], tasks=24)], "close")
     assert find_reason(rows, "close") == ""
@@ -152,6 +157,7 @@ def test_lost_trials_that_may_have_failed_take_the_label_away():
     assert find_reason(rows, "close").startswith("lost other trials than the highest arm, which may have failed (then the diff")
 
 
+@pytest.mark.slow
 def test_the_margin_of_the_first_run_counts_and_later_ones_are_printed():
     rows = [*run("dear", spread(0.81), tasks=7), *run("cheap", spread(0.80), tasks=7, margin=0.3)]
     selection = results(rows)

@@ -323,6 +323,7 @@ def test_sql_joins_the_tables(folder: Path) -> None:
     assert frame.to_numpy().tolist() == [["keep-last 0.8", 6]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["arm=other", "seed=9", "run[1]", "run*", "what?", "it's", "50%", "ein Lauf ü"])
 def test_the_name_of_a_folder_is_no_part_of_its_rows(tmp_path: Path, name: str) -> None:
     exported(experiment(tmp_path / "run1", trials=3))  # would match the patterns
