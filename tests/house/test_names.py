@@ -121,7 +121,7 @@ def test_no_file_has_a_name_that_could_mean_anything():
 def mirrored(test: PurePosixPath) -> list[PurePosixPath]:
     """Return the modules and scripts that a test file may test; some names, such as `test_checks`, stand for a whole package."""
     name = test.stem.removeprefix("test_")
-    if name.endswith("_properties") or name in {"checks", "constants", "defaults", "texts"}:
+    if name.endswith("_properties") or name in {"checks", "constants", "defaults", "facts", "steps", "texts"}:
         return [test.parent / "__init__.py"]
     files = (f"{name}.py", f"_{name}.py", f"{name}.js", f"{name}/__init__.py")
     return [test.parent / file for file in files]
