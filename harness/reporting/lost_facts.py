@@ -74,7 +74,8 @@ def _join_writers(results: Tables, arms: Sequence[ArmSummary]) -> pd.DataFrame:
     trials = (
         pd.concat([arm.trials[["trial_id", "arm"]] for arm in arms]) if arms else results.trials.iloc[:0][["trial_id", "arm"]]
     )
-    probes = results.probes.merge(trials, on="trial_id")
+    # in the order of the arms, because the order of probes is that in which trials happened to finish
+    probes = trials.merge(results.probes, on="trial_id")
     probes = probes[probes["seen_before"].astype(bool)]
     columns = (results.compactions[name].tolist() for name in ("trial_id", "event", "summarizer"))
     writers = {

@@ -52,6 +52,12 @@ def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left
     assert describe(trials, probes) == [f'{SUMMARIES}"careful" lost 0 % of 4 {ONLY_SUMMARIZED}, in 1 compaction; {careless}.']
 
 
+def test_arms_are_named_in_the_order_of_the_report_whichever_trial_finished_first():
+    trials = [run("base", "extractive"), run("late", "extractive"), run("weak", "empty")]
+    probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 4}), *facts("weak", {"goal": 0})]
+    assert describe(trials, probes[::-1]) == describe(trials, probes)
+
+
 def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive"), run("again", "extractive", replicate=1)]
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 4}), *facts("weak", {"goal": 0})]
