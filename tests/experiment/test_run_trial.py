@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from harness.compaction.description import describe_measures
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
@@ -125,6 +126,7 @@ def test_what_became_of_the_policy_is_a_column(job, policy, activity):
     row = {name: table[name].to_pylist()[0] for name in table.column_names}
     assert (row["activity"], row["fruitless_compactions"] > 0) == (activity, activity == "no effect")
     assert (row["turns"], row["summaries"] + row["prunings"]) == (2, trial.compactions)
+    assert row["acts_on"] == trial.acts_on == describe_measures(policy)
     assert row["messages"] >= trial.steps * 2
 
 

@@ -1,6 +1,9 @@
 """Tests of the checks before a start: their numbers agree with the first request of a session."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import cast
 
 import pytest
@@ -22,11 +25,13 @@ from harness.experiment.trial import Trial
 from harness.models.factory import open_model
 from harness.models.registry import look_up_window
 from harness.models.scripted.agent import count_tool_tokens
+from harness.policies import PRESETS
 from harness.protocols import Request, Sandbox
 from harness.sandboxes import open_sandbox
-from harness.session.preflight import check_first_request, count_first_request_tokens, find_advisories
+from harness.session.assembly import SessionResources, assemble_session
+from harness.session.preflight import check_first_request, check_session, count_first_request_tokens, find_advisories
 from harness.session.spec import SessionSpec
-from harness.store.log import MemoryOutputs
+from harness.store.log import MemoryLog, MemoryOutputs
 from harness.tasks import load_task
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
@@ -255,3 +260,31 @@ def test_the_tool_counts_towards_the_first_request():
     check_trials([trial])
     with pytest.raises(WindowTooSmall):
         check_trials([replace(trial, explore=True)])
+
+
+def find_refusal(step: Callable[[], object]) -> str:
+    """Return the message of the error that a call raises; empty if there is none."""
+    try:
+        step()
+    except UsageError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@pytest.mark.parametrize("sub_agents", [{}, {"explore": True, "explore_model": "scripted:typical"}])
+def test_a_check_refuses_what_the_assembly_of_the_session_would_refuse_in_the_same_words(sub_agents):
+    refusals = set()
+    for preset, window_tokens, nominal_window_tokens in product(PRESETS.values(), (6_000, 40_000), (None, 500_000)):
+        spec = SessionSpec(
+            request=TASK.prompt,
+            task=TASK,
+            policy=preset(),
+            window_tokens=window_tokens,
+            nominal_window_tokens=nominal_window_tokens,
+            **sub_agents,
+        )
+        resources = SessionResources(session_id="s", log=MemoryLog(), clock=time.monotonic)
+        refusal = find_refusal(lambda spec=spec: check_session(spec, TASK.name, 0))
+        assert refusal == find_refusal(lambda spec=spec, resources=resources: assemble_session(spec, resources))
+        refusals.add(refusal)
+    assert len(refusals) > 3
