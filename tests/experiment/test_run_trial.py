@@ -290,7 +290,7 @@ def test_an_agent_that_kills_its_sandbox_has_failed_and_counts(job):
 def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
-    assert trial.error.endswith("cannot be made with seed 5 (line 78): ZeroDivisionError: division by zero")
+    assert trial.error.endswith("cannot be made with seed 5 (line 80): ZeroDivisionError: division by zero")
     assert trial.scale == 1.0
     assert "in broken" in trial.traceback
     assert checks == ()

@@ -262,10 +262,10 @@ def test_the_tool_counts_towards_the_first_request():
         check_trials([replace(trial, explore=True)])
 
 
-def find_refusal(step: Callable[[], object]) -> str:
+def find_refusal(function: Callable[..., object], *arguments: object) -> str:
     """Return the message of the error that a call raises; empty if there is none."""
     try:
-        step()
+        function(*arguments)
     except UsageError as error:
         return f"{type(error).__name__}: {error}"
     return ""
@@ -284,7 +284,7 @@ def test_a_check_refuses_what_the_assembly_of_the_session_would_refuse_in_the_sa
             **sub_agents,
         )
         resources = SessionResources(session_id="s", log=MemoryLog(), clock=time.monotonic)
-        refusal = find_refusal(lambda spec=spec: check_session(spec, TASK.name, 0))
-        assert refusal == find_refusal(lambda spec=spec, resources=resources: assemble_session(spec, resources))
+        refusal = find_refusal(check_session, spec, TASK.name, 0)
+        assert refusal == find_refusal(assemble_session, spec, resources)
         refusals.add(refusal)
     assert len(refusals) > 3
