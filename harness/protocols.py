@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlia
 from harness.conversation.codec import StrictFields, refuse_mistyped_fields
 from harness.conversation.events import Compaction, Entry, Event, Hook, TextDelta, TransientEvent
 from harness.conversation.messages import Message, ToolCall, ToolResult
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter, Measured, Usage, Window
 from harness.conversation.truncation import Truncation
 from harness.conversation.view import View
@@ -153,7 +153,7 @@ class Policy(Protocol):
         Called once in a session.
         """
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         """Return the plan of a compaction if one is needed now, otherwise None.
 
         The method must not do I/O, read a clock or call a model. When no compaction is needed, the time taken must not depend on

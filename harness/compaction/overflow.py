@@ -24,7 +24,7 @@ from harness.compaction.stages import (
 from harness.compaction.triggers import Amount, Measure, Reserves, select_calibration
 from harness.conversation.events import ItemId, Replace
 from harness.conversation.messages import Message, ToolResult, user
-from harness.conversation.plan import Plan, SummaryProcedure, keep_pending_messages
+from harness.conversation.plan import CompactionPlan, SummaryProcedure, keep_pending_messages
 from harness.conversation.tokens import Budget, Counter
 from harness.conversation.truncation import measure_cut
 from harness.conversation.view import Item, View
@@ -104,7 +104,7 @@ class FitWindow:
     counter: Counter = field(default=DEFAULT_COUNTER, repr=False)
     """Token counter of the policy."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan after which the conversation fits; empty if nothing is left that could go."""
         rooms = self._compute_rooms(view, budget)
         plan = keep_pending_messages(self.usual.reduce(view, budget, reason), view)
@@ -124,20 +124,22 @@ class FitWindow:
         forced_tokens = min(usual_tokens, FORCED_SHARE * measured_tokens)
         return _Rooms(*(calibration.invert(math.floor(tokens)) for tokens in (usual_tokens, forced_tokens, available_tokens)))
 
-    def _estimate_rest(self, view: View, plan: Plan) -> int:
+    def _estimate_rest(self, view: View, plan: CompactionPlan) -> int:
         """Return how many estimated tokens a plan would leave, if its summaries are as long as they may be."""
         return apply_plan(view, plan, self.counter).tokens + sum(
             math.ceil(slot.max_tokens / slot.token_ratio) for slot in plan.slots
         )
 
-    def _add_fallback(self, plan: Plan, view: View) -> Plan:
+    def _add_fallback(self, plan: CompactionPlan, view: View) -> CompactionPlan:
         """Return the plan with a fallback that evicts the same messages, except summaries, without a summary."""
         if not plan.slots or plan.fallback is not None:
             return plan
         news = tuple(item for item in plan.forget if item not in set(view.summaries))
-        return replace(plan, fallback=Plan(reason=f"{plan.reason}; without a summary", forget=news, replace=plan.replace))
+        return replace(
+            plan, fallback=CompactionPlan(reason=f"{plan.reason}; without a summary", forget=news, replace=plan.replace)
+        )
 
-    def _force(self, view: View, budget: Budget, reason: str, rooms: _Rooms) -> Plan:
+    def _force(self, view: View, budget: Budget, reason: str, rooms: _Rooms) -> CompactionPlan:
         reason = f"{reason}; the messages that normally stay are too long"
         *older_blocks, newest = group_blocks(view.items[1:]) or [Block(())]
         staying_ids = _find_staying_requests(view) - {item.item_id for item in newest.items}

@@ -20,7 +20,7 @@ from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply
 from harness.compaction.triggers import Always, BudgetRule, Full, Measure, Reserves, ShareOfAvailable, Trigger
 from harness.conversation.codec import ADDED_LATER, StrictFields, refuse_mistyped
 from harness.conversation.events import Hook
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter, Usage, Window
 from harness.conversation.truncation import Truncation
 from harness.conversation.view import View
@@ -59,7 +59,7 @@ class Pipeline:
     counter: Counter = DEFAULT_COUNTER
     """Token counter that the policy uses to estimate the size of messages."""
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> CompactionPlan | None:
         """Return one plan with the changes of all rules whose conditions are met; None if no condition is met.
 
         Args:
@@ -69,8 +69,8 @@ class Pipeline:
             hook: Point in the session, such as before a step. If the user requested the compaction (`manual`), conditions are
                 ignored.
         """
-        plan: Plan | None = None
-        pending: Plan | None = None
+        plan: CompactionPlan | None = None
+        pending: CompactionPlan | None = None
         rule_hook = self._find_rule_hook() if hook == "manual" else hook
         for rule in self.rules:
             if rule.hook != rule_hook or (hook == "manual" and not rule.on_request):
@@ -95,7 +95,7 @@ class Pipeline:
         return next((hook for hook in AUTOMATIC_HOOKS if hook in known), "step")
 
 
-def join_plans(first: Plan, second: Plan) -> Plan:
+def join_plans(first: CompactionPlan, second: CompactionPlan) -> CompactionPlan:
     """Join two plans, of which the second was made for the messages as the first would leave them.
 
     If the second plan evicts a message that the first one replaces, the summarizer reads the replacement.
@@ -244,7 +244,7 @@ class Preset(StrictFields, ABC):
             window = Window(tokens=own, source="policy")
         return _build_pipeline(self).budget_rule.compute_budget(window)
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         """Return a plan to shorten the conversation; None if no rule's condition is met at this point of the session."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
 

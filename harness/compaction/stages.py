@@ -18,7 +18,7 @@ from harness.compaction.triggers import Amount, DueAmounts, Measure, select_cali
 from harness.conversation import transcript
 from harness.conversation.events import ItemId, Patch, Replace
 from harness.conversation.messages import CompactionMarker, Message, ToolCall, ToolResult
-from harness.conversation.plan import PLAIN_PROCEDURE, Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
+from harness.conversation.plan import PLAIN_PROCEDURE, CompactionPlan, Excerpt, Slot, SummaryFormat, SummaryProcedure
 from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
 from harness.conversation.view import Item, View, apply_patch, count_events
@@ -35,7 +35,7 @@ _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED_CHARAC
 class Reducer(Protocol):
     """Part of a policy that proposes how to shorten the view, without side effects."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that shortens the conversation; an empty plan says why there is nothing to do."""
         ...
 
@@ -114,11 +114,11 @@ class Forget:
     keep_summaries: bool = False
     """Whether earlier summaries among the selected messages are retained instead of being evicted."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts the selected messages; empty if no message is selected."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
         gone = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
-        return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
+        return CompactionPlan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class Summarize:
     measure: Measure = field(default="estimate", repr=False)
     """Way in which tokens of the prompt for the summarizer are measured."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces the selected messages by a summary; empty if too few are selected."""
         middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
@@ -175,10 +175,10 @@ class Summarize:
         going = [item for item in middle if item.item_id not in stays] if stays else middle
         forgotten_ids = tuple(item.item_id for item in going)
         if not forgotten_ids:
-            return Plan(reason=f"{reason}, but nothing lies before the kept messages")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept messages")
         if self._is_too_few(going, view):
             count = f"{len(forgotten_ids)} of {len(view.items)} messages"
-            return Plan(reason=f"{reason}, but {count} are too few to be worth a summary")
+            return CompactionPlan(reason=f"{reason}, but {count} are too few to be worth a summary")
         news = tuple(item for item in forgotten_ids if item not in former) if former else forgotten_ids
         slot = Slot(
             after=_find_anchor(view.items, forgotten_ids[0], stays),
@@ -196,8 +196,8 @@ class Summarize:
             procedure=self.procedure,
         )
         has_fallback = self.when_failed == "forget" and news
-        fallback = Plan(reason=f"{reason}; without a summary", forget=news) if has_fallback else None
-        return Plan(reason=reason, forget=forgotten_ids, slots=(slot,), fallback=fallback)
+        fallback = CompactionPlan(reason=f"{reason}; without a summary", forget=news) if has_fallback else None
+        return CompactionPlan(reason=reason, forget=forgotten_ids, slots=(slot,), fallback=fallback)
 
     def _is_too_few(self, going: Sequence[Item], view: View) -> bool:
         if self.least_share == 0 or not self.in_events:
@@ -274,18 +274,20 @@ class Mask:
     measure: Measure = field(default="estimate", repr=False)
     """Way in which the numbers of tokens above are measured."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces unprotected old tool results by short texts; empty if that saves too little."""
         if self.measure != "estimate":
             return self._convert(view).reduce(view, budget, reason)
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
-            return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
+            return CompactionPlan(
+                reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}"
+            )
         masked = [replace_results(item, self._make_stub) for item in chosen]
         calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
         asking = view.items if calls else ()
         cleared = [empty_arguments(item, calls) for item in asking if any(call.call_id in calls for call in item.message.calls)]
-        return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
+        return CompactionPlan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
     def is_worthwhile(self, view: View) -> bool:
         """Return whether masking all unprotected old tool results would save the required number of tokens.
@@ -526,7 +528,7 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
-def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
+def apply_plan(view: View, plan: CompactionPlan, counter: Counter) -> View:
     """Return the messages in view after a plan's evictions and replacements, without its unwritten summaries."""
     items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])

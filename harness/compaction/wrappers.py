@@ -7,7 +7,7 @@ from typing import Literal
 from harness.compaction.stages import Mask, Reducer, find_last_user_text
 from harness.conversation.events import Insert
 from harness.conversation.messages import user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter
 from harness.conversation.view import View
 
@@ -27,7 +27,7 @@ class OnFailure:
     then: Reducer
     """Second way to shorten the conversation, used if a summary of the first way fails."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of `first`, with the plan of `then` as the fallback for a failed summary."""
         plan = self.first.reduce(view, budget, reason)
         if not plan.slots:
@@ -45,7 +45,7 @@ class OrElse:
     second: Reducer
     """Second way to shorten the conversation, used if the first way finds nothing to do."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of the first way or, if that plan is empty, the plan of the second way."""
         plan = self.first.reduce(view, budget, reason)
         return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
@@ -62,14 +62,14 @@ class IfSaves:
     counter: Counter
     """Token counter with which the tokens saved by replacing tool results are computed."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces old tool results by a short text.
 
         If that saves too few tokens, the plan is empty, and its reason gives the number of tokens.
         """
         most = self.reducer.count_old_tokens(view) if self.tokens else None  # checked first, because it is cheap in a long view
         if most is not None and most < self.tokens:
-            return Plan(reason=f"{reason}, but at most {most} tokens would be saved, fewer than {self.tokens}")
+            return CompactionPlan(reason=f"{reason}, but at most {most} tokens would be saved, fewer than {self.tokens}")
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
@@ -77,7 +77,7 @@ class IfSaves:
         saved = sum(held[change.item] - self.counter.count(change.message) for change in plan.replace)
         if saved >= self.tokens:
             return plan
-        return Plan(reason=f"{plan.reason}, but {saved} tokens would be saved, fewer than {self.tokens}")
+        return CompactionPlan(reason=f"{plan.reason}, but {saved} tokens would be saved, fewer than {self.tokens}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +92,16 @@ class IfMessages:
     reducer: Reducer
     """Way to shorten the conversation, used if there are enough messages since the last summary."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of the reducer; an empty plan if too few messages follow the last summary."""
         message_count = len(view.items) - 1
         if view.summaries:
             summary_index = [item.item_id for item in view.items].index(view.summaries[-1])
             message_count = len(view.items) - 1 - summary_index
         if message_count < self.count:
-            return Plan(reason=f"{reason}, but {message_count} messages since the last summary are fewer than {self.count}")
+            return CompactionPlan(
+                reason=f"{reason}, but {message_count} messages since the last summary are fewer than {self.count}"
+            )
         return self.reducer.reduce(view, budget, reason)
 
     def count_required_messages(self) -> int:
@@ -118,7 +120,7 @@ class WithClosingMessage:
     when: Literal["always", "interrupted", "overflow"] = "always"
     """Cases in which the closing message is added; `interrupted` requires that the conversation ends with a tool result."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of the reducer and, if it contains a summary, add a user message at the end."""
         plan = self.reducer.reduce(view, budget, reason)
         last = view.items[-1]

@@ -152,7 +152,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CompactionPlan:
     """Changes that a compaction policy proposes for the conversation.
 
     It says which messages to evict, to replace and to summarize. An empty plan means that the policy was triggered but found
@@ -175,7 +175,7 @@ class Plan:
     texts_to_save: tuple[str, ...] = ()
     """Texts that are saved before the plan is applied, such as evicted tool outputs. The agent's tools can then read them by
     name (see `harness.conversation.truncation.name_output`)."""
-    fallback: "Plan | None" = None
+    fallback: "CompactionPlan | None" = None
     """Plan applied instead if the summarizer fails or its summary saves no tokens; None leaves the conversation unchanged."""
 
     @property
@@ -203,7 +203,7 @@ def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
     )
 
 
-def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
+def exclude_items(plan: CompactionPlan, items: frozenset[ItemId]) -> CompactionPlan:
     """Return a copy of a plan without its changes to the given messages.
 
     A summary of only these messages is left out.
@@ -222,7 +222,7 @@ def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
     )
 
 
-def keep_pending_messages(plan: Plan, view: View) -> Plan:
+def keep_pending_messages(plan: CompactionPlan, view: View) -> CompactionPlan:
     """Return the plan without changes that remove or shorten a message of the user that no finished request has contained yet.
 
     The summarizer does not read such a message, and a copy of it that the policy inserts is left out. A replacement that contains
@@ -249,7 +249,7 @@ def keep_pending_messages(plan: Plan, view: View) -> Plan:
     if left == plan:
         return plan
     if not (left.forget or left.replace or left.slots):
-        return Plan(reason=f"{plan.reason}, but only messages of the user that no request has contained yet could go")
+        return CompactionPlan(reason=f"{plan.reason}, but only messages of the user that no request has contained yet could go")
     return replace(left, reason=f"{plan.reason}; messages of the user that no request has contained yet stay")
 
 

@@ -45,7 +45,7 @@ from harness.conversation.events import (
 )
 from harness.conversation.messages import Message, Text, sanitize_message, user
 from harness.conversation.overhead import OverheadClock
-from harness.conversation.plan import Plan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
+from harness.conversation.plan import CompactionPlan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Budget, Estimated, Usage, Window
 from harness.conversation.view import View, apply_patch, find_violation, fold
@@ -218,7 +218,9 @@ class SessionCompactor:
         shortfall = f"{opening}: {' and '.join(causes)}; {_describe_rest(after)}"
         return replace(event, shortfall=shortfall, fruitless=is_own and event.status == "applied")
 
-    def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, notify: Callable[[TransientEvent], None]) -> Compaction:
+    def _execute_plan(
+        self, plan: CompactionPlan, view: View, attempt: Compaction, notify: Callable[[TransientEvent], None]
+    ) -> Compaction:
         """Carry out a plan, or the plan's fallback if the plan saves no tokens, and return the log event."""
         if plan.is_empty:
             return attempt
@@ -242,7 +244,7 @@ class SessionCompactor:
         return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
     def _build_patch(
-        self, plan: Plan, view: View, outcome: _SummaryOutcome, notify: Callable[[TransientEvent], None]
+        self, plan: CompactionPlan, view: View, outcome: _SummaryOutcome, notify: Callable[[TransientEvent], None]
     ) -> Patch | None:
         """Return how a plan, or its fallback after a failed summary, changes the messages that the model sees.
 
@@ -261,7 +263,9 @@ class SessionCompactor:
             raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
-    def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, notify: Callable[[TransientEvent], None]) -> Patch:
+    def _fill_slots(
+        self, plan: CompactionPlan, view: View, outcome: _SummaryOutcome, notify: Callable[[TransientEvent], None]
+    ) -> Patch:
         """Request every summary that a plan needs, and return the plan's changes of the conversation."""
         inserts: list[Insert] = []
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
@@ -391,11 +395,11 @@ class SessionCompactor:
             summarizer_seconds=sum(reply.seconds for reply in replies),
         )
 
-    def _refuse_unknown_ids(self, plan: Plan, view: View) -> None:
+    def _refuse_unknown_ids(self, plan: CompactionPlan, view: View) -> None:
         """Raise IllegalPlan if a plan or one of its fallbacks names an unknown message, before a summary is paid for."""
         view_ids = {item.item_id for item in view.items}
         known_ids = view_ids | {item.item_id for item in view.set_aside}
-        later: Plan | None = plan
+        later: CompactionPlan | None = plan
         while later is not None:
             places = (*(insert.after for insert in later.insert), *(slot.after for slot in later.slots))
             named = (*later.forget, *(change.item for change in later.replace), *places)
@@ -474,13 +478,13 @@ def _should_hold_back(view: View) -> bool:
     return view.tokens <= view.fruitless_tokens or view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT
 
 
-def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
+def _assemble_patch(plan: CompactionPlan, inserts: tuple[Insert, ...] = ()) -> Patch:
     gone = set(plan.forget)  # a message that is both replaced and evicted is only evicted
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert), set_aside=plan.set_aside)
 
 
-def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
+def _build_noop_event(view: View, plan: CompactionPlan, step: int, hook: Hook) -> Compaction:
     return Compaction(
         round=view.rounds,
         step=step,

@@ -64,7 +64,7 @@ class _FactLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _MessagePlan:
+class _MessageSchedule:
     """Plan of the messages in which the user states, repeats and corrects the facts of the request."""
 
     lines: tuple[_FactLine, ...]
@@ -100,7 +100,7 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
     _check_knobs(task, world)
     lines = _find_fact_lines(task, world)
     revised = _choose_revised_facts(task, lines, world.update_rate or 0.0)
-    plan = _MessagePlan(
+    plan = _MessageSchedule(
         lines=lines,
         old_texts=_insert_old_values(task, lines, _find_old_values(template, task_seed, task, revised)),
         written_indexes=_choose_written_lines(task, lines, world.recoverable_share or 0.0),
@@ -245,7 +245,7 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
     return frozenset(chosen_indexes)
 
 
-def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
+def _render_prompt(prompt: str, plan: _MessageSchedule) -> str:
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
     prompt_lines = [first.get(index, text) for index, text in enumerate(prompt.split("\n")) if index not in late]
@@ -256,7 +256,7 @@ def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
     return "\n".join(prompt_lines)
 
 
-def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
+def _schedule_messages(plan: _MessageSchedule, steps: int, redundancy: int) -> Iterator[LaterMessage]:
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
@@ -268,7 +268,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
                 yield LaterMessage(step=step, text="\n".join([heading, *said]))
 
 
-def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
+def _vary_fact(fact: Fact, plan: _MessageSchedule) -> Fact:
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

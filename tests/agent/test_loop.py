@@ -39,7 +39,7 @@ from harness.conversation.events import (
     TransientEvent,
 )
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, extract_part_text, user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
 from harness.conversation.view import View, compute_tool_states, find_violation, fold_all
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled, UsageError
@@ -868,13 +868,13 @@ class Fixed:
 
     clip_characters, counter, kind = 10_000, QuarterOfCharacters(), "fixed"
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CompactionPlan) -> None:
         self.proposal = plan
 
     def budget(self, window: Window) -> Budget:
         return Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> CompactionPlan | None:
         return self.proposal
 
 

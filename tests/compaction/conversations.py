@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from harness.conversation.events import Compaction, Entry, Event, Hook, MessageAdded, TransientEvent
 from harness.conversation.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Measured, Usage, Window
 from harness.conversation.view import View, fold, fold_all
 from harness.errors import ModelError
@@ -111,5 +111,5 @@ def work(first: int, count: int, size: int = 384) -> list[Message]:
     return [message for number in range(first, first + count) for message in step(number, "o" * size)]
 
 
-def planned(policy: Policy, view: View, size: int, usage: Usage, hook: str = "step") -> Plan | None:
+def planned(policy: Policy, view: View, size: int, usage: Usage, hook: str = "step") -> CompactionPlan | None:
     return policy.plan(view, policy.budget(window(size)), usage, hook)  # type: ignore[arg-type]

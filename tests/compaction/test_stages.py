@@ -16,7 +16,7 @@ from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import Always, NoThreshold
 from harness.conversation.events import Compaction, Entry, Insert, MessageAdded, Patch
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, QuarterOfCharacters, Window
 from harness.conversation.transcript import find_key_argument
 from harness.conversation.view import Item, View, apply_patch, find_violation, fold, fold_all
@@ -64,7 +64,7 @@ class Made(Preset):
         return Pipeline(budget_rule=NoThreshold(rule="none"), rules=(Rule(trigger=Always(), reducer=self.reducer),))
 
 
-def items_after(view: View, plan: Plan) -> tuple[object, ...]:
+def items_after(view: View, plan: CompactionPlan) -> tuple[object, ...]:
     return apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, COUNTER)
 
 

@@ -26,7 +26,7 @@ from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Forget, Middle
 from harness.compaction.triggers import FixedTokens, Full
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Lawless(Thinning):
     def plan(self, view, budget, usage, hook="step"):
         if view.tokens < self.at_tokens:
             return None
-        return Plan(reason="enough", forget=tuple(item.item_id for item in view.items))
+        return CompactionPlan(reason="enough", forget=tuple(item.item_id for item in view.items))
 '''
 ENTRY_POINTS = """
 [harness.policies]

@@ -15,7 +15,7 @@ from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import replace_results, with_output
 from harness.conversation.events import Hook
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Usage
 from harness.conversation.view import View
 from harness.errors import IllegalPlan
@@ -44,8 +44,8 @@ class Odd(NoCompaction):
 
     kind: Literal["none"] = "none"
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        return Plan(reason="now", forget=tuple(item.item_id for item in self.forgets(view)))
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
+        return CompactionPlan(reason="now", forget=tuple(item.item_id for item in self.forgets(view)))
 
     def forgets(self, view: View) -> Sequence[Any]:
         return view.items[2:3]
@@ -67,23 +67,23 @@ NUMBERS = count()
 
 
 class Moody(Odd):
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        return replace(super().plan(view, budget, usage, hook) or Plan(reason=""), reason=f"the {next(NUMBERS)}. time")
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
+        return replace(super().plan(view, budget, usage, hook) or CompactionPlan(reason=""), reason=f"the {next(NUMBERS)}. time")
 
 
 class Idle(Odd):
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         return None
 
 
 class Nibbling(Odd):
     """Policy that removes one word of a tool result at every call."""
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         results = [item for item in view.items if item.message.role == "tool"]
         longest = max(results, key=lambda item: item.tokens, default=None)
         bitten = (replace_results(longest, lambda result: with_output(result, result.output[:-4])),) if longest else ()
-        return Plan(reason="a bite", replace=bitten)
+        return CompactionPlan(reason="a bite", replace=bitten)
 
 
 class Nameless(Odd):

@@ -18,7 +18,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import scale_policy
 from harness.conversation.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.truncation import EXPLORE_PROPOSAL
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
@@ -320,7 +320,7 @@ class Lawless(NoCompaction):
     """Policy that evicts the system message as soon as the agent has acted."""
 
     def plan(self, view, budget, usage, moment="step"):
-        return Plan(reason="whim", forget=(view.items[0].item_id,)) if view.steps else None
+        return CompactionPlan(reason="whim", forget=(view.items[0].item_id,)) if view.steps else None
 
 
 def test_an_illegal_plan_is_a_failure_of_the_policy_and_what_was_left_by_then_is_judged(job):

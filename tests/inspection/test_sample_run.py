@@ -18,7 +18,7 @@ from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import FixedTokens, Full
 from harness.conversation.events import Entry
 from harness.conversation.messages import ToolResult, system, tool, user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.view import fold
 from harness.errors import IllegalPlan, UsageError
 from harness.inspection.sample_run import (
@@ -138,7 +138,7 @@ def test_a_policy_that_does_not_work_in_a_window_is_refused():
 
 def test_a_policy_that_breaks_a_guard_is_named():
     with pytest.raises(IllegalPlan, match=r"'stubborn'.*system message"):
-        run_on_sample(Stubborn(proposal=Plan(reason="all of it", forget=forget(2, 3))), SMALL)
+        run_on_sample(Stubborn(proposal=CompactionPlan(reason="all of it", forget=forget(2, 3))), SMALL)
 
 
 def test_a_session_is_broken_off_where_enough_was_seen():

@@ -11,7 +11,7 @@ from typing import Any
 from harness.conversation import transcript
 from harness.conversation.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
 from harness.conversation.messages import Message, user
-from harness.conversation.plan import Plan, Slot, SummaryRequest
+from harness.conversation.plan import CompactionPlan, Slot, SummaryRequest
 from harness.conversation.tokens import Estimated, Measured, Usage, Window
 from harness.conversation.view import View, fold
 from harness.protocols import Policy
@@ -94,7 +94,7 @@ class Walk:
         tokens = next((self.reported[at] for at in range(point - 1, -1, -1) if at in self.reported), None)
         return None if tokens is None else Usage(input_tokens=Measured(tokens), output_tokens=Measured(0))
 
-    def _apply(self, plan: Plan, seq: int) -> Any:
+    def _apply(self, plan: CompactionPlan, seq: int) -> Any:
         inserts, tellings = [], []
         for index, slot in enumerate(plan.slots):
             tellings.append(self._telling(slot))

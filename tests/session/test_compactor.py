@@ -9,7 +9,7 @@ import pytest
 from harness.compaction.summary_formats import SixSections
 from harness.conversation.events import Compaction, Entry, Hook, Insert, ItemId, MessageAdded, Replace, TextDelta
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.conversation.plan import Plan, Slot
+from harness.conversation.plan import CompactionPlan, Slot
 from harness.conversation.tokens import Budget, QuarterOfCharacters, Usage, Window
 from harness.conversation.truncation import name_output
 from harness.conversation.view import View, fold, fold_all
@@ -32,7 +32,7 @@ WINDOW = Window(tokens=32_768, source="configuration")
 class Stubborn:
     """Policy that always proposes the same plan."""
 
-    proposal: Plan
+    proposal: CompactionPlan
     clip_characters: int = 10_000
     kind: str = "stubborn"
 
@@ -43,7 +43,7 @@ class Stubborn:
     def budget(self, window: Window) -> Budget:
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=0, rule="always")
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         return self.proposal
 
 
@@ -52,7 +52,7 @@ def slot(after: int, stands_for: tuple[int, ...] = ()) -> Slot:
     return Slot(after=ItemId(after), role="assistant", stands_for=items, format=SixSections(), max_tokens=800)
 
 
-def apply(plan: Plan, summarizer: FakeModel | None = None, outputs: OutputStore | None = None) -> Compaction | None:
+def apply(plan: CompactionPlan, summarizer: FakeModel | None = None, outputs: OutputStore | None = None) -> Compaction | None:
     room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=summarizer, outputs=outputs)
     return room.compact(VIEW, None, 1, "step", lambda _: None)
 
@@ -63,7 +63,7 @@ def test_a_summary_that_is_incomplete_is_applied_and_noted(refused: bool, note: 
         def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
             return replace(super().reply(request, listen), cut_short=not refused, refused=refused)
 
-    plan = Plan(reason="full", forget=forget(3, 4, 5), slots=(slot(2, (3, 4, 5)),))
+    plan = CompactionPlan(reason="full", forget=forget(3, 4, 5), slots=(slot(2, (3, 4, 5)),))
     event = apply(plan, Incomplete([assistant("half a summ")]))
     assert event is not None
     assert (event.status, event.failure) == ("applied", "")
@@ -77,27 +77,36 @@ def forget(*items: int) -> tuple[ItemId, ...]:
 @pytest.mark.parametrize(
     ("plan", "explanation"),
     [
-        (Plan(reason="all", forget=forget(1, 2, 3, 4, 5)), "system message"),
-        (Plan(reason="system", forget=forget(1)), "system message .* leave the first of `view.items` out of `forget`"),
-        (Plan(reason="mask", replace=(Replace(item=ItemId(1), message=system("t")),)), "system message"),
+        (CompactionPlan(reason="all", forget=forget(1, 2, 3, 4, 5)), "system message"),
+        (CompactionPlan(reason="system", forget=forget(1)), "system message .* leave the first of `view.items` out of `forget`"),
+        (CompactionPlan(reason="mask", replace=(Replace(item=ItemId(1), message=system("t")),)), "system message"),
         (
-            Plan(reason="result", forget=forget(4)),
+            CompactionPlan(reason="result", forget=forget(4)),
             r"call 'c' \(read_file\) has no result before message 4 of 4; evict a tool call",
         ),
-        (Plan(reason="call", forget=forget(3)), r"message 3 of 4 answers call 'c' \(read_file\), which is not right before it; "),
         (
-            Plan(reason="stranger", forget=forget(77)),
+            CompactionPlan(reason="call", forget=forget(3)),
+            r"message 3 of 4 answers call 'c' \(read_file\), which is not right before it; ",
+        ),
+        (
+            CompactionPlan(reason="stranger", forget=forget(77)),
             "names the message of log event 77, which is not in view; the view has 5 mes",
         ),
-        (Plan(reason="stranger", forget=(ItemId(77, 1),)), "log event 77, number 2 of that event, which is not in view"),
-        (Plan(reason="stranger", replace=(Replace(item=ItemId(77), message=user("t")),)), "log event 77, which is not in view"),
         (
-            Plan(reason="aside", forget=forget(3, 4), set_aside=forget(2)),
+            CompactionPlan(reason="stranger", forget=(ItemId(77, 1),)),
+            "log event 77, number 2 of that event, which is not in view",
+        ),
+        (
+            CompactionPlan(reason="stranger", replace=(Replace(item=ItemId(77), message=user("t")),)),
+            "log event 77, which is not in view",
+        ),
+        (
+            CompactionPlan(reason="aside", forget=forget(3, 4), set_aside=forget(2)),
             "log event 2 aside without evicting it; add the id .* to `forget`",
         ),
     ],
 )
-def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: Plan, explanation: str) -> None:
+def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: CompactionPlan, explanation: str) -> None:
     with pytest.raises(IllegalPlan, match=explanation) as caught:
         apply(plan)
     assert caught.value.policy == "stubborn"
@@ -113,18 +122,18 @@ def test_a_summary_that_would_stand_nowhere_is_refused_and_not_lost() -> None:
     model = FakeModel([assistant("s")])
     for unknown in (slot(77, (2,)), slot(1, (77,))):
         with pytest.raises(IllegalPlan, match="not in view"):
-            apply(Plan(reason="r", forget=forget(2), slots=(unknown,)), model)
+            apply(CompactionPlan(reason="r", forget=forget(2), slots=(unknown,)), model)
     assert not model.requests, "nothing is paid for a plan that is refused"
 
 
 def test_an_unknown_message_in_a_fallback_is_refused() -> None:
     with pytest.raises(IllegalPlan, match="log event 77"):
-        apply(Plan(reason="r", forget=forget(2), fallback=Plan(reason="else", forget=forget(77))))
+        apply(CompactionPlan(reason="r", forget=forget(2), fallback=CompactionPlan(reason="else", forget=forget(77))))
 
 
 @pytest.mark.parametrize("second", [assistant(" \n"), ProviderFailed("s", 500, "down")])
 def test_what_was_paid_before_a_summary_failed_is_on_the_bill(second: Message | ProviderFailed) -> None:
-    plan = Plan(reason="two", forget=forget(2, 3, 4), slots=(slot(1, (2,)), slot(1, (3, 4))))
+    plan = CompactionPlan(reason="two", forget=forget(2, 3, 4), slots=(slot(1, (2,)), slot(1, (3, 4))))
     event = apply(plan, FakeModel([assistant("first part"), second]))
     assert event is not None
     assert event.status == "failed"
@@ -136,13 +145,15 @@ def test_what_was_paid_before_a_summary_failed_is_on_the_bill(second: Message | 
 def test_a_failed_request_for_a_summary_is_on_the_bill_if_it_cost_money() -> None:
     error = ProviderFailed("s", 500, "down")
     error.cost_usd = 0.25
-    event = apply(Plan(reason="one", forget=forget(2), slots=(slot(1, (2,)),)), FakeModel([error]))
+    event = apply(CompactionPlan(reason="one", forget=forget(2), slots=(slot(1, (2,)),)), FakeModel([error]))
     assert event is not None
     assert (event.status, event.summarizer, event.summarizer_usage, event.summarizer_cost_usd) == ("failed", "puppet", None, 0.25)
 
 
 def test_an_applied_plan_tells_before_after_and_its_summary() -> None:
-    event = apply(Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),)), FakeModel([assistant("short")]))
+    event = apply(
+        CompactionPlan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),)), FakeModel([assistant("short")])
+    )
     assert event is not None
     assert (event.status, event.round, event.messages_before, event.messages_after) == ("applied", 1, 5, 3)
     assert event.tokens_after < event.tokens_before == VIEW.tokens
@@ -160,7 +171,7 @@ class ShortSighted(FakeModel):
 @pytest.mark.parametrize(("of_the_slot", "of_the_model"), [(None, 480), (480, None), (480, 4_000), (4_000, 480), (4_000, None)])
 def test_the_smaller_limit_of_slot_and_summarizer_holds(of_the_slot: int | None, of_the_model: int | None) -> None:
     limited = replace(slot(1, (2, 3, 4, 5)), max_input_tokens=of_the_slot)
-    event = apply(Plan(reason="r", forget=forget(2, 3, 4, 5), slots=(limited,)), ShortSighted(of_the_model))
+    event = apply(CompactionPlan(reason="r", forget=forget(2, 3, 4, 5), slots=(limited,)), ShortSighted(of_the_model))
     assert event is not None
     assert event.status == "applied"
     assert event.summarizer_usage is not None
@@ -177,7 +188,7 @@ class Slow(FakeModel):
 
 
 def test_the_duration_of_a_compaction_is_recorded_and_does_not_make_events_differ() -> None:
-    plan = Plan(reason="all", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
+    plan = CompactionPlan(reason="all", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
     quick, slow = apply(plan, FakeModel([assistant("s")])), apply(plan, Slow([assistant("s")]))
     assert quick is not None
     assert slow is not None
@@ -188,7 +199,7 @@ def test_the_duration_of_a_compaction_is_recorded_and_does_not_make_events_diffe
 
 def test_what_an_applied_plan_moves_is_saved_and_named_once() -> None:
     outputs = MemoryOutputs()
-    event = apply(Plan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one", "two", "one")), outputs=outputs)
+    event = apply(CompactionPlan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one", "two", "one")), outputs=outputs)
     assert event is not None
     assert event.offloaded == (name_output("one"), name_output("two"))
     assert [outputs.load(name) for name in event.offloaded] == ["one", "two"]
@@ -196,7 +207,9 @@ def test_what_an_applied_plan_moves_is_saved_and_named_once() -> None:
 
 def test_a_plan_that_saves_no_tokens_saves_no_text_either() -> None:
     outputs = MemoryOutputs()
-    event = apply(Plan(reason="r", insert=(Insert(message=user("x"), after=ItemId(1)),), texts_to_save=("one",)), outputs=outputs)
+    event = apply(
+        CompactionPlan(reason="r", insert=(Insert(message=user("x"), after=ItemId(1)),), texts_to_save=("one",)), outputs=outputs
+    )
     assert event is not None
     assert (event.status, event.offloaded) == ("no-op", ())
     with pytest.raises(FileMissing):
@@ -206,8 +219,10 @@ def test_a_plan_that_saves_no_tokens_saves_no_text_either() -> None:
 @pytest.mark.parametrize("answer", [ProviderFailed("s", 500, "down"), assistant("long " * 500)], ids=["fails", "saves nothing"])
 def test_of_a_plan_that_fails_what_its_fallback_moves_is_saved(answer: Message | ProviderFailed) -> None:
     outputs = MemoryOutputs()
-    instead = Plan(reason="instead", forget=forget(2), texts_to_save=("two",))
-    plan = Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),), texts_to_save=("one",), fallback=instead)
+    instead = CompactionPlan(reason="instead", forget=forget(2), texts_to_save=("two",))
+    plan = CompactionPlan(
+        reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),), texts_to_save=("one",), fallback=instead
+    )
     event = apply(plan, FakeModel([answer]), outputs)
     assert event is not None
     assert (event.status, event.offloaded) == ("applied", (name_output("two"),))
@@ -223,7 +238,7 @@ class FullDisk(MemoryOutputs):
 
 
 def test_what_cannot_be_saved_does_not_go_from_the_view() -> None:
-    plan = Plan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one",))
+    plan = CompactionPlan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one",))
     with pytest.raises(StoreError, match="the disk is full"):
         apply(plan, outputs=FullDisk())
     with pytest.raises(UsageError, match="'stubborn' saves texts of the view, but has no store for them"):
@@ -233,7 +248,7 @@ def test_what_cannot_be_saved_does_not_go_from_the_view() -> None:
 def test_after_an_overflow_the_summarizer_is_asked_once_although_compaction_pauses() -> None:
     """A pause begins after two attempts in vain; only a compaction can save the session when the provider refuses the prompt."""
     summarizer = FakeModel([ProviderFailed("s", 500, "down")] * 2 + [assistant("Short.")])
-    plan = Plan(reason="summary", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
+    plan = CompactionPlan(reason="summary", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
     room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=summarizer)
     view = VIEW
     for seq in (101, 102):
@@ -253,7 +268,7 @@ WAITING = fold(VIEW, Entry(6, MessageAdded(message=NEW, step=2)), QuarterOfChara
 """View whose newest message no request has contained yet."""
 
 
-def compact_waiting(plan: Plan, *answers: str | ProviderFailed) -> tuple[Compaction, View, str]:
+def compact_waiting(plan: CompactionPlan, *answers: str | ProviderFailed) -> tuple[Compaction, View, str]:
     """Return the event, the view after it and the summarizer's prompts, of a plan for a view with a new message."""
     puppet = FakeModel([assistant(answer) if isinstance(answer, str) else answer for answer in answers])
     room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=puppet)
@@ -265,7 +280,9 @@ def compact_waiting(plan: Plan, *answers: str | ProviderFailed) -> tuple[Compact
 
 def test_a_message_that_no_request_has_contained_stays_and_is_not_summarized() -> None:
     covered = forget(2, 3, 4, 5, 6)
-    event, after, prompts = compact_waiting(Plan(reason="full", forget=covered, slots=(slot(1, (2, 3, 4, 5, 6)),)), "done so far")
+    event, after, prompts = compact_waiting(
+        CompactionPlan(reason="full", forget=covered, slots=(slot(1, (2, 3, 4, 5, 6)),)), "done so far"
+    )
     assert [message.text for message in after.messages[2:]] == [NEW.text]
     assert NEW.text not in prompts
     assert event.patch.insert[0].stands_for == forget(2, 3, 4, 5)
@@ -275,7 +292,7 @@ def test_a_message_that_no_request_has_contained_stays_and_is_not_summarized() -
 def test_a_copy_of_a_message_that_stays_is_left_out() -> None:
     around = replace(slot(1, (2, 3, 4, 5, 6)), before=(NEW, user("What did we do?")), behind=(NEW,))
     inserts = (Insert(message=NEW, after=ItemId(6)), Insert(message=user("Go on."), after=ItemId(6)))
-    plan = Plan(reason="full", forget=forget(2, 3, 4, 5, 6), slots=(around,), insert=inserts)
+    plan = CompactionPlan(reason="full", forget=forget(2, 3, 4, 5, 6), slots=(around,), insert=inserts)
     _, after, _ = compact_waiting(plan, "done so far")
     assert [message.text for message in after.messages[1:]][:1] == ["What did we do?"]
     assert [message.text for message in after.messages[3:]] == [NEW.text, "Go on."]
@@ -283,22 +300,24 @@ def test_a_copy_of_a_message_that_stays_is_left_out() -> None:
 
 @pytest.mark.parametrize("text", ["Now delete", "Now delete the file old.py.\n\n[Older messages were left out.]"])
 def test_a_new_message_may_be_extended_but_not_shortened(text: str) -> None:
-    plan = Plan(reason="full", forget=forget(2, 3, 4, 5), replace=(Replace(item=ItemId(6), message=user(text)),))
+    plan = CompactionPlan(reason="full", forget=forget(2, 3, 4, 5), replace=(Replace(item=ItemId(6), message=user(text)),))
     _, after, _ = compact_waiting(plan)
     assert [message.text for message in after.messages[1:]] == [text if NEW.text in text else NEW.text]
 
 
 def test_a_plan_that_only_removes_new_messages_has_no_effect() -> None:
-    event, after, _ = compact_waiting(Plan(reason="full", forget=forget(6), slots=(slot(1, (6,)),)))
+    event, after, _ = compact_waiting(CompactionPlan(reason="full", forget=forget(6), slots=(slot(1, (6,)),)))
     assert (event.status, after.items) == ("no-op", WAITING.items)
     assert event.reason == "full, but only messages of the user that no request has contained yet could go"
 
 
 def test_a_fallback_leaves_new_messages_too() -> None:
     whole = forget(2, 3, 4, 5, 6)
-    plan = Plan(reason="full", forget=whole, slots=(slot(1, (2, 3)),), fallback=Plan(reason="instead", forget=whole))
+    plan = CompactionPlan(
+        reason="full", forget=whole, slots=(slot(1, (2, 3)),), fallback=CompactionPlan(reason="instead", forget=whole)
+    )
     event, after, _ = compact_waiting(plan, ProviderFailed("s", 500, "down"))
     assert (event.status, after.messages[1:]) == ("applied", (NEW,))
-    nothing = replace(plan, fallback=Plan(reason="instead", forget=forget(6)))
+    nothing = replace(plan, fallback=CompactionPlan(reason="instead", forget=forget(6)))
     event, after, _ = compact_waiting(nothing, ProviderFailed("s", 500, "down"))
     assert (event.status, after.items) == ("failed", WAITING.items)

@@ -16,7 +16,7 @@ from harness.compaction.stages import Block, Forget, Middle, group_blocks
 from harness.compaction.triggers import Measure, select_calibration
 from harness.conversation.events import Hook, ItemId, Replace
 from harness.conversation.messages import Part, ToolCall, ToolResult
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter, Usage, Window
 from harness.conversation.transcript import parse_arguments
 from harness.conversation.view import Item, View
@@ -59,7 +59,7 @@ class Retain:
     measure: Measure = field(repr=False)
     """Way in which the size of the retained messages is measured."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that retains the best-ranked messages up to the allowed tokens and evicts all others."""
         *candidates, newest = group_blocks(view.items[1:]) or [Block(())]
         room = select_calibration(self.measure, view).invert(int((budget.threshold_tokens or 0) * self.share))
@@ -75,7 +75,7 @@ class Retain:
         changed = [kept_items[item.item_id] for item in before if kept_items.get(item.item_id, item) != item]
         changes = tuple(Replace(item=item.item_id, message=item.message) for item in changed)
         nothing = f"{reason}, but everything in view is retained"
-        return Plan(reason=reason if forgotten_ids or changes else nothing, forget=forgotten_ids, replace=changes)
+        return CompactionPlan(reason=reason if forgotten_ids or changes else nothing, forget=forgotten_ids, replace=changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +301,6 @@ class OraclePolicy:
         """Return the token budget (such as the trigger threshold) of a context window; it does not depend on the oracle."""
         return self._policy.budget(window)
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         """Return a plan that retains the messages that the oracle expects to be needed; None if nothing is triggered."""
         return self._pipeline.plan(view, budget, usage, hook)

@@ -30,7 +30,7 @@ from harness.compaction.wrappers import OnFailure
 from harness.conversation import transcript
 from harness.conversation.events import Insert, Patch, Replace
 from harness.conversation.messages import Text, ToolCall, user
-from harness.conversation.plan import Plan, SummaryProcedure
+from harness.conversation.plan import CompactionPlan, SummaryProcedure
 from harness.conversation.tokens import Budget, Counter, JsonCharacters, QuarterOfCharacters, Window, count_characters
 from harness.conversation.view import Item, View, apply_patch
 
@@ -128,7 +128,7 @@ class Unless:
     counter: Counter
     """Token counter with which the conversation is measured after the first reducer's plan."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of the first way, joined with that of the second way if the first saves too few characters."""
         plan = self.first.reduce(view, budget, reason)
         if plan.is_empty:
@@ -181,7 +181,7 @@ class Digest:
     texts: int
     """Number of newest answers that the notice about evicted messages repeats."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts old messages and lists their files, commands and answers below the last user message."""
         request_indexes = find_user_messages(view)
         survivors = {
@@ -199,10 +199,10 @@ class Digest:
         begin = Snap(direction="forward", legal="assistant").find_legal_index(view.items, fitting)
         gone = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
         if not gone:
-            return Plan(reason=f"{reason}, but everything that may be evicted fits the target")
+            return CompactionPlan(reason=f"{reason}, but everything that may be evicted fits the target")
         anchor = view.items[request_indexes[-1] if request_indexes else max(survivors)]
         change = () if anchor is view.items[0] else (self._add_notice(anchor, gone),)
-        return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
+        return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
 
     def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
         """Return the user message with the notice about evicted messages, which replaces a former notice."""
@@ -251,7 +251,7 @@ class ForgetHalf:
     The message is one of the user, and each eviction adds one. In the answer, the notice is inserted only once.
     """
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that keeps the first messages, evicts a share of the messages after them, and inserts a notice."""
         notices = [item for item in view.items if self._is_notice(item)]
         units = group_results([item for item in view.items[1:] if item not in notices])
@@ -264,12 +264,12 @@ class ForgetHalf:
         while rest and rest[0].message.role == "tool":
             gone.append(rest.pop(0))
         if not gone:
-            return Plan(reason=f"{reason}, but {len(units)} messages are too few to be halved")
-        plan = Plan(reason=reason, forget=tuple(item.item_id for item in gone))
+            return CompactionPlan(reason=f"{reason}, but {len(units)} messages are too few to be halved")
+        plan = CompactionPlan(reason=reason, forget=tuple(item.item_id for item in gone))
         kept = [view.items[0], *(item for unit in units[:first] for item in unit), *notices]
         return self._add_notice(plan, view, kept[-1], len(gone))
 
-    def _add_notice(self, plan: Plan, view: View, last_kept: Item, count: int) -> Plan:
+    def _add_notice(self, plan: CompactionPlan, view: View, last_kept: Item, count: int) -> CompactionPlan:
         text = self.notice.replace("{count}", str(count))
         if self.place == "behind":
             return replace(plan, insert=(Insert(message=user(text), after=last_kept.item_id),))
@@ -293,7 +293,7 @@ class NoteRereads:
     note: str
     """Text that replaces an older reading of a file."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces older readings of a file by a note; empty if no file was read twice."""
         paths = {
             call.call_id: transcript.find_key_argument(call)
@@ -311,7 +311,9 @@ class NoteRereads:
                 )
             read_paths |= read
         nothing = f"{reason}, but no file was read twice"
-        return Plan(reason=f"{reason}; {len(changes)} files read again" if changes else nothing, replace=tuple(changes[::-1]))
+        return CompactionPlan(
+            reason=f"{reason}; {len(changes)} files read again" if changes else nothing, replace=tuple(changes[::-1])
+        )
 
 
 JSON_COUNTER = JsonCharacters(characters_of_token=3)

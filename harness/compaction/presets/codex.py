@@ -10,7 +10,7 @@ from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import BudgetRule, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
 from harness.conversation.events import Replace
 from harness.conversation.messages import Message, Text
-from harness.conversation.plan import Plan, Slot, SummaryFormat, SummaryProcedure
+from harness.conversation.plan import CompactionPlan, Slot, SummaryFormat, SummaryProcedure
 from harness.conversation.tokens import Budget, Counter, QuarterOfBytes
 from harness.conversation.view import Item, View
 
@@ -44,14 +44,14 @@ class HandOver:
     procedure: SummaryProcedure
     """Procedure for a summary that fails or is empty, with the number of retries and the text used in place of the summary."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that retains the user's newest messages and replaces all others by a summary."""
         end = find_answered_end(view)
         kept, change = self._select_kept(view, end)
         summarized_items = view.items[1:end]
         gone = tuple(item.item_id for item in summarized_items if item not in kept)
         if not gone:
-            return Plan(reason=f"{reason}, but only messages of the user could be summarized")
+            return CompactionPlan(reason=f"{reason}, but only messages of the user could be summarized")
         slot = Slot(
             after=max([view.items[0], *kept]).item_id,
             role="user",
@@ -61,7 +61,7 @@ class HandOver:
             former="among",
             procedure=self.procedure,
         )
-        return Plan(reason=reason, forget=gone, replace=change, slots=(slot,))
+        return CompactionPlan(reason=reason, forget=gone, replace=change, slots=(slot,))
 
     def _select_kept(self, view: View, end: int) -> tuple[list[Item], tuple[Replace, ...]]:
         kept_items: list[Item] = []

@@ -8,7 +8,7 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, S
 from harness.compaction.stages import Mask, Prunable, find_first_new, find_last_user_text, find_user_messages
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
 from harness.compaction.triggers import BudgetRule, Full, ShareOfAvailable
-from harness.conversation.plan import Excerpt, Plan, Slot, SummaryProcedure, SummaryRequest
+from harness.conversation.plan import CompactionPlan, Excerpt, Slot, SummaryProcedure, SummaryRequest
 from harness.conversation.tokens import Budget, Window
 from harness.conversation.view import View
 
@@ -93,15 +93,17 @@ class SummarizeNews:
     stand_in: RequestsAndTools
     """Writer of a text that replaces a failed summary; the user's newest message is passed to it."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts all before the last turns, and summarizes those messages that no summary covered."""
         first = find_first_new(view)
         count = len(view.items) - first
         if view.summaries and count < self.least_messages:
-            return Plan(reason=f"{reason}, but {count} messages since the last summary are fewer than {self.least_messages}")
+            return CompactionPlan(
+                reason=f"{reason}, but {count} messages since the last summary are fewer than {self.least_messages}"
+            )
         cut = self._find_cut(view, first)
         if cut <= first:
-            return Plan(reason=f"{reason}, but nothing lies before the kept messages")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept messages")
         task = find_last_user_text(view)
         slot = Slot(
             after=view.items[0].item_id,
@@ -112,7 +114,7 @@ class SummarizeNews:
             excerpt=self.excerpt,
             procedure=SummaryProcedure(stand_in=replace(self.stand_in, current_task=task), empty_text=""),
         )
-        return Plan(reason=reason, forget=tuple(item.item_id for item in view.items[1:cut]), slots=(slot,))
+        return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in view.items[1:cut]), slots=(slot,))
 
     def _find_cut(self, view: View, first: int) -> int:
         """Return the index of the first message to retain; an index up to `first` if there is nothing to summarize."""

@@ -10,7 +10,7 @@ from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replac
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import ALL_KEPT, Amount, Full, NoThreshold, ShareOfAvailable
 from harness.conversation.messages import Message, ToolResult, assistant, user
-from harness.conversation.plan import Plan, SummaryProcedure
+from harness.conversation.plan import CompactionPlan, SummaryProcedure
 from harness.conversation.tokens import Budget, Counter, WeightedCharacters, count_json_characters
 from harness.conversation.truncation import Truncation, describe_location, measure_cut, name_output
 from harness.conversation.view import Item, View
@@ -76,7 +76,7 @@ class ClipOldResults:
     counter: Counter
     """Token counter with which shortened tool results are measured."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of `reducer`, extended by cuts of long old tool results to their beginning and end."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
@@ -142,7 +142,7 @@ class Offload(Mask):
     """Maximum length in characters of the beginning and of the end of a saved result that stay in view; whole lines where
     possible."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces old tool results by pointers, together with the full texts to save."""
         plan = Mask.reduce(self, view, budget, reason)
         if plan.is_empty:

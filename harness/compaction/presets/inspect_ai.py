@@ -8,7 +8,7 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset,
 from harness.compaction.stages import DEFAULT_COUNTER, Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter
 from harness.conversation.view import View
 
@@ -27,7 +27,7 @@ class Repeat:
     counter: Counter = DEFAULT_COUNTER
     """Token counter with which the conversation is measured between two runs."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return one plan with the changes of all runs, up to the run that reaches the threshold or saves nothing."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty or plan.slots:

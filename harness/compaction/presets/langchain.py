@@ -27,7 +27,7 @@ from harness.compaction.wrappers import IfSaves
 from harness.conversation import transcript
 from harness.conversation.events import Replace
 from harness.conversation.messages import Message, Part, ToolCall, user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCharacters
 from harness.conversation.view import Item, View
 from harness.errors import UsageError
@@ -51,13 +51,13 @@ class ShortenArguments:
     mark: str
     """Text that follows the kept beginning of a shortened argument."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that shortens long arguments of old tool calls; empty if there are none."""
         first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
         start = 0 if first is None else self.tail.find_start(view.items, budget)
         changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
         outcome = f"; long arguments of {len(changes)} old answers" if changes else ", but no old call is long"
-        return Plan(reason=f"{reason}{outcome}", replace=tuple(changes))
+        return CompactionPlan(reason=f"{reason}{outcome}", replace=tuple(changes))
 
     def shorten_item(self, item: Item) -> Replace | None:
         """Return a message with its long tool call arguments shortened; None if it has no long argument."""

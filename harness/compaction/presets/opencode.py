@@ -11,7 +11,7 @@ from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, UsableInput
 from harness.compaction.wrappers import OrElse, WithClosingMessage
 from harness.conversation.messages import user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, JsonCharacters
 from harness.conversation.view import Item, View
 from harness.errors import UsageError
@@ -72,11 +72,11 @@ class BeforeLastRequest:
     reducer: Reducer
     """Way to summarize the messages before the user's last message."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan for the messages before the user's last message; empty if the view has no earlier user message."""
         requests = find_requests(view)
         if len(requests) < 2:
-            return Plan(reason=f"{reason}, but no message of the user precedes the last one")
+            return CompactionPlan(reason=f"{reason}, but no message of the user precedes the last one")
         earlier = view.items[: requests[-1]]
         plan = self.reducer.reduce(replace(view, items=earlier), budget, reason)
         retains_nothing = plan.slots and len(plan.forget) == len(earlier) - 1

@@ -10,7 +10,7 @@ from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize,
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, AllOf, DueAmounts, Full, NoThreshold, ShareOfAvailable, Trigger
 from harness.conversation.messages import extract_part_text
-from harness.conversation.plan import Plan, exclude_items
+from harness.conversation.plan import CompactionPlan, exclude_items
 from harness.conversation.tokens import Budget, Usage
 from harness.conversation.view import View
 from harness.errors import UsageError
@@ -52,7 +52,7 @@ class KeepPinned:
     reducer: Reducer
     """Way to shorten the conversation; changes to pinned messages are removed from its plan."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of `reducer` without its changes to pinned messages."""
         plan = self.reducer.reduce(view, budget, reason)
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)

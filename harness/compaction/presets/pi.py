@@ -8,7 +8,7 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, S
 from harness.compaction.stages import find_first_new, find_user_messages, is_from_user, make_split_slots
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, WindowMinusReserve
-from harness.conversation.plan import Excerpt, Plan, Slot, SummaryFormat
+from harness.conversation.plan import CompactionPlan, Excerpt, Slot, SummaryFormat
 from harness.conversation.tokens import Budget
 from harness.conversation.view import View
 
@@ -39,13 +39,13 @@ class SummarizeSplitTurn:
     forgets_kept: bool = False
     """Whether messages that the former compaction retained are evicted without a summary, as in old versions of pi."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces all before the newest tokens by one or two summaries; may be empty."""
         floor = find_first_new(view) if self.forgets_kept else 1
         start = floor + LastTokens(tokens=self.keep_tokens).find_start(view.items[floor:], budget)
         cut = Snap(direction="forward").find_legal_index(view.items, start)
         if start <= floor or cut == len(view.items):
-            return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
         turn = self._find_split_turn(view, floor, cut)
         former = tuple(item for item in view.items[1:cut] if item.item_id in view.summaries)
         before = tuple(item for item in view.items[floor:turn] if item not in former)
@@ -61,7 +61,7 @@ class SummarizeSplitTurn:
         alone = replace(beginning, format=self.beginning_alone)
         slots = make_split_slots(view, (*former, *before), view.items[turn:cut], slot, beginning, alone)
         gone = tuple(item.item_id for item in view.items[1:cut])
-        return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
+        return CompactionPlan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of newest tokens that the reducer retains."""

@@ -14,7 +14,7 @@ from harness.compaction.summary_formats import Sections
 from harness.compaction.triggers import Amount, AnyOf, DueAmounts, Full, check_triggers, make_budget_rule
 from harness.compaction.wrappers import IfSaves
 from harness.conversation.messages import Message, Part, ToolResult
-from harness.conversation.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
+from harness.conversation.plan import CompactionPlan, Excerpt, Slot, SummaryFormat, SummaryProcedure
 from harness.conversation.tokens import Budget, Estimated, Usage, iter_texts
 from harness.conversation.view import Item, View
 
@@ -106,12 +106,12 @@ class ForgetExceptRequest:
     keep_request: bool
     """Whether the user's first message always stays in view, although it is older than the other retained messages."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts all but the newest messages and, if `keep_request` is set, the user's first one."""
         before = view.items[1 : SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
         kept = find_request(view, len(before) + 1) if self.keep_request else None
         gone = tuple(item.item_id for item in before if item is not kept)
-        return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
+        return CompactionPlan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +139,14 @@ class SummarizeExceptRequest:
     procedure: SummaryProcedure
     """Procedure, such as one retry, for a summary that fails or is empty."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces all but the newest messages by a summary behind the user's first message."""
         cut = SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))
         kept = find_request(view, cut) if self.keep_request else None
         former = [item for item in view.items if item.item_id in view.summaries]
         news = [item for item in view.items[1:cut] if item not in former and item is not kept]
         if cut <= 1 or (self.only_news and not news):
-            return Plan(reason=f"{reason}, but nothing lies before the kept messages")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept messages")
         summarized_items = [*view.items[1:cut], *(item for item in former if self.updates and item not in view.items[1:cut])]
         slot = Slot(
             after=(kept or view.items[0]).item_id,
@@ -158,7 +158,9 @@ class SummarizeExceptRequest:
             excerpt=self.excerpt,
             procedure=self.procedure,
         )
-        return Plan(reason=reason, forget=tuple(item.item_id for item in summarized_items if item is not kept), slots=(slot,))
+        return CompactionPlan(
+            reason=reason, forget=tuple(item.item_id for item in summarized_items if item is not kept), slots=(slot,)
+        )
 
 
 def find_request(view: View, end: int) -> Item | None:

@@ -10,7 +10,7 @@ from harness.compaction.stages import EVERYTHING, Summarize, find_user_messages,
 from harness.compaction.summary_formats import append_file_lists, format_material
 from harness.compaction.triggers import Amount, Full, Measure, NoThreshold, WindowMinusReserve, select_calibration
 from harness.conversation.messages import Message, user
-from harness.conversation.plan import Plan, Slot, SummaryFormat, SummaryRequest
+from harness.conversation.plan import CompactionPlan, Slot, SummaryFormat, SummaryRequest
 from harness.conversation.tokens import Budget
 from harness.conversation.view import View
 
@@ -88,7 +88,7 @@ class SummarizeBeforeRecent:
     measure: Measure = field(repr=False)
     """Way in which the tokens of the conversation are measured."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces all before the newest tokens by one or two summaries; may be empty."""
         ratio = select_calibration(self.measure, view).ratio
         start = LastTokens(tokens=round(self.keep_tokens / ratio)).find_start(view.items, budget)
@@ -98,7 +98,7 @@ class SummarizeBeforeRecent:
         if not self._is_enough(view, budget, start, turn):
             cut = max(turn, Snap(legal="assistant").find_legal_index(view.items, start))
         if cut <= first:
-            return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
         before, within = view.items[1:turn], view.items[turn:cut]
         slot = Slot(
             after=view.items[0].item_id,
@@ -113,7 +113,7 @@ class SummarizeBeforeRecent:
         gone = tuple(item.item_id for item in view.items[1:cut])
         newest = not find_user_messages(view, turn + 1)
         split = f"; {'the newest' if newest else 'an older'} turn is split" if within else ""
-        return Plan(reason=f"{reason}{split}", forget=gone, slots=slots)
+        return CompactionPlan(reason=f"{reason}{split}", forget=gone, slots=slots)
 
     def _is_enough(self, view: View, budget: Budget, start: int, turn: int) -> bool:
         """Return whether a cut before a turn evicts enough messages, so that the turn need not be split.

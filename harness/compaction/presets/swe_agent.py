@@ -14,7 +14,7 @@ from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, DueAmounts, NoThreshold
 from harness.conversation.events import ItemId
 from harness.conversation.messages import ToolResult
-from harness.conversation.plan import Plan, Slot, SummaryFormat
+from harness.conversation.plan import CompactionPlan, Slot, SummaryFormat
 from harness.conversation.tokens import Budget, Usage
 from harness.conversation.truncation import Truncation
 from harness.conversation.view import Item, View
@@ -80,12 +80,12 @@ class ElideResults:
     every: int
     """Number of tool results that are masked at a time."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces each old tool result by a line with the number of omitted lines."""
         count = max(0, _count_overdue(view, self.keep, self.every))
         old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
         changes = tuple(replace_results(item, _elide_result) for item in old)
-        return Plan(reason=f"{reason}; {len(old)} old results", replace=changes)
+        return CompactionPlan(reason=f"{reason}; {len(old)} old results", replace=changes)
 
 
 def _is_elided(item: Item) -> bool:
@@ -146,7 +146,7 @@ class SummarizeOldestTurns:
     max_tokens: int
     """Maximum number of tokens that the summarizer may write."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces the oldest turns by a checkpoint; empty if there are too few turns."""
         items, former = view.items, set(view.summaries)
         first = 1 + (len(items) > 1 and is_from_user(view, items[1]))
@@ -154,7 +154,7 @@ class SummarizeOldestTurns:
         end = starts[self.turns] if len(starts) > self.turns else len(items)
         old = [item.item_id for item in items[first:end] if item.item_id not in former]
         if not old:
-            return Plan(reason=f"{reason}, but nothing lies before the retained turns")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the retained turns")
         stays = [item for item in view.summaries[-1:] if not self.latest_only]
         slot = Slot(
             after=stays[0] if stays else items[first - 1].item_id,
@@ -163,7 +163,7 @@ class SummarizeOldestTurns:
             format=self.format,
             max_tokens=self.max_tokens,
         )
-        return Plan(reason=reason, forget=(*(view.summaries if self.latest_only else ()), *old), slots=(slot,))
+        return CompactionPlan(reason=reason, forget=(*(view.summaries if self.latest_only else ()), *old), slots=(slot,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

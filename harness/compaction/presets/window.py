@@ -13,7 +13,7 @@ from harness.compaction.triggers import MoreThan, NoThreshold
 from harness.conversation.codec import ADDED_LATER
 from harness.conversation.events import ItemId
 from harness.conversation.messages import Message
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Estimated, Window
 from harness.conversation.view import Item, View
 
@@ -34,7 +34,7 @@ class EvictThenSummarize:
     summarize: Summarize
     """Way to replace the messages that `evict` would evict, together with the former summary, by a new summary."""
 
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts messages, and requests a summary if enough evicted messages wait for one.
 
         No summary is requested if these messages contain no text by the user or the model.

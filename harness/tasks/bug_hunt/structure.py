@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.sheets import SheetSet, draw_sheets
 from harness.tasks.kit.statements import load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
@@ -92,7 +92,7 @@ class Structure:
     """Names of the facts that the hand-over document states besides `RULES`."""
     reply_facts: tuple[str, ...]
     """Names of the facts that the reply to the complaint states."""
-    sheets: SheetPlan
+    sheets: SheetSet
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
     @property

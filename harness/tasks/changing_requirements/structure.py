@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from harness.tasks.changing_requirements.facts import STOPS
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.sheets import SheetSet, draw_sheets
 from harness.tasks.kit.statements import NOTES, load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
@@ -59,7 +59,7 @@ class Structure:
     """Stops whose timetable the agent looks at again without need."""
     survey_characters: tuple[int, ...]
     """Minimum length in characters of the survey (description) of each stop, in the order of `stops`."""
-    sheets: SheetPlan
+    sheets: SheetSet
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
 

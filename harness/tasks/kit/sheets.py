@@ -68,7 +68,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class SheetPlan:
+class SheetSet:
     """Plan of the small documents (sheets) that the agent has to write.
 
     It also says where the task states the facts that the agent needs for them.
@@ -177,7 +177,7 @@ def draw_sheets(
     fact_texts: Mapping[str, FactText],
     *,
     only_stated: Sequence[str] = (),
-) -> SheetPlan:
+) -> SheetSet:
     """Draw at random which information sheets a task asks for, and which facts each one states.
 
     The result also says in which placement the task itself states these facts.
@@ -198,7 +198,7 @@ def draw_sheets(
     sheets = tuple(
         Sheet(name, slots[slot_index], facts) for name, slot_index, facts in zip(names, slot_indexes, contents, strict=True)
     )
-    return SheetPlan(sheets, _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **fact_texts}))
+    return SheetSet(sheets, _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **fact_texts}))
 
 
 def _deal_facts(

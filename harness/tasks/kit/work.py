@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from harness.task import Check, Fact
 from harness.tasks.kit.agreements import load_all_fact_texts
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.sheets import SheetSet, draw_sheets
 from harness.tasks.kit.statements import load_fact_texts, render_request
 from harness.tasks.kit.steps import StepSpec
 from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
@@ -50,7 +50,7 @@ class Work:
     """When the action that must be taken only once is due, as a key of `WorkChoices.action_times`, e.g. `start`."""
     has_option: bool
     """Whether the task asks for the optional item."""
-    sheets: SheetPlan
+    sheets: SheetSet
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
     def begin(self, *actions: StepSpec) -> Iterator[StepSpec]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.sheets import SheetSet, draw_sheets
 from harness.tasks.kit.statements import load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
@@ -119,7 +119,7 @@ class Structure:
     """Names of the facts that the hand-over document states."""
     misleading: tuple[int, ...]
     """Indexes in `logs.MISLEADING` of the misleading messages that the logs contain."""
-    sheets: SheetPlan
+    sheets: SheetSet
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
     @property

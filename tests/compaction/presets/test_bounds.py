@@ -11,7 +11,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.stages import group_blocks
 from harness.conversation.events import Entry, MessageAdded
 from harness.conversation.messages import Message, assistant, system, user
-from harness.conversation.plan import Plan
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Window
 from harness.conversation.view import Item, View, fold_all
 from harness.errors import UsageError
@@ -38,7 +38,7 @@ def budget_of(policy: Policy) -> Budget:
 
 
 def kept(policy: Policy, view: View) -> list[Item] | None:
-    plan: Plan | None = policy.plan(view, budget_of(policy), None)
+    plan: CompactionPlan | None = policy.plan(view, budget_of(policy), None)
     if plan is None:
         return None
     assert not plan.replace

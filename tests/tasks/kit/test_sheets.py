@@ -8,7 +8,7 @@ import pytest
 
 from harness.task import DIFFICULTIES, Difficulty
 from harness.tasks.kit.agreements import NAMES, draw_agreements, load_agreements
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets, judge_sheets
+from harness.tasks.kit.sheets import SheetSet, draw_sheets, judge_sheets
 from harness.tasks.kit.statements import FactText
 from harness.tasks.kit.structure import StructureDraws
 
@@ -17,7 +17,7 @@ PARTS = {"begin": "at the beginning", "middle": "in the middle", "end": "at the 
 SEEDS = range(30)
 
 
-def plan(seed: int, difficulty: Difficulty = "standard") -> SheetPlan:
+def plan(seed: int, difficulty: Difficulty = "standard") -> SheetSet:
     return draw_sheets(StructureDraws("march", seed, difficulty), tuple(OWN), tuple(PARTS), OWN)
 
 
@@ -31,12 +31,12 @@ class Work:
         return self.files.get(path, "")
 
 
-def verdicts(sheet_plan: SheetPlan, files: Mapping[str, str], values: Mapping[str, str]) -> dict[str, bool]:
-    return {name: passed for name, passed, _ in judge_sheets(Work(files, values), sheet_plan.expected)}  # type: ignore[arg-type]
+def verdicts(sheet_set: SheetSet, files: Mapping[str, str], values: Mapping[str, str]) -> dict[str, bool]:
+    return {name: passed for name, passed, _ in judge_sheets(Work(files, values), sheet_set.expected)}  # type: ignore[arg-type]
 
 
-def written(sheet_plan: SheetPlan, values: Mapping[str, str]) -> dict[str, str]:
-    calls = [step.calls[0].arguments for part in PARTS for step in sheet_plan.write_sheets(part)]
+def written(sheet_set: SheetSet, values: Mapping[str, str]) -> dict[str, str]:
+    calls = [step.calls[0].arguments for part in PARTS for step in sheet_set.write_sheets(part)]
     return {path[1]: Template(content[1]).substitute(values) for path, content in calls}
 
 
@@ -49,12 +49,12 @@ def test_instances_ask_for_different_sheets_with_different_facts() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_agreement_is_stated_once_and_needed_by_a_sheet(seed: int) -> None:
-    sheet_plan = plan(seed)
-    stated = [statement.fact for statement in sheet_plan.statements if not statement.is_misleading]
+    sheet_set = plan(seed)
+    stated = [statement.fact for statement in sheet_set.statements if not statement.is_misleading]
     assert len(stated) == len(set(stated))
-    needed = {fact for sheet in sheet_plan.sheets for fact in sheet.facts}
-    assert {fact.name for fact in sheet_plan.facts} <= needed <= set(stated)
-    assert all(sheet.facts and len(set(sheet.facts)) == len(sheet.facts) for sheet in sheet_plan.sheets)
+    needed = {fact for sheet in sheet_set.sheets for fact in sheet.facts}
+    assert {fact.name for fact in sheet_set.facts} <= needed <= set(stated)
+    assert all(sheet.facts and len(set(sheet.facts)) == len(sheet.facts) for sheet in sheet_set.sheets)
 
 
 def test_a_higher_difficulty_asks_for_more_and_asks_later() -> None:
@@ -69,32 +69,32 @@ def test_a_higher_difficulty_asks_for_more_and_asks_later() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_right_values_pass_and_a_wrong_one_fails_the_sheets_that_state_it(seed: int) -> None:
-    sheet_plan, values = plan(seed), {**draw_agreements("march", seed), "port": "8443", "mode": "night"}
-    assert all(verdicts(sheet_plan, written(sheet_plan, values), values).values())
-    assert not any(verdicts(sheet_plan, {}, values).values())
-    for name in {fact for sheet in sheet_plan.sheets for fact in sheet.facts}:
-        passed = verdicts(sheet_plan, written(sheet_plan, {**values, name: "wrong"}), values)
+    sheet_set, values = plan(seed), {**draw_agreements("march", seed), "port": "8443", "mode": "night"}
+    assert all(verdicts(sheet_set, written(sheet_set, values), values).values())
+    assert not any(verdicts(sheet_set, {}, values).values())
+    for name in {fact for sheet in sheet_set.sheets for fact in sheet.facts}:
+        passed = verdicts(sheet_set, written(sheet_set, {**values, name: "wrong"}), values)
         assert {sheet for sheet, good in passed.items() if not good} == {
-            f"sheet_{sheet.name}" for sheet in sheet_plan.sheets if name in sheet.facts
+            f"sheet_{sheet.name}" for sheet in sheet_set.sheets if name in sheet.facts
         }
 
 
 def test_a_sheet_that_lists_guesses_fails() -> None:
-    sheet_plan, values = plan(1), {**draw_agreements("march", 1), "port": "8443", "mode": "night"}
-    files = {path: text + text.replace("`", "`not-") for path, text in written(sheet_plan, values).items()}
-    assert not any(verdicts(sheet_plan, files, values).values())
+    sheet_set, values = plan(1), {**draw_agreements("march", 1), "port": "8443", "mode": "night"}
+    files = {path: text + text.replace("`", "`not-") for path, text in written(sheet_set, values).items()}
+    assert not any(verdicts(sheet_set, files, values).values())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_list_of_sheets_follows_the_structure_and_says_where_agreements_are_stated(seed: int) -> None:
-    sheet_plan, values = plan(seed), draw_agreements("march", seed)
-    files = dict(sheet_plan.render_files(PARTS, {**OWN, **load_agreements()}, values))
+    sheet_set, values = plan(seed), draw_agreements("march", seed)
+    files = dict(sheet_set.render_files(PARTS, {**OWN, **load_agreements()}, values))
     index = files.pop("sheets/README.md")
     assert files == {path: text for path, text in files.items() if path in index}
     assert dict(plan(seed).render_files(PARTS, {**OWN, **load_agreements()}, values))["sheets/README.md"] == index
     rows = re.findall(r"^\| (\S+\.md) \| (.+) \| .+ \|$", index, re.MULTILINE)
-    assert rows == [(sheet.path, PARTS[sheet.slot]) for sheet in sheet_plan.sheets]
-    for fact in sheet_plan.facts:
+    assert rows == [(sheet.path, PARTS[sheet.slot]) for sheet in sheet_set.sheets]
+    for fact in sheet_set.facts:
         if fact.recover:
             assert values[fact.name] in files[fact.source]
 
