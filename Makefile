@@ -5,6 +5,7 @@
 # machine has cores, because many tests wait for a browser, a sandbox or a clock; `make quick`, whose tests wait little, runs one
 # process a core, since each process imports all tests),
 # KILLS = number of kills of make kills, PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'",
+# REQUIRE_NODE = 1 to fail where npm is missing, instead of skipping the checks of the JavaScript,
 # UPGRADE = empty to keep the locked versions in `make lock` where the requirements allow them
 
 PYTHON ?= python3
@@ -23,7 +24,7 @@ PROJECT := -q --no-deps --no-build-isolation -e .
 unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick pytest check lint types sizes names bench bench-peers studies kills laws docs pictures notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test quick pytest check lint types scripts js sizes names bench bench-peers studies kills laws docs pictures notebooks local-models test-local-llm peers lock clean
 
 help:           ## list the targets of this Makefile
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -57,15 +58,28 @@ quick: setup    ## run all checks and a choice of the tests for daily work; take
 pytest: setup
 	$(PYTEST) $(PYTEST_ARGS)
 
-check: lint types  ## check formatting, lint rules, types and the direction of imports
+check: lint types  ## check formatting, lint rules, types and the direction of imports, of Python and JavaScript
 
-lint: setup
+lint: setup scripts
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 
 types: setup
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
+
+scripts:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory node_modules/.package-lock.json && npm run --silent check; \
+	elif [ "$(REQUIRE_NODE)" = 1 ]; then echo "REQUIRE_NODE=1, but npm is missing: apt-get install npm" >&2; exit 1; \
+	else echo "npm is missing: the checks of the JavaScript are skipped"; fi
+
+js: node_modules/.package-lock.json  ## format the JavaScript, and build the bundles that Python loads; needs npm
+	npm run --silent fix
+	npm run --silent build
+
+node_modules/.package-lock.json: package-lock.json
+	npm ci --no-fund --no-audit --loglevel=error
+	@touch $@
 
 sizes: setup    ## print the sizes of modules, functions and signatures
 	@$(BIN)/python -m tests.house.sizes
@@ -112,5 +126,5 @@ lock: setup     ## select new versions of all dependencies and write requirement
 	  --no-annotate pyproject.toml -o requirements.lock
 
 clean:          ## delete the environment and all caches, but no results
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist docs/_build docs/generated
+	rm -rf .venv node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """Fixtures and hooks of all tests: no network access, repeatable property tests, and skips with a reason.
 
-A test declares its requirements by markers (`docker`, `bubblewrap`, `browser`, `bun`, `local_llm`, `peers`). A test whose
+A test declares its requirements by markers (`docker`, `bubblewrap`, `browser`, `bun`, `node`, `local_llm`, `peers`). A test whose
 requirement is missing is skipped with the reason. With `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so
 that a broken installation does not go unnoticed.
 """
@@ -219,11 +219,19 @@ def _bun_missing() -> str | None:
     return None if path else "no program bun in a folder below /usr (install it with .ci/bun.sh)"
 
 
+def _node_missing() -> str | None:
+    if shutil.which("node") is None:
+        return "no program node: install the package `npm`"
+    tools = Path(__file__).parents[1] / "node_modules" / "esbuild"
+    return None if tools.is_dir() else "the folder node_modules is missing: run make js"
+
+
 _NEEDS: dict[str, Callable[[], str | None]] = {
     "docker": cache(_docker_missing),
     "bubblewrap": cache(_bubblewrap_missing),
     "browser": cache(_browser_missing),
     "bun": cache(_bun_missing),
+    "node": cache(_node_missing),
     "local_llm": cache(_local_llm_missing),
     "local_coder": cache(_local_coder_missing),
     "peers": cache(environments.missing),

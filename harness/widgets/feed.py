@@ -227,8 +227,10 @@ class Feed:
         self._live_rows.clear()
 
     def _update_gauge(self, **values: object) -> None:
-        gauge = self.state.get("gauge")
-        self.set_state(gauge=(gauge if isinstance(gauge, dict) else {}) | values)
+        known = self.state.get("gauge")
+        gauge = (known if isinstance(known, dict) else {}) | values
+        threshold = gauge.get("threshold")
+        self.set_state(gauge=gauge | {"is_over": threshold is not None and gauge.get("tokens", 0) >= threshold})
 
     def _handle_message(self, message: Message, step: int) -> None:
         for result in message.results:
@@ -269,7 +271,8 @@ class Feed:
         if isinstance(known, tuple):
             self._row_sources[row_number] = (known[0], result)
         shown = read_outcome(result) if result.status == "completed" else result.status
-        self._update_row(row_number, status=shown, size=len(result.output))
+        failed = shown not in ("ok", "exit code 0", "interrupted")
+        self._update_row(row_number, status=shown, failed=failed, size=len(result.output))
 
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
         self._refresh_rounds()

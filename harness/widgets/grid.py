@@ -235,9 +235,14 @@ class GridWidget(SnapshotWidget):
 
     def _publish_metric(self) -> None:
         metric = self._success_grid.metric
-        plain = {"name": metric.name, "is_share": metric.kind != "amount", "is_higher_better": metric.is_higher_better}
+        plain = {"name": metric.name, "is_share": metric.kind != "amount"}
         texts = {"label": metric.label, "about": ESTIMAND_NOTE, "note": self._describe_missing_retention()}
-        self.channel.update_state(metric=plain | texts)
+        self.channel.update_state(metric=plain | texts, **self._encode_outcomes())
+
+    def _encode_outcomes(self) -> dict[str, Any]:
+        """Return what the page shows about all arms together: the shades of their cells and the number of successful trials."""
+        with self._lock:
+            return {"shades": self._success_grid.shade_arms(), "succeeded": self._success_grid.count_successes()}
 
     def _describe_missing_retention(self) -> str:
         """Return why no cell has a value although the cells show retention (the share of facts kept); otherwise empty."""
@@ -459,7 +464,9 @@ class GridWidget(SnapshotWidget):
     def _publish_state(self) -> None:
         with self._lock:
             finished_trials, level = self._success_grid.finished_trials, self._success_grid.level
-        self.channel.update_state(state=self._state, failure=self.failure, finished=finished_trials, level=level)
+        self.channel.update_state(
+            state=self._state, failure=self.failure, finished=finished_trials, level=level, **self._encode_outcomes()
+        )
         self._publish_trait("progress", finished_trials / max(1, len(self.experiment.grid)))
         while self.state != self._state:  # another thread may have changed the state meanwhile
             self._publish_trait("state", self._state)

@@ -58,8 +58,8 @@ class SessionInspector(StepWidget):
 
     step = traitlets.Int(1).tag(sync=True)
 
-    _esm = load_script("view_requests", "timeline", "rows", "inspector")
-    _css = load_style("timeline", "rows", "inspector")
+    _esm = load_script("inspector")
+    _css = load_style("inspector")
 
     def __init__(
         self,

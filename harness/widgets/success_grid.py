@@ -7,7 +7,7 @@ run count too. Names are not escaped.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan
+from math import floor, isnan
 
 import pandas as pd
 
@@ -25,6 +25,8 @@ from harness.widgets.message_channel import JsonObject
 
 MAX_ERROR_CHARACTERS = 600
 MAX_LISTED_TRIALS = 500
+SHADES = 8
+"""Number of shades of the cells of the heat map, from the worst value to the best."""
 
 
 @dataclass(slots=True)
@@ -105,6 +107,8 @@ class SuccessGrid:
     """Share of facts that compactions kept, by trial id; NaN for a trial without a compaction of facts."""
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
     """Name of the arm to which each planned trial belongs, by trial id."""
+    _shown: dict[str, JsonObject] = field(default_factory=dict)
+    """What the page shows about each arm, by name; arms without a finished trial may be missing."""
 
     def __post_init__(self) -> None:
         for cell in self.experiment.grid:
@@ -154,19 +158,25 @@ class SuccessGrid:
             touched[arm] = None
             if self._is_failure(record) or known is not None:
                 failures.append(self._encode_failure(arm, record))
-        return [self._encode_arm(numbers[name], self.arms[name]) for name in touched] + failures
+        return [self._encode_arm(numbers[name], name) for name in touched] + failures
 
     def list_arms(self) -> list[JsonObject]:
         """Return what the widget's page shows about each arm as plain JSON, e.g. after another metric was chosen."""
-        return [self._encode_arm(number, arm) for number, arm in enumerate(self.arms.values())]
+        return [self._encode_arm(number, name) for number, name in enumerate(self.arms)]
 
     def list_failures(self) -> list[JsonObject]:
-        """Return all finished trials without success for the page as plain JSON, e.g. when outcomes get visible."""
-        listed = ((name, record) for name, arm in self.arms.items() for record in arm.records.values())
-        return [self._encode_failure(name, record) for name, record in listed if self._is_failure(record)]
+        """Return all finished trials without success for the page as plain JSON, e.g. when outcomes get visible.
 
-    def _encode_arm(self, number: int, arm: ArmProgress) -> JsonObject:
-        return arm.count(number) if self.hides_outcomes else arm.to_plain(number, self.metric, self.retention)
+        While outcomes are hidden, trials that did not crash are removed from the page's list.
+        """
+        listed = ((name, record) for name, arm in self.arms.items() for record in arm.records.values())
+        return [self._encode_failure(name, record) for name, record in listed if self._is_failure(record) or not record.success]
+
+    def _encode_arm(self, number: int, name: str) -> JsonObject:
+        arm = self.arms[name]
+        plain = arm.count(number) if self.hides_outcomes else arm.to_plain(number, self.metric, self.retention)
+        self._shown[name] = plain
+        return plain
 
     def _encode_failure(self, arm: str, record: TrialRecord) -> JsonObject:
         """Return a row of the list of unsuccessful trials as plain JSON; `over` is true if a new run removes the row."""
@@ -188,6 +198,29 @@ class SuccessGrid:
         describe = format_ending if self.hides_outcomes else format_outcome
         rows = [[record.trial_id, describe_problem(record), describe(record)] for record in records[:MAX_LISTED_TRIALS]]
         return {"arm": number, "name": name, "trials": rows, "finished": len(records), "planned": arm.planned_trials}
+
+    def shade_arms(self) -> list[int | None]:
+        """Return the shade of each arm's cell, from 0 for the worst value to 7; None without a value that may be shown.
+
+        A share has the shade of its place between 0 and 1. An amount has that of its place among the arms, where differences
+        within the widest interval show no strong contrast.
+        """
+        arms = [self._shown.get(name, {}) for name in self.arms]
+        if self.metric.name == "success":
+            return [_choose_shade(arm.get("share")) for arm in arms]
+        values = [arm.get("value") for arm in arms]
+        known = [value for value in values if value is not None]
+        if self.metric.kind != "amount" or not known:
+            return [_choose_shade(value) for value in values]
+        middle = (min(known) + max(known)) / 2
+        span = max(max(known) - min(known), *(arm.get("width", 0.0) for arm in arms))
+        sign = 1 if self.metric.is_higher_better else -1
+        shares = (None if value is None else 0.5 + sign * (value - middle) / span if span > 0 else 1.0 for value in values)
+        return [_choose_shade(share) for share in shares]
+
+    def count_successes(self) -> int | None:
+        """Return the number of successful valid trials of all arms; None while outcomes are hidden."""
+        return None if self.hides_outcomes else sum(arm.get("succeeded", 0) for arm in self._shown.values())
 
     def find_record(self, trial_id: str) -> TrialRecord | None:
         """Return the record of the finished trial with an id, or None if the grid has no such trial."""
@@ -247,6 +280,11 @@ def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) ->
         )
     frame = pd.DataFrame(rows)
     return frame.astype({"total_cost_usd": float, "retention": float})
+
+
+def _choose_shade(share: float | None) -> int | None:
+    """Return the shade of a cell whose value has a place between 0, the worst, and 1."""
+    return None if share is None else min(SHADES - 1, max(0, floor(SHADES * share)))
 
 
 def describe_problem(record: TrialRecord) -> str:

@@ -147,7 +147,7 @@ SCRIPT_FUNCTION = re.compile(
 
 
 def test_functions_of_scripts_are_named_by_verbs():
-    texts = {path.name: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.js")}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("js/*.js")}
     names = [(name, match[1] or match[2] or match[3]) for name, text in texts.items() for match in SCRIPT_FUNCTION.finditer(text)]
     assert len(names) > 100
     assert [name for name in names if is_participle(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name[1]).lower())] == []

@@ -12,6 +12,7 @@ import pytest
 LOCKS_WITH_ADDRESSES = {"uv.lock", "pylock.toml", "poetry.lock", "Pipfile.lock"}
 TOP_LEVEL = {"harness", "docs", "notebooks", "experiments", "tests", "pyproject.toml", "README.md"}
 BESIDE = {"LICENSE", "Makefile", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "requirements.lock"}
+JAVASCRIPT_TOOLS = {"package.json", "package-lock.json", "tsconfig.json", "biome.json", "bundle.js"}
 
 HOSTS = re.compile(
     r"pypi[.]org|pythonhosted[.]org|conda[.]anaconda[.]org|registry[.](?:npmjs|yarnpkg)[.](?:org|com)|(?:deb|security)[.]debian[.]org"
@@ -116,7 +117,9 @@ def test_no_registry_host_is_committed(checkout, tracked):
 
 def test_no_setting_of_a_package_index_is_committed(checkout, tracked):
     assert findings(checkout, tracked, INDEXES) == []
-    assert [name for name in tracked if Path(name).name in {".npmrc", "pip.conf", "uv.toml", "bunfig.toml", ".yarnrc"}] == []
+    settings = {".npmrc", "pip.conf", "uv.toml", "bunfig.toml", ".yarnrc"}
+    assert [name for name in tracked if Path(name).name in settings] == [".npmrc"]
+    assert (checkout / ".npmrc").read_text() == "omit-lockfile-registry-resolved=true\n"
 
 
 def test_no_path_of_a_machine_is_committed(checkout, tracked):
@@ -129,7 +132,7 @@ def test_no_key_is_committed(checkout, tracked):
 
 def test_the_top_level_holds_only_what_it_should(tracked):
     top = {name.split("/")[0] for name in tracked}
-    assert {name for name in top - TOP_LEVEL - BESIDE if not name.startswith(".")} == set()
+    assert {name for name in top - TOP_LEVEL - BESIDE - JAVASCRIPT_TOOLS if not name.startswith(".")} == set()
 
 
 def test_the_guards_see_what_they_guard_against(tmp_path):

@@ -19,7 +19,7 @@ from harness.conversation.messages import ToolCall, ToolResult, assistant, tool
 from harness.experiment.progress import RunProgress
 from harness.session.spec import SessionSpec
 from harness.widgets.agent import AgentWidget
-from harness.widgets.assets import ASSETS_FOLDER
+from harness.widgets.assets import load_style
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
 from harness.widgets.grid_form import GridForm
@@ -180,7 +180,7 @@ def form(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
 
 def forms(name: str, prefix: str) -> list[str]:
     """Return the classes of a style that begin with a prefix."""
-    return sorted(set(re.findall(rf"\.({prefix}\w+)", (ASSETS_FOLDER / f"{name}.css").read_text())))
+    return sorted(set(re.findall(rf"\.({prefix}\w+)", load_style(name))))
 
 
 SHOWN: dict[str, tuple[Callable[[Page, MessageSender, Path, Theme], None], Marks]] = {

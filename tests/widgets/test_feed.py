@@ -88,6 +88,7 @@ def test_every_call_has_a_row_with_its_outcome_and_its_whole_answer_when_it_is_u
     for row, result in zip(rows, results, strict=True):
         assert row["size"] == len(result.output)
         assert row["status"] in ("ok", "error")
+        assert row["failed"] == (row["status"] == "error")
         assert feed.build_row_body(row["n"])["parts"][-1] == ["output", result.output]
 
 
@@ -167,6 +168,14 @@ def test_a_running_call_shows_its_arguments_and_its_result_before_the_step_is_ov
     assert feed.build_row_body(0)["parts"] == [["path", "x.py"], ["output", "no"]]
 
 
+@pytest.mark.parametrize(("first_line", "failed"), [("exit code 0", False), ("exit code 1", True), ("exit code -9", True)])
+def test_a_call_whose_command_fails_is_marked_as_failed(first_line, failed):
+    feed = Feed(CompactionHistory())
+    feed.receive(ToolStarted(call=CALL))
+    feed.receive(ToolEnded(result=ToolResult(call_id="a", name="read_file", output=f"{first_line}\nout")))
+    assert (feed.rows[0]["status"], feed.rows[0]["failed"]) == (first_line, failed)
+
+
 def test_what_streams_before_it_is_whole_can_be_sent_whatever_a_model_writes():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="half an emoji \ud83d"))
@@ -234,7 +243,9 @@ def test_the_gauge_tells_the_budget_the_view_and_the_last_report():
     feed.receive(entry_of_message(1, user("x" * 40)))
     feed.receive(ContextUsage(tokens=30, usage_tokens=20, trailing_tokens=10))
     gauge = {"window": 1000, "reserved": 100, "threshold": 700, "rule": "by hand", "tokens": 10, "messages": 1}
-    assert feed.state["gauge"] == gauge | {"reported": 20, "trailing": 10}
+    assert feed.state["gauge"] == gauge | {"reported": 20, "trailing": 10, "is_over": False}
+    feed.receive(entry_of_message(2, user("x" * 4_000)))
+    assert feed.state["gauge"]["is_over"] is True
 
 
 def priced(step, cost_usd):

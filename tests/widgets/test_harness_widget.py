@@ -16,7 +16,7 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log
 from harness.policies import PRESETS, KeepLast
 from harness.widgets.agent import AgentWidget
-from harness.widgets.assets import ASSETS_FOLDER
+from harness.widgets.assets import BUNDLES_FOLDER
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
 from harness.widgets.grid_form import GridForm
@@ -30,34 +30,21 @@ PARSES_HTML = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|setHTML|\beval\(|new Function"
 )
 
-LIST = """
-export default {
-  render({ model, el }) {
-    const root = createRoot(el, "List");
-    const [list, state, note] = [make("ul"), make("p"), make("p", { class: "note" })];
-    root.append(list, state, note, make("button", { text: "ask", on: { click: () => model.send({ kind: "ask", what: 7 }) } }));
-    return connect(model, {
-      items: (items) => items.forEach((item) => list.append(make("li", { text: item.text }))),
-      state: (changed, whole) => { state.textContent = JSON.stringify(whole); },
-      skipped: (count) => { note.textContent = `${count} skipped`; },
-    });
-  },
-};
-"""
+LIST_BUNDLES = Path(__file__).parent / "bundles"
 
 
 class ListWidget(HarnessWidget):
-    """Widget that lists its items."""
+    """Widget that lists its items; its script is built from `js/list.js` beside this file."""
 
-    _esm = (ASSETS_FOLDER / "surface.js").read_text() + LIST
-    _css = (ASSETS_FOLDER / "surface.css").read_text()
+    _esm = (LIST_BUNDLES / "list.js").read_text()
+    _css = (LIST_BUNDLES / "list.css").read_text()
 
     def _handle_page_message(self, message):
         if message["kind"] == "ask":
             raise UsageError(f"no {message['what']}")
 
 
-@pytest.mark.parametrize("file", sorted(ASSETS_FOLDER.glob("*.js")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(BUNDLES_FOLDER.glob("*.js")), ids=lambda file: file.name)
 def test_no_script_parses_a_text_as_html(file: Path):
     assert PARSES_HTML.findall(file.read_text()) == []
 
@@ -161,7 +148,7 @@ def test_an_element_refuses_attributes_that_hold_code(link, post, page, given):
             const module = URL.createObjectURL(new Blob([given], {type: 'text/javascript'}));
             window.made = (await import(module)).made;
         }""",
-        f"{(ASSETS_FOLDER / 'surface.js').read_text()}\nexport const made = () => make('p', {given});",
+        f"{ListWidget._esm}\nexport const made = () => make('p', {given});",
     )
     assert page.evaluate("() => { try { made(); return 'made'; } catch (error) { return error.message; } }").startswith(
         "no attribute"

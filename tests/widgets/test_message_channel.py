@@ -14,7 +14,7 @@ from harness.widgets.message_channel import MessageChannel, MessageSender
 
 
 class Reader:
-    """A page with the logic of `connect` in surface.js: accepts what fits and requests what is missing."""
+    """A page with the logic of `connect` in kernel.js: accepts what fits and requests what is missing."""
 
     def __init__(self, wire):
         self.wire, self.items, self.state, self.last = wire, [], {}, None

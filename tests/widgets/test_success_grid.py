@@ -220,3 +220,28 @@ def test_hidden_outcomes_are_in_no_item_for_the_page():
     assert not {"share", "score", "succeeded"} & {key for item in hidden.list_arms() + hidden.list_failures() for key in item}
     for number in range(len(hidden.arms)):
         assert all(text.startswith(("finished", "crashed")) for _, _, text in hidden.list_trials(number)["trials"])
+
+
+def test_arms_are_shaded_by_their_place_among_all_arms_and_not_while_outcomes_are_hidden():
+    whole = Experiment(name="e", base=BASE, axes={"seed": [0, 1], "policy.keep_last": [4, 10, 20]})
+    grid, arms = SuccessGrid(whole), list(dict.fromkeys(cell.arm for cell in whole.grid))
+    assert (grid.shade_arms(), grid.count_successes()) == ([None] * 3, 0)
+    grid.add(replace(one, success=one.arm == arms[0], steps=10 * (1 + arms.index(one.arm))) for one in records(whole.grid))
+    assert (grid.shade_arms(), grid.count_successes()) == ([7, 0, 0], 2)
+    grid.metric = METRICS["steps"]
+    grid.list_arms()
+    best, _, worst = grid.shade_arms()
+    assert (best, worst) == (7, 0), "fewer steps are better"
+    grid.hides_outcomes = True
+    grid.list_arms()
+    assert (grid.shade_arms(), grid.count_successes()) == ([None] * 3, None)
+
+
+def test_trials_that_are_listed_as_failures_leave_the_list_when_outcomes_are_hidden():
+    grid = SuccessGrid(experiment())
+    crashed, failed, succeeded = records(grid.experiment.grid)[:3]
+    crashed = replace(crashed, status="crashed", reason="crashed", error="killed", success=False)
+    grid.add([crashed, replace(failed, success=False), replace(succeeded, success=True)])
+    assert {item["trial"]: item["over"] for item in grid.list_failures()} == {crashed.trial_id: False, failed.trial_id: False}
+    grid.hides_outcomes = True
+    assert {item["trial"]: item["over"] for item in grid.list_failures()} == {crashed.trial_id: False, failed.trial_id: True}

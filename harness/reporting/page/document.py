@@ -31,9 +31,8 @@ from harness.store.journal import Journal
 from harness.store.results import Results, shorten_path
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.text import escape_control_characters, escape_html, replace_surrogates
-from harness.widgets.assets import load_script, load_style
 
-FOLDER = Path(__file__).parent
+BUNDLES_FOLDER = Path(__file__).parent / "bundles"
 MAX_LEAD_CHARACTERS = 100
 """Maximum length of the beginning of a line that is shown in bold."""
 
@@ -271,14 +270,14 @@ def escape(text: str) -> str:
 
 @cache
 def load_page_script() -> str:
-    """Return the script of the page, which contains the scripts of the inspector."""
-    return load_script("view_requests", "timeline", "rows", "inspector") + (FOLDER / "page.js").read_text("utf-8")
+    """Return the script of the page, built from `js/page.js`, as one module that imports nothing."""
+    return (BUNDLES_FOLDER / "page.js").read_text("utf-8")
 
 
 @cache
 def load_page_style() -> str:
-    """Return the style of the page, which contains the styles of the inspector and of the heat map."""
-    return load_style("timeline", "rows", "inspector", "grid") + (FOLDER / "page.css").read_text("utf-8")
+    """Return the style of the page: the styles that its modules import."""
+    return (BUNDLES_FOLDER / "page.css").read_text("utf-8")
 
 
 def _hash(text: str) -> str:

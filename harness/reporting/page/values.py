@@ -38,9 +38,17 @@ from harness.analysis.validity import NEEDED_COLUMNS, find_repeats, pair_trials
 from harness.experiment.paths import is_arm_setting
 from harness.reporting.claims import Claim, ClaimReport, restrict_claims
 from harness.reporting.not_worse import rank_arms
+from harness.reporting.page.shades import shade_cells
 
 Json: TypeAlias = dict[str, Any]
 
+EXPLORATORY_VERDICTS = {"better": "better (exploratory)", "worse": "worse (exploratory)", "not shown": "no difference shown"}
+"""Texts of the verdicts on comparisons that the plan did not declare."""
+ABOUT_VERDICTS = (
+    "Declared: compared as the plan declared, with p corrected for all declared comparisons. Exploratory: interval and test "
+    f"exclude no difference at {100 * ALPHA:g} %, with p adjusted for all arms of the table (Benjamini and Hochberg)."
+)
+"""Explanation of the verdicts of the table of arms."""
 MAX_ERROR_CHARACTERS = 600
 MAX_LABEL_CHARACTERS = 34
 """Length at which the name of an arm in the chart continues on the next line."""
@@ -100,14 +108,13 @@ def _build_progress_part(results: Tables, session_ids: Sequence[str]) -> Json:
     ]
     invalid = trials["trial_id"].isin(set(excluded["trial_id"])).tolist()
     columns = _encode_identity(trials, names, session_ids)
-    columns["status"] = [
-        status if is_invalid else "finished" for status, is_invalid in zip(trials["status"], invalid, strict=True)
+    columns["outcome"] = [
+        f"excluded, {trial.status}: {trial.reason}" if is_invalid else "finished"
+        for trial, is_invalid in zip(trials.itertuples(), invalid, strict=True)
     ]
-    columns["reason"] = [reason if is_invalid else "" for reason, is_invalid in zip(trials["reason"], invalid, strict=True)]
     columns["error"] = [
         _shorten_error(text) if is_invalid else "" for text, is_invalid in zip(trials["error"], invalid, strict=True)
     ]
-    columns["valid"] = [not is_invalid for is_invalid in invalid]
     return {
         "level": describe_level(require_single_level(trials)),
         "metrics": [],
@@ -130,7 +137,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     bounds, standings = find_bounds(results), _encode_standings(results, judged)
     marks, labels = read_marks(results), label_arms(names, MAX_LABEL_CHARACTERS)
     choices = {name: cells[name] for name in names if name not in bounds} or cells
-    return {
+    part = {
         "level": describe_level(require_single_level(measured)),
         "metrics": [_encode_metric(metric) for metric in METRICS.values()],
         "metric": choose_metric([rows for rows in groups.values() if len(rows)]).name,
@@ -144,11 +151,14 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         "fronts": {name: _find_front_places(choices, metric, names) for name, metric in METRICS.items() if name != "cost"},
         "effects": effects,
         "task_effects": task_effects,
+        "verdicts": EXPLORATORY_VERDICTS,
+        "about_verdicts": ABOUT_VERDICTS,
         **_build_task_cells(groups),
         "about": _describe_estimands(groups),
         "tables": lay_out_arms(measured),
         "trials": _encode_trials(measured, names, session_ids),
     }
+    return part | {"shades": shade_cells(part, names)}
 
 
 def _describe_estimands(groups: Mapping[str, pd.DataFrame]) -> str:
@@ -435,12 +445,10 @@ def _list_unique_texts(values: Iterator[object]) -> list[str]:
 
 def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
     columns = _encode_identity(trials, names, session_ids)
-    columns |= {name: trials[name].tolist() for name in ("status", "reason")}
+    valid_ids = set(select_valid(trials)["trial_id"])
+    columns["outcome"] = [_describe_outcome(trial, trial.trial_id in valid_ids) for trial in trials.itertuples()]
     columns["compactions"] = [None if pd.isna(count) else int(count) for count in trials["compactions"]]
-    columns |= {
-        "valid": trials["trial_id"].isin(set(select_valid(trials)["trial_id"])).tolist(),
-        "error": [_shorten_error(text) for text in trials["error"]],
-    }
+    columns["error"] = [_shorten_error(text) for text in trials["error"]]
     for metric in METRICS.values():
         columns[metric.name] = [_encode_number(value) for value in trials[metric.column].astype(float)]
     return columns
@@ -456,6 +464,11 @@ def _encode_identity(trials: pd.DataFrame, names: Sequence[str], session_ids: Se
         "session": trials["session_id"].tolist(),
         "block": [blocks.get(session, -1) for session in trials["session_id"]],
     }
+
+
+def _describe_outcome(trial: Any, is_valid: bool) -> str:
+    text = "success" if trial.success else "not all checks passed" if is_valid else "excluded"
+    return text if trial.status == "completed" else f"{text}, {trial.status}: {trial.reason}"
 
 
 def _shorten_error(text: object) -> str:

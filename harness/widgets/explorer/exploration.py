@@ -368,8 +368,16 @@ class Exploration:
             "shown": self._group_view(),
             "sums": self.sum_by_disposition(),
             "view_tokens": shown.view.tokens,
+            "refusal": self._explain_refusal(),
             "pinned_sums": self.pinned.sum_by_disposition(self.step_index) if self.pinned else [],
         }
+
+    def _explain_refusal(self) -> str:
+        """Return why a provider would refuse the request of the step shown; empty if the request fits into the window."""
+        excess_tokens = self.shown.view.tokens - self.run.budget.window_tokens
+        if excess_tokens <= 0:
+            return ""
+        return f"This request exceeds the window by {excess_tokens:,} tokens, so a provider would refuse it."
 
     def build_row(self, number: int) -> tuple[str, str, str, int, int, int]:
         """Return what the page shows about one message that was logged before the step shown.

@@ -92,8 +92,8 @@ class CompactionExplorer(StepWidget):
     step = traitlets.Int(1).tag(sync=True)
     form = traitlets.Instance(GridForm, allow_none=True, read_only=True).tag(sync=True, **ipywidgets.widget_serialization)
 
-    _esm = load_script("view_requests", "timeline", "rows", "explorer")
-    _css = load_style("timeline", "rows", "explorer")
+    _esm = load_script("explorer")
+    _css = load_style("explorer")
 
     def __init__(
         self,

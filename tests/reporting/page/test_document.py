@@ -358,8 +358,7 @@ def test_the_page_of_an_incomplete_plan_with_declared_contrasts_contains_no_outc
     assert values["is_withheld"]
     assert set(part) == {"level", "metrics", "baselines", "arms", "trials"}
     assert set(part["arms"][0]) == {"name", "mark", "settings", "finished", "excluded"}
-    assert set(part["trials"]["status"]) == {"finished"}
-    assert set(part["trials"]["reason"]) == {""}
+    assert set(part["trials"]["outcome"]) == {"finished"}
     assert not set(part["trials"]) & {"score", "success", "cost", "tokens", "steps", "retention", "compactions"}
     assert "lowest" not in decode(withheld), "the choice of the transcripts follows no outcome"
     for planned, looks in ((18, 1), (20, 2)):

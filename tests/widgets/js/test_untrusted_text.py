@@ -6,13 +6,13 @@ import subprocess
 import pytest
 
 from harness.text import escape_control_characters
-from harness.widgets.assets import load_script
 from harness.widgets.harness_widget import render_preformatted, render_table
 
 ODD_CHARACTERS = "\u202e\u2066\u200b\u200f\u00ad\ufeff\x1b\x07\x00\x9b\u2028\U000e0041"
 TEXT = f"a{ODD_CHARACTERS}b\tc\nd é 漢 😀 <b>"
 
 DELIVER = """
+import { connect } from KERNEL;
 globalThis.requestAnimationFrame = (act) => { act(); return 0; };
 globalThis.cancelAnimationFrame = () => {};
 const listeners = [];
@@ -30,8 +30,9 @@ console.log(JSON.stringify(received));
 
 
 @pytest.mark.bun
-def test_a_message_of_the_kernel_reaches_a_page_without_characters_that_turn_or_hide_text(tmp_path):
-    (tmp_path / "page.js").write_text(load_script() + DELIVER.replace("TEXT", json.dumps(TEXT)))
+def test_a_message_of_the_kernel_reaches_a_page_without_characters_that_turn_or_hide_text(checkout, tmp_path):
+    kernel = checkout / "harness" / "widgets" / "js" / "kernel.js"
+    (tmp_path / "page.js").write_text(DELIVER.replace("TEXT", json.dumps(TEXT)).replace("KERNEL", json.dumps(str(kernel))))
     run = subprocess.run(["bun", "run", tmp_path / "page.js"], capture_output=True, text=True, check=True, timeout=100)
     items, state = json.loads(run.stdout)
     shown = items[0]["rows"][0][1]

@@ -1,0 +1,1704 @@
+// Built by `make js` from the modules named below, in which changes belong.
+
+// harness/widgets/js/elements.js
+var FOCUSED = /* @__PURE__ */ new Set(["button", "input", "select", "summary", "textarea"]);
+function make(tag, given = {}, ...children) {
+  const element = document.createElement(tag);
+  if (FOCUSED.has(tag) || "tabindex" in given) element.setAttribute("data-lm-suppress-shortcuts", "true");
+  const { text, on = {}, ...attributes } = given;
+  if (text !== void 0) element.textContent = String(text ?? "");
+  for (const [event, listener] of Object.entries(on)) element.addEventListener(
+    event,
+    /** @type {EventListener} */
+    listener
+  );
+  for (const [name, value] of Object.entries(attributes)) {
+    if (/^on|^srcdoc$|^style$/i.test(name)) throw new Error(`no attribute ${name}: give a listener or a class`);
+    if (typeof value === "boolean") element.toggleAttribute(name, value);
+    else if (value !== void 0 && value !== null) element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function draw(tag, given = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (name === "text") element.textContent = String(value);
+    else if (/^on|href$|^style$/i.test(name)) throw new Error(`no attribute ${name} in a drawing`);
+    else element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function makeFactRow(name, text) {
+  return make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text }));
+}
+function keepFocus(box, act) {
+  const focused = (
+    /** @type {HTMLElement | null} */
+    document.activeElement
+  );
+  const held = box.contains(focused) ? (
+    /** @type {HTMLElement | null} */
+    focused?.closest("[data-key]")?.dataset.key
+  ) : void 0;
+  act();
+  if (held === void 0) return;
+  const keyed = (
+    /** @type {NodeListOf<HTMLElement>} */
+    box.querySelectorAll("[data-key]")
+  );
+  const fresh = [...keyed].find((element) => element.dataset.key === held);
+  if (fresh !== document.activeElement) fresh?.focus({ preventScroll: true });
+}
+function createRoot(el, label) {
+  const root = make("section", { class: "harness-surface", "aria-label": label, "data-lm-suppress-shortcuts": "\
+true" });
+  keepPlainKeys(root);
+  el.append(root);
+  return root;
+}
+function keepPlainKeys(element) {
+  element.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
+  });
+}
+
+// harness/widgets/js/untrusted_text.js
+var SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+function reveal(value) {
+  if (typeof value === "string") return value.replace(SHAPELESS, (sign) => "	\n\r".includes(sign) ? sign : formatCode(
+  sign));
+  if (Array.isArray(value)) return value.map(reveal);
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, reveal(item)]));
+}
+function formatCode(sign) {
+  return `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+}
+
+// harness/reporting/page/js/blocks.js
+async function inflate(stream) {
+  return reveal(JSON.parse(await new Response(stream.pipeThrough(new DecompressionStream("deflate"))).text()));
+}
+async function readBlock(name) {
+  const text = document.getElementById(name)?.textContent ?? "";
+  const bytes = Uint8Array.from(atob(text.trim()), (sign) => sign.charCodeAt(0));
+  return inflate(new Blob([bytes]).stream());
+}
+var isReference = (row) => row.length === 2;
+async function readSession(block) {
+  const session = await readBlock(`block-${block}`);
+  const others = new Set(session.messages.filter(isReference).map(([other]) => other));
+  const tables = /* @__PURE__ */ new Map();
+  await Promise.all([...others].map(async (other) => tables.set(other, (await readBlock(`block-${other}`)).messages)));
+  return { ...session, messages: session.messages.map((row) => isReference(row) ? tables.get(row[0])[row[1]] :
+  row) };
+}
+
+// harness/widgets/js/numbers.js
+var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+function formatNumber(value) {
+  return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
+}
+function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+function formatPercent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+// harness/widgets/js/arm_marks.js
+var SHAPES = {
+  circle: "M-1,0A1,1 0 1,1 1,0A1,1 0 1,1 -1,0Z",
+  square: "M-0.9,-0.9H0.9V0.9H-0.9Z",
+  triangle: "M0,-1.05L1.05,0.85H-1.05Z",
+  diamond: "M0,-1.25L1.25,0L0,1.25L-1.25,0Z",
+  wedge: "M0,1.05L1.05,-0.85H-1.05Z",
+  plus: "M-0.4,-1.1H0.4V-0.4H1.1V0.4H0.4V1.1H-0.4V0.4H-1.1V-0.4H-0.4Z",
+  cross: "M-1.1,-0.6L-0.6,-1.1L0,-0.5L0.6,-1.1L1.1,-0.6L0.5,0L1.1,0.6L0.6,1.1L0,0.5L-0.6,1.1L-1.1,0.6L-0.5,0Z",
+  star: "M0,-1.4L0.33,-0.45L1.33,-0.43L0.53,0.17L0.82,1.13L0,0.56L-0.82,1.13L-0.53,0.17L-1.33,-0.43L-0.33,-0.4\
+5Z"
+};
+function classifyMark(mark) {
+  return `h-arm-${mark.split(" ")[0]}`;
+}
+function drawMark(mark, x, y, radius) {
+  const [, shape, half] = mark.split(" ");
+  const group = draw("g", { class: `h-arm-mark ${classifyMark(mark)}`, transform: `translate(${x} ${y}) scale(${radius}\
+)` });
+  group.append(draw("path", { class: half ? "h-arm-outline" : "h-arm-fill", d: SHAPES[shape] }));
+  if (half) group.append(draw("path", { class: `h-arm-fill h-arm-${half}`, d: SHAPES[shape] }));
+  return group;
+}
+function makeMark(mark) {
+  const svg = draw("svg", { class: "h-arm-box", viewBox: "-9 -9 18 18", "aria-hidden": "true" });
+  svg.append(drawMark(mark, 0, 0, 6));
+  return svg;
+}
+
+// harness/reporting/page/js/metric_values.js
+function formatValue(metric, value) {
+  if (value === null) return "–";
+  if (metric.kind === "rate") return formatPercent(value);
+  if (metric.kind === "bounded") return value.toFixed(2);
+  if (metric.unit === "USD") {
+    if (value !== 0 && value < 0.01) return value.toPrecision(2);
+    return value.toFixed(value === 0 || value >= 0.1 ? 2 : 3);
+  }
+  for (
+    const [unit, size] of
+    /** @type {const} */
+    [
+      ["M", 1e6],
+      ["k", 1e3]
+    ]
+  ) {
+    if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(3))}${unit}`;
+  }
+  return String(Number(value.toPrecision(3)));
+}
+function showInterval(interval) {
+  return interval === "no interval" ? "" : interval;
+}
+function listTicks(low, high) {
+  const rough = (high - low) / 4 || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((factor) => factor >= rough) ?? 10 * power;
+  const ticks = [];
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + 1e-9 * step; index += 1) ticks.push(index *
+  step);
+  return ticks;
+}
+
+// harness/reporting/page/js/tables.js
+function makeTable({ label, key, head, rows, kind = "p-table", caption = "" }) {
+  return make(
+    "div",
+    { class: "p-scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": key },
+    make(
+      "table",
+      { class: kind },
+      ...caption ? [make("caption", { text: caption })] : [],
+      make("thead", {}, make("tr", {}, ...head)),
+      make("tbody", {}, ...rows)
+    )
+  );
+}
+function makeHead(texts) {
+  return texts.map((text) => make("th", { scope: "col", text }));
+}
+function explain(text, hint) {
+  return make("p", { class: "h-faint p-key" }, `${text} `, make("span", { class: "p-hint", text: hint }));
+}
+
+// harness/reporting/page/js/arms_table.js
+var HINT = "Select an arm to list its trials.";
+var OTHER_METRICS = ["retention", "cost", "score", "success", "tokens", "steps"];
+var HEADINGS = /* @__PURE__ */ new Map([
+  ["cost", "cost, USD"],
+  ["retention", "facts kept"]
+]);
+function drawProgress(page, shown) {
+  const { part, values } = page;
+  const rows = shown.map((index) => {
+    const { mark, settings, finished, excluded } = part.arms[index];
+    const name = make(
+      "th",
+      { scope: "row" },
+      makeMark(mark),
+      makeArmLink(page, index),
+      make("span", { class: "p-settings", text: settings })
+    );
+    return makeRow(page, index, name, ...[finished, excluded].map((count) => make("td", { text: formatNumber(count) })));
+  });
+  const all = part.arms.reduce((sum, arm) => sum + arm.finished, 0);
+  const text = `${formatNumber(all)} of ${formatCount(values.planned, "planned trial")} finished; no outcomes \
+are shown.`;
+  page.arms.replaceChildren(
+    make("h2", { text: "Progress" }),
+    make("p", { text }),
+    makeTable({ label: "table of arms", key: "arms", head: makeHead(["arm", "finished", "excluded"]), rows }),
+    make("p", { class: "h-faint p-key", text: HINT })
+  );
+}
+function drawArms(page, shown) {
+  const columns = listColumns(page);
+  const order = sortArms(page, shown, columns);
+  const head = columns.map(({ key, label }) => makeSortHeading(page, key, label));
+  const rows = order.map(
+    (index) => makeRow(
+      page,
+      index,
+      ...columns.map(({ cell }, place) => make(place ? "td" : "th", place ? {} : { scope: "row" }, ...cell(index)))
+    )
+  );
+  page.arms.replaceChildren(
+    make("h2", { text: "Arms" }),
+    makeTable({ label: "table of arms", key: "arms", head, rows }),
+    explain(describeColumns(page, order), HINT)
+  );
+}
+function makeRow(page, index, ...cells) {
+  return make("tr", { class: index === page.state.chosen?.arm ? "p-current" : "" }, ...cells);
+}
+function makeArmLink(page, index) {
+  const { name } = page.part.arms[index];
+  const choose = () => page.choose({ arm: index, task: null });
+  return make("button", { type: "button", class: "p-link", "data-key": `arm ${name}`, text: name, on: { click: choose } });
+}
+function describeColumns(page, order) {
+  const { part, baseline } = page;
+  if (baseline === void 0)
+    return `Means, with 95 % intervals about ${part.about}. Choose a baseline to see paired differences.`;
+  const estimands = new Set(order.map((index) => page.findEffect(index)?.[7]).filter(Boolean));
+  const about = [...estimands].join(" and ") || "nothing";
+  const differences = `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals\
+ about ${about}.`;
+  return `${differences} ${part.about_verdicts}`;
+}
+function listColumns(page) {
+  const { part, metric } = page;
+  const numeric = (name) => ({
+    key: name,
+    label: HEADINGS.get(name) ?? name,
+    value: (index) => part.arms[index].cells[name][1],
+    cell: (index) => makeEstimate(part.arms[index].cells[name])
+  });
+  const columns = [
+    { key: "name", label: "arm", value: (index) => part.arms[index].name.toLowerCase(), cell: (index) => makeName(
+    page, index) },
+    { key: "n", label: "trials", value: (index) => part.arms[index].n, cell: (index) => makeCount(page, index) },
+    numeric(metric.name)
+  ];
+  if (page.baseline !== void 0) {
+    columns.push({
+      key: "effect",
+      label: `${metric.ratio ? "ratio to" : "minus"} baseline`,
+      value: (index) => page.findEffect(index)?.[1] ?? null,
+      cell: (index) => makeEffect(page, index)
+    });
+    if (metric.name !== "cost") {
+      columns.push({
+        key: "cost ratio",
+        label: "cost ratio",
+        value: (index) => page.findEffect(index, "cost")?.[1] ?? null,
+        cell: (index) => makeCostRatio(page, index)
+      });
+    }
+  }
+  return [...columns, ...OTHER_METRICS.filter((name) => name !== metric.name).map(numeric)];
+}
+function sortArms({ state }, shown, columns) {
+  const column = columns.find(({ key }) => key === state.sort);
+  if (!column) return shown;
+  return shown.toSorted((a, b) => {
+    const [one, other] = [column.value(a), column.value(b)];
+    if (one === null || other === null) return Number(one === null) - Number(other === null);
+    return (one < other ? -1 : one > other ? 1 : 0) * (state.descending ? -1 : 1);
+  });
+}
+function makeSortHeading(page, key, label) {
+  const { state } = page;
+  const [direction, sign] = key !== state.sort ? ["none", ""] : state.descending ? ["descending", " ▼"] : ["\
+ascending", " ▲"];
+  const sort = () => {
+    Object.assign(state, { sort: key, descending: key === state.sort ? !state.descending : false });
+    keepFocus(page.arms, () => drawArms(page, page.listShownArms()));
+  };
+  const given = { type: "button", class: "p-sort", "data-key": `sort ${key}`, text: `${label}${sign}`, on: { click: sort } };
+  return make("th", { scope: "col", "aria-sort": direction }, make("button", given));
+}
+function makeEstimate([, , , , text, interval]) {
+  return [make("b", { text }), make("span", { class: "p-interval", text: showInterval(interval) })];
+}
+function makeName(page, index) {
+  const { mark, badge, settings, standing } = page.part.arms[index];
+  const badges = [];
+  if (index === page.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
+  if (badge) badges.push(make("span", { class: "p-badge p-good", text: badge }));
+  const rest = make("span", { class: "p-settings", text: settings, title: standing });
+  return [makeMark(mark), makeArmLink(page, index), ...badges, rest];
+}
+function makeCount(page, index) {
+  const { n, excluded, overflow } = page.part.arms[index];
+  const notes = [];
+  if (excluded) notes.push(`${formatNumber(excluded)} excluded`);
+  if (overflow) notes.push(`${formatNumber(overflow)} overflowed`);
+  return [make("b", { text: formatNumber(n) }), ...notes.map((text) => make("span", { class: "p-interval", text }))];
+}
+function makeEffect(page, index) {
+  const { part, state } = page;
+  if (index === state.baseline) return [make("span", { class: "h-faint", text: "baseline" })];
+  const effect = page.findEffect(index);
+  if (!effect) {
+    const { repeats } = part.arms[index];
+    return [make("span", { class: "h-faint", text: repeats ? `only compared with ${repeats}` : "no shared tria\
+ls" })];
+  }
+  const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
+  return [
+    make("b", { text: effect[4] }),
+    make("span", { class: "p-interval", text: effect[5] }),
+    make("span", { class: `p-verdict ${classes[effect[6]]}`, text: effect[8] ?? part.verdicts[effect[6]] }),
+    drawForest(page, effect)
+  ];
+}
+function makeCostRatio(page, index) {
+  const effect = page.findEffect(index, "cost");
+  if (!effect) return [make("span", { class: "h-faint", text: index === page.state.baseline ? "baseline" : "–" })];
+  return [make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] })];
+}
+function drawForest({ part, metric, baseline }, effect) {
+  const all = baseline === void 0 ? [] : Object.values(part.effects[baseline][metric.name]);
+  const measure = ([, value2, low2, high2]) => [value2, low2, high2].map((size) => size !== null && metric.ratio ?
+  Math.log(size) : size);
+  const sizes = all.flatMap(measure).filter((size) => size !== null && Number.isFinite(size));
+  const most = Math.max(0, ...sizes.map((size) => Math.abs(size ?? 0))) || 1;
+  const x = (size) => 60 + 56 * Math.max(-most, Math.min(most, size)) / most;
+  const kind = `p-is-${effect[6].replace(" ", "-")}`;
+  const svg = draw("svg", { viewBox: "0 0 120 14", class: `p-forest ${kind}`, "aria-hidden": "true" });
+  svg.append(draw("line", { class: "p-zero", x1: 60, x2: 60, y1: 0, y2: 14 }));
+  const [value, low, high] = measure(effect);
+  if (low !== null && high !== null) svg.append(draw("line", { class: "p-range", x1: x(low), x2: x(high), y1: 7,
+  y2: 7 }));
+  if (value !== null) svg.append(draw("circle", { class: "p-middle", cx: x(value), cy: 7, r: 3.5 }));
+  return svg;
+}
+
+// harness/reporting/page/js/cells.js
+function drawCells(page, shown) {
+  const { part, metric, state } = page;
+  const byAxes = part.tables.length > 0 && state.layout !== "tasks";
+  const heading = `${metric.name} by ${byAxes ? "axes" : "arm and task"}`;
+  const title = make("h2", { text: heading[0].toUpperCase() + heading.slice(1) });
+  if (!byAxes && !part.task_cells) {
+    const text = "Too many arms and tasks for cells; the table below lists the arms.";
+    page.grid.replaceChildren(title, make("p", { class: "h-faint", text }));
+    return;
+  }
+  const isPaired = page.baseline !== void 0 && (byAxes || findTaskEffects(page) !== void 0);
+  const tables = byAxes ? part.tables.map((table) => buildAxisTable(page, table, shown)) : [buildTaskTable(page,
+  shown)];
+  const boxes = tables.map((table) => makeHeatMap(page, table, table.title || heading, isPaired ? "g-d" : "g-s"));
+  const key = isPaired ? describeDifferences(page, byAxes) : describeValues(page, byAxes);
+  page.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), explain(key, "Click a cell to \
+list its trials."));
+}
+function describeDifferences({ metric, baseline, part }, byAxes) {
+  const kind = metric.ratio ? "ratio" : "difference";
+  if (byAxes)
+    return `Each cell: ${kind} to ${baseline}, its 95 % interval about ${part.about}, pairs. Orange: lower, bl\
+ue: higher.`;
+  const cell = `Each cell: ${kind} to ${baseline} on the task, its 95 % interval about this one task, pairs.`;
+  return `${cell} Orange: lower, blue: higher. Row of the baseline: its values.`;
+}
+function describeValues({ metric, part }, byAxes) {
+  const { low, high } = part.shades[byAxes ? "arms" : "tasks"][metric.name];
+  const about = byAxes ? part.about : "this one task";
+  const ends = `Dark: ${formatValue(metric, low)}, yellow: ${formatValue(metric, high)}.`;
+  return `Each cell: mean, 95 % interval about ${about}, trials. ${ends}`;
+}
+function makeHeatMap(page, table, label, colours) {
+  const rows = table.rows.map(({ name, mark, cells }) => {
+    const drawn = cells.map((cell, place) => {
+      if (cell === null) return make("td", { class: "g-cell g-empty", text: "–" });
+      const key = `cell ${JSON.stringify([table.title, name, table.columns[place]])}`;
+      const button = make(
+        "button",
+        { type: "button", "data-key": key, on: { click: () => page.choose(cell.target) } },
+        make("b", { text: cell.text }),
+        make("span", { text: cell.detail }),
+        ...cell.n === void 0 ? [] : [make("span", { text: ` n ${cell.n}` })]
+      );
+      return make("td", { class: `g-cell ${cell.shade === null ? "g-empty" : `${colours}${cell.shade}`}` }, button);
+    });
+    return make("tr", {}, make("th", { scope: "row", class: "g-name" }, ...mark ? [makeMark(mark)] : [], name),
+    ...drawn);
+  });
+  const head = makeHead([table.corner, ...table.columns]);
+  return makeTable({ label, key: `cells ${table.title}`, head, rows, kind: "g-heat", caption: table.title });
+}
+function buildAxisTable(page, { title, down, across, columns, rows, cells }, shown) {
+  const build = (index) => {
+    if (!shown.includes(index)) return null;
+    return page.baseline === void 0 ? buildArmCell(page, index) : buildEffectCell(page, index, page.baseline);
+  };
+  const corner = `${down} ↓  ${across} →`;
+  return { title, corner, columns, rows: rows.map((name, row) => ({ name, mark: "", cells: cells[row].map(build) })) };
+}
+function buildArmCell({ part, state }, index) {
+  const { shades } = part.shades.arms[state.metric];
+  return buildCell(part.arms[index].cells[state.metric], { arm: index, task: null }, shades[index]);
+}
+function buildEffectCell(page, index, baseline) {
+  const { part, state } = page;
+  const target = { arm: index, task: null };
+  const shade = part.shades.effects[baseline][state.metric][index] ?? null;
+  if (index === state.baseline) return { target, text: "baseline", detail: "", shade };
+  return buildCell(page.findEffect(index), target, shade);
+}
+function findTaskEffects({ part, baseline, state }) {
+  return baseline === void 0 ? void 0 : part.task_effects[baseline]?.[state.metric];
+}
+function buildTaskTable(page, shown) {
+  const { part, state, baseline } = page;
+  const [cells, effects] = [part.task_cells?.[state.metric] ?? [], findTaskEffects(page)];
+  const differences = effects && baseline !== void 0 ? part.shades.task_effects[baseline][state.metric] : void 0;
+  const build = (index, task) => {
+    const [cell, target] = [cells[index][task], { arm: index, task: part.tasks[task] }];
+    if (!cell) return null;
+    if (!effects || !differences) return buildCell(cell, target, part.shades.tasks[state.metric].shades[index][task]);
+    return buildCell(index === state.baseline ? cell : effects[index]?.[task], target, differences[index]?.[task] ??
+    null);
+  };
+  const rows = shown.map((index) => {
+    const { name, mark } = part.arms[index];
+    return { name, mark, cells: part.tasks.map((_, task) => build(index, task)) };
+  });
+  return { title: "", corner: "arm", columns: part.tasks, rows };
+}
+function buildCell(estimate, target, shade) {
+  if (!estimate) return { target, text: "–", detail: "no pairs", shade: null };
+  const [n, , , , text, interval] = estimate;
+  return { target, text, detail: showInterval(interval), n, shade };
+}
+
+// harness/reporting/page/js/cost_chart.js
+var MAX_CHART_LABELS = 14;
+var [WIDTH, HEIGHT] = [640, 560];
+var FRAME = { left: 70, right: WIDTH - 16, top: 14, bottom: HEIGHT - 44 };
+function drawChart(page, shown) {
+  const upright = page.state.metric === "cost" ? page.findMetric("score") : page.metric;
+  const cost = page.findMetric("cost");
+  const points = listPoints(page, shown, upright.name);
+  const title = make("h2", { text: `Cost and ${upright.name} of each arm` });
+  if (!points.length) {
+    page.chart.replaceChildren(title, make("p", { class: "h-faint", text: "No arm has both a cost and a value." }));
+    return;
+  }
+  const bounds = upright.kind === "amount" ? [0, Infinity] : [-0.02, 1.02];
+  const across = createScale(
+    points.flatMap(({ x }) => x),
+    [0, Infinity],
+    [FRAME.left, FRAME.right]
+  );
+  const upwards = createScale(
+    points.flatMap(({ y }) => y),
+    bounds,
+    [FRAME.bottom, FRAME.top]
+  );
+  const [px, py] = [across.place, upwards.place];
+  const front = page.part.fronts[upright.name].flatMap((index) => points.filter((point) => point.index === index));
+  const corners = front.flatMap(({ x, y }, place) => [...place ? [[x[0], front[place - 1].y[0]]] : [], [x[0], y[0]]]);
+  const line = corners.map(([x, y]) => `${px(x)},${py(y)}`).join(" ");
+  const isNamed = (point) => front.includes(point) || point.arm.badge !== "" || isChosen(page, point) || isBaseline(
+  page, point);
+  const named = points.length <= MAX_CHART_LABELS ? points : points.filter(isNamed);
+  const labels = named.map(({ index, arm, x, y }) => ({ index, text: arm.label, x: px(x[0]), y: py(y[0]) }));
+  const label = `Chart: ${upright.label} over ${cost.label} of ${formatCount(points.length, "arm")}`;
+  const svg = draw(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${label}; the table of arms has the same \
+values.` },
+    ...drawAxes(across, cost, upwards, upright),
+    ...corners.length > 1 ? [draw("polyline", { class: "p-front", points: line })] : [],
+    ...points.map((point) => drawPoint(page, point, upright, px, py)),
+    ...placeLabels(
+      page,
+      labels,
+      points.map(({ x, y }) => [px(x[0]), py(y[0])])
+    )
+  );
+  const key = [
+    `Point: one arm, with 95 % intervals about ${page.part.about}.`,
+    corners.length > 1 ? "Dashed: Pareto front: no other arm is better and no dearer, or cheaper and no worse." :
+    "",
+    page.state.baseline >= 0 ? "Ring: baseline." : "",
+    "Colours and shapes are those of the figures.",
+    named.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the t\
+able." : ""
+  ];
+  page.chart.replaceChildren(title, svg, explain(key.filter(Boolean).join(" "), "Click a point to list its tri\
+als."));
+}
+function listPoints(page, shown, metric) {
+  return shown.flatMap((index) => {
+    const arm = page.part.arms[index];
+    const [[, x, ...xEnds], [, y, ...yEnds]] = [arm.cells.cost, arm.cells[metric]];
+    return x === null || y === null ? [] : [{ index, arm, x: [x, xEnds[0], xEnds[1]], y: [y, yEnds[0], yEnds[1]] }];
+  });
+}
+function isBaseline(page, point) {
+  return point.index === page.state.baseline;
+}
+function isChosen(page, point) {
+  return point.index === page.state.chosen?.arm;
+}
+function createScale(values, bounds, places) {
+  const known = values.filter((value) => value !== null);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const margin = 0.07 * (high - low || Math.abs(high) || 1);
+  const [first, last] = [Math.max(bounds[0], low - margin), Math.min(bounds[1], high + margin)];
+  const place = (value) => places[0] + (value - first) / (last - first) * (places[1] - places[0]);
+  return { ticks: listTicks(first, last), place };
+}
+function drawAxes(across, cost, upwards, upright) {
+  const { left, right, top, bottom } = FRAME;
+  const rows = nameTicks(upwards.ticks, upright).flatMap(([tick, text]) => {
+    const y = upwards.place(tick);
+    return [
+      draw("line", { class: "p-rule", x1: left, x2: right, y1: y, y2: y }),
+      draw("text", { class: "p-tick", x: left - 6, y: y + 4, "text-anchor": "end", text })
+    ];
+  });
+  const columns = nameTicks(across.ticks, cost).flatMap(([tick, text]) => {
+    const x = across.place(tick);
+    return [
+      draw("line", { class: "p-rule", x1: x, x2: x, y1: top, y2: bottom }),
+      draw("text", { class: "p-tick", x, y: bottom + 16, "text-anchor": "middle", text })
+    ];
+  });
+  const turned = `translate(14 ${(top + bottom) / 2}) rotate(-90)`;
+  return [
+    ...rows,
+    ...columns,
+    draw("text", { class: "p-axis", x: (left + right) / 2, y: HEIGHT - 6, "text-anchor": "middle", text: cost.
+    label }),
+    draw("text", { class: "p-axis", "text-anchor": "middle", transform: turned, text: upright.label })
+  ];
+}
+function nameTicks(ticks, metric) {
+  const named = ticks.map((tick) => (
+    /** @type {const} */
+    [tick, formatValue(metric, tick)]
+  ));
+  return named.filter(([, text], place) => !place || text !== named[place - 1][1]);
+}
+function drawPoint(page, point, upright, px, py) {
+  const [[x, xLow, xHigh], [y, yLow, yHigh]] = [point.x, point.y];
+  const at = { cx: px(x), cy: py(y) };
+  const { name, mark, cells } = point.arm;
+  const [value, cost] = [cells[upright.name], cells.cost].map(([, , , , text, interval]) => `${text} ${interval}`);
+  const kinds = [classifyMark(mark), isBaseline(page, point) && "p-baseline", isChosen(page, point) && "p-chos\
+en"];
+  const group = draw("g", { class: ["p-point", ...kinds].filter(Boolean).join(" ") });
+  if (xLow !== null && xHigh !== null)
+    group.append(draw("line", { class: "p-bar", x1: px(xLow), x2: px(xHigh), y1: at.cy, y2: at.cy }));
+  if (yLow !== null && yHigh !== null)
+    group.append(draw("line", { class: "p-bar", x1: at.cx, x2: at.cx, y1: py(yLow), y2: py(yHigh) }));
+  if (isBaseline(page, point)) group.append(draw("circle", { class: "p-ring", ...at, r: 9 }));
+  if (isChosen(page, point)) group.append(draw("circle", { class: "p-halo", ...at, r: 11.5 }));
+  group.append(
+    drawMark(mark, at.cx, at.cy, 5.5),
+    draw("circle", { class: "p-hit", ...at, r: 13 }),
+    draw("title", { text: `${name}: ${upright.name} ${value}, cost ${cost} USD per trial, n ${cells[upright.name][0]}` })
+  );
+  group.addEventListener("click", () => page.choose({ arm: point.index, task: null }));
+  return group;
+}
+function placeLabels(page, labels, dots) {
+  const taken = dots.map(([x, y]) => (
+    /** @type {Box} */
+    [x - 7, y - 7, x + 7, y + 7]
+  ));
+  return labels.map((label) => {
+    const lines = label.text.split("\n");
+    const best = choosePlace(label, lines, taken);
+    taken.push(best.box);
+    const text = draw("text", { class: "p-label", x: best.x, y: best.y, "text-anchor": best.anchor });
+    text.append(...lines.map((line, place) => draw("tspan", { x: best.x, dy: place ? 13 : 0, text: line })));
+    text.addEventListener("click", () => page.choose({ arm: label.index, task: null }));
+    return text;
+  });
+}
+function choosePlace({ x, y }, lines, taken) {
+  const [width, below] = [6.3 * Math.max(...lines.map((line) => line.length)) + 4, 13 * (lines.length - 1)];
+  const places = [-9, 14, -22, 27, -35, 40, 3].flatMap((shift) => [
+    { x: x + 11, y: y + shift, anchor: "start", left: x + 11 },
+    { x: x - 11, y: y + shift, anchor: "end", left: x - 11 - width },
+    { x, y: y + shift, anchor: "middle", left: x - width / 2 }
+  ]);
+  const rated = places.map((place, index) => {
+    const box = [place.left, place.y - 11, place.left + width, place.y + below + 4];
+    const covered = taken.reduce((sum, other) => sum + measureOverlap(box, other), 0);
+    return { ...place, box, score: 50 * measureOutside(box) + covered + index };
+  });
+  return rated.reduce((best, one) => one.score < best.score ? one : best);
+}
+function measureOverlap(a, b) {
+  const width = Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0]));
+  return width * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
+}
+function measureOutside([left, top, right, bottom]) {
+  const beyond = [FRAME.left - left, right - FRAME.right, FRAME.top - top, bottom - FRAME.bottom];
+  return beyond.reduce((sum, length) => sum + Math.max(0, length), 0);
+}
+
+// harness/widgets/js/kernel.js
+var SILENCE_MS = 1e4;
+function trySend(model, message) {
+  try {
+    model.send(message);
+  } catch (error) {
+    console.debug(error);
+  }
+}
+function connect(model, listeners) {
+  const whole = {};
+  let have = 0;
+  let answered = false;
+  let last = (
+    /** @type {number | null} */
+    null
+  );
+  let items = (
+    /** @type {any[]} */
+    []
+  );
+  let [changed, skipped, frame] = [{}, 0, 0];
+  const ask = () => trySend(model, { kind: "sync", have });
+  const deliver = () => {
+    frame = 0;
+    const [newItems, newState, lost] = [items, changed, skipped];
+    [items, changed, skipped] = [[], {}, 0];
+    if (lost) listeners.skipped?.(lost);
+    if (newItems.length) listeners.items?.(newItems);
+    if (Object.keys(newState).length) listeners.state?.(newState, Object.assign(whole, newState));
+  };
+  const receive = (message) => {
+    if (message?.kind !== "batch") return;
+    const lost = last === null ? !message.whole : message.number !== last + 1;
+    [last, answered] = [message.number, true];
+    if (message.items.length && message.from > have + 1 && message.from === message.oldest) {
+      skipped += message.from - have - 1;
+      have = message.from - 1;
+    }
+    const gap = message.items.length > 0 && message.from > have + 1;
+    if (!gap) {
+      const fresh = message.items.slice(have + 1 - message.from);
+      have += fresh.length;
+      for (const item of fresh) items.push(reveal(item));
+    }
+    if (gap || lost) ask();
+    Object.assign(changed, reveal(message.state));
+    frame ||= requestAnimationFrame(deliver);
+  };
+  model.on("msg:custom", receive);
+  const silence = setTimeout(() => answered || listeners.silent?.(), SILENCE_MS);
+  ask();
+  return () => {
+    model.off("msg:custom", receive);
+    clearTimeout(silence);
+    cancelAnimationFrame(frame);
+  };
+}
+
+// harness/widgets/js/row_list.js
+var ROW_PIXELS = 24;
+var ROWS_BEYOND = 6;
+var listCount = 0;
+function createRowList(label, fill, choose, need) {
+  listCount += 1;
+  const name = `h-list-${listCount}-${Math.random().toString(36).slice(2)}`;
+  const seen = make("div", { class: "h-seen" });
+  const whole = make("div", { class: "h-rows-whole" }, seen);
+  const element = make("div", { class: "h-rows", role: "listbox", tabindex: "0", "aria-label": label }, whole);
+  const known = /* @__PURE__ */ new Map();
+  let [count, chosen, frame] = [0, -1, 0];
+  let [version, asked] = [
+    /** @type {number | string | null} */
+    null,
+    ""
+  ];
+  const visible = () => {
+    const first = Math.max(0, Math.floor(element.scrollTop / ROW_PIXELS) - ROWS_BEYOND);
+    const end = Math.ceil((element.scrollTop + (element.clientHeight || 300)) / ROW_PIXELS) + ROWS_BEYOND;
+    return [first, Math.max(first + 1, end)];
+  };
+  const makeRow3 = (index) => {
+    const data = known.get(index);
+    const row = data === void 0 ? { children: ["…"] } : fill(data);
+    return make(
+      "div",
+      {
+        class: `h-row ${row.class ?? ""}`,
+        id: `${name}-${index}`,
+        role: "option",
+        "aria-selected": String(index === chosen),
+        "aria-setsize": count,
+        "aria-posinset": index + 1,
+        on: { click: () => select(index, false) }
+      },
+      ...row.children
+    );
+  };
+  const paint = () => {
+    frame = 0;
+    const [first, end] = visible();
+    const last = Math.min(count, end);
+    const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
+    seen.replaceChildren(...indices.map(makeRow3));
+    seen.style.transform = `translateY(${first * ROW_PIXELS}px)`;
+    if (chosen >= first && chosen < last) element.setAttribute("aria-activedescendant", `${name}-${chosen}`);
+    else element.removeAttribute("aria-activedescendant");
+    if (!indices.every((index) => known.has(index)) && asked !== `${version}:${first}`) {
+      asked = `${version}:${first}`;
+      need([first, last]);
+    }
+  };
+  const schedulePaint = () => {
+    if (!frame) frame = requestAnimationFrame(paint);
+  };
+  const scrollTo = (index) => {
+    const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
+  };
+  const select = (index, scroll = true) => {
+    if (index < 0 || index >= count) return;
+    chosen = index;
+    if (scroll) scrollTo(index);
+    schedulePaint();
+    choose(index);
+  };
+  element.addEventListener("scroll", schedulePaint);
+  element.addEventListener("keydown", (event) => {
+    const page = Math.max(1, Math.floor(element.clientHeight / ROW_PIXELS) - 1);
+    const steps = /* @__PURE__ */ new Map([
+      ["ArrowDown", 1],
+      ["ArrowUp", -1],
+      ["PageDown", page],
+      ["PageUp", -page],
+      ["Home", -count],
+      ["End", count]
+    ]);
+    const step = steps.get(event.key);
+    if (step === void 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    select(Math.min(count - 1, Math.max(0, chosen + step)));
+  });
+  const add = (block) => {
+    for (const [place, row] of block.rows.entries()) known.set(block.first + place, row);
+    schedulePaint();
+  };
+  const show = (block) => {
+    [version, asked, count] = [block.version, "", block.count];
+    known.clear();
+    chosen = Math.min(chosen, count - 1);
+    whole.style.height = `${count * ROW_PIXELS}px`;
+    add(block);
+  };
+  const receive = (block) => {
+    if (block.version !== version) return;
+    asked = "";
+    add(block);
+  };
+  return { element, show, receive, select, scrollTo, visible, chosen: () => chosen };
+}
+
+// harness/widgets/js/timeline.js
+var TIMELINE = { width: 1e3, height: 150, points: 1e3, ticks: 80, short: 12, line: 16 };
+function listMarks(steps, attempts) {
+  const place = new Map(steps.map((step, index) => [step, index]));
+  return attempts.map(([step, before, after, status, reason]) => ({
+    index: place.get(step) ?? steps.length - 1,
+    kind: status === "applied" ? "applied" : "fruitless",
+    text: `before step ${formatNumber(step)}: ${formatNumber(before)} → ${formatNumber(after)} tokens, ${status}\
+: ${reason}`
+  }));
+}
+function findNext(indices, here, way) {
+  return way > 0 ? indices.find((index) => index > here) : indices.findLast((index) => index < here);
+}
+function buildPoints(values, steps, top) {
+  const group = Math.max(1, Math.ceil(values.length / TIMELINE.points));
+  const points = [];
+  for (let start = 0; start < values.length; start += group) {
+    let at = start;
+    for (let index = start; index < Math.min(start + group, values.length); index += 1) {
+      if (values[index] > values[at]) at = index;
+    }
+    const x = (at + 0.5) / steps * TIMELINE.width;
+    points.push(`${x.toFixed(1)},${(TIMELINE.height * (1 - values[at] / top)).toFixed(1)}`);
+  }
+  return points.join(" ");
+}
+function groupRanges(indices) {
+  const ranges = [];
+  for (const index of indices) {
+    const last = ranges.at(-1);
+    if (last && last[1] === index) last[1] += 1;
+    else ranges.push([index, index + 1]);
+  }
+  return ranges;
+}
+function groupLimits(limits, level) {
+  const groups = [];
+  for (const limit of limits.toSorted((a, b) => b.tokens - a.tokens)) {
+    const last = groups.at(-1);
+    if (last && level(limit) - level(last[0]) < TIMELINE.line) last.push(limit);
+    else groups.push([limit]);
+  }
+  return groups;
+}
+function describeLines(whole, isCut, hasPinned, marks) {
+  const parts = ["Solid line: tokens in view"];
+  if (whole.length) {
+    const end = `${formatNumber(whole.at(-1))} tokens at the end`;
+    parts.push(`dotted: the whole conversation, ${end}${isCut ? ", above the chart" : ""}`);
+  }
+  if (hasPinned) parts.push("dashed: pinned settings");
+  if (marks) parts.push(marks);
+  return `${parts.join("; ")}.`;
+}
+function createTimeline(choose) {
+  const { width, height } = TIMELINE;
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
+  const names = make("div", { class: "h-limits", "aria-hidden": "true" });
+  const ticks = make("div", { class: "h-marks" });
+  const top = make("span", { class: "h-top h-faint" });
+  const key = make("p", { class: "h-key h-faint" });
+  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top),
+  key);
+  let steps = 1;
+  svg.addEventListener("click", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.floor((event.clientX - box.left) / box.width * steps);
+    choose(Math.min(steps - 1, Math.max(0, index)));
+  });
+  const show = ({ whole = [], pinned = [], curve, oversized = [], limits, marks, at, label }) => {
+    steps = Math.max(whole.length, curve.length, 1);
+    const seen = [...curve, ...pinned, ...limits.map((limit) => limit.tokens)].reduce((most2, one) => Math.max(
+    most2, one), 1);
+    const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.at(-1) ?? 0));
+    const end = whole.findIndex((tokens) => tokens > most);
+    const uncut = end < 0 ? whole : whole.slice(0, end + 1);
+    const isCrowded = marks.length > TIMELINE.ticks;
+    const findMiddle = (index) => (index + 0.5) / steps;
+    const level = (limit) => height * (1 - limit.tokens / most);
+    const drawLine = (kind, values) => draw("polyline", { class: kind, points: buildPoints(values, steps, most) });
+    const cursor = findMiddle(at) * width;
+    svg.replaceChildren(
+      ...marks.map((mark) => {
+        const x = findMiddle(mark.index) * width;
+        return draw("line", { class: `h-mark h-${mark.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short :
+        height });
+      }),
+      drawLine(
+        "h-whole",
+        uncut.map((tokens) => Math.min(tokens, most))
+      ),
+      drawLine("h-pinned", pinned),
+      drawLine("h-curve", curve),
+      ...limits.map((limit) => {
+        const y = level(limit).toFixed(1);
+        return draw("line", { class: `h-${limit.kind}`, x1: 0, x2: width, y1: y, y2: y });
+      }),
+      ...groupRanges(oversized).map(([first, last]) => {
+        const wide = Math.max(last - first, steps / width);
+        return draw("rect", { class: "h-oversized", x: first / steps * width, width: wide / steps * width, y: 0,
+        height });
+      }),
+      draw("line", { class: "h-cursor", x1: cursor, x2: cursor, y1: 0, y2: height })
+    );
+    svg.setAttribute("aria-label", label);
+    names.replaceChildren(
+      ...groupLimits(limits, level).map((group) => {
+        const name = ({ kind, name: name2, tokens }) => make("span", { class: `h-name-${kind}`, text: `${name2}\
+ ${formatNumber(tokens)}` });
+        const line = make("div", {}, ...group.map(name).reverse());
+        line.style.top = `${100 * level(group[0]) / height}%`;
+        return line;
+      })
+    );
+    ticks.replaceChildren(
+      ...(isCrowded ? [] : marks).map(({ index, kind, text }) => {
+        const given = { type: "button", class: `h-tick h-${kind}`, title: text, "aria-label": text, tabindex: "\
+-1", text: "▼" };
+        const tick = make("button", { ...given, on: { click: () => choose(index) } });
+        tick.style.left = `${100 * findMiddle(index)}%`;
+        return tick;
+      })
+    );
+    top.textContent = formatCount(Math.round(most / 1.08), "token");
+    const named = isCrowded ? "short lines at the top: compactions" : "▼ compactions";
+    key.textContent = describeLines(whole, end >= 0, pinned.length > 0, marks.length ? named : "");
+  };
+  return { element, show };
+}
+
+// harness/widgets/js/view_requests.js
+var PATIENCE_MS = 15e3;
+function createRequester(model, rows = () => null) {
+  const own = Math.random().toString(36).slice(2);
+  let [count, timer] = [0, 0];
+  let asked = (
+    /** @type {string | null} */
+    null
+  );
+  let wanted = (
+    /** @type {object | null} */
+    null
+  );
+  const sendNext = () => {
+    if (asked !== null || wanted === null) return;
+    count += 1;
+    asked = `${own}:${count}`;
+    model.send({ kind: "look", request: asked, look: wanted, rows: rows() });
+    wanted = null;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      asked = null;
+      sendNext();
+    }, PATIENCE_MS);
+  };
+  return {
+    /** @param {object} look */
+    want: (look) => {
+      wanted = look;
+      sendNext();
+    },
+    /**
+     * Return whether to show an answer: it answers the newest request of this page, or another page's while none is pending.
+     *
+     * @param {string | null} request
+     */
+    acceptAnswer: (request) => {
+      if (request !== asked) return asked === null && wanted === null;
+      asked = null;
+      clearTimeout(timer);
+      sendNext();
+      return asked === null;
+    },
+    end: () => clearTimeout(timer)
+  };
+}
+
+// harness/widgets/js/inspector.js
+var KEYS_HELP = "keys: ← → previous and next step; page up, page down previous and next compaction; home, end \
+first and last step; ↑ ↓ messages in the list";
+var Inspector = class {
+  place = 1;
+  drawn = 0;
+  name = make("span", { class: "h-faint" });
+  facts = make("tbody");
+  error = make("p", { class: "h-error", role: "alert" });
+  line = createTimeline((index) => this.goTo(index + 1));
+  /** @type {HTMLInputElement} */
+  step = make("input", {
+    type: "range",
+    min: 1,
+    max: 1,
+    step: 1,
+    value: 1,
+    "aria-label": "step",
+    name: "step",
+    on: { input: () => this.goTo(Number(this.step.value)) }
+  });
+  at = make("output", { class: "h-at", "aria-live": "polite" });
+  stepFacts = make("tbody");
+  compactions = make("div", { class: "h-compactions" });
+  texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "\
+region" });
+  /**
+   * @param {Channel} model
+   * @param {HTMLElement} el
+   */
+  constructor(model, el) {
+    this.known = /** @type {State} */
+    {};
+    this.ask = createRequester(model);
+    this.list = createRowList(
+      "messages of this step",
+      makeRow2,
+      (index) => model.send({ kind: "read", message: index }),
+      (wanted) => model.send({ kind: "rows", rows: wanted })
+    );
+    this.root = createRoot(el, "Session inspector");
+    this.root.classList.add("harness-looking");
+    this.build();
+    this.disconnect = connect(model, {
+      state: (changed, whole) => this.receive(changed, whole),
+      silent: () => {
+        this.error.textContent = "The kernel does not answer. Run this cell to browse the session.";
+      }
+    });
+  }
+  close() {
+    this.disconnect();
+    this.ask.end();
+  }
+  build() {
+    const button = (text, title, act) => make("button", { type: "button", text, title, "aria-label": title, on: {
+    click: act } });
+    this.root.append(
+      make("header", { class: "h-head" }, make("strong", { text: "Session inspector" }), this.name),
+      make(
+        "details",
+        { class: "h-more" },
+        make("summary", { text: "about the session" }),
+        make("table", { class: "h-facts" }, this.facts)
+      ),
+      this.error,
+      this.line.element,
+      make(
+        "div",
+        { class: "h-steps" },
+        button("◀ step", "previous step", () => this.goTo(this.place - 1)),
+        this.step,
+        button("step ▶", "next step", () => this.goTo(this.place + 1)),
+        this.at,
+        button("◀ compaction", "previous compaction", () => this.jump(-1)),
+        button("compaction ▶", "next compaction", () => this.jump(1))
+      ),
+      make("p", { class: "h-faint h-keys", text: KEYS_HELP }),
+      make("table", { class: "h-facts" }, this.stepFacts),
+      this.compactions,
+      make("div", { class: "h-pair" }, this.list.element, this.texts)
+    );
+    this.root.tabIndex = 0;
+    this.root.addEventListener("keydown", (event) => this.handleKey(event));
+  }
+  /** @param {KeyboardEvent} event */
+  handleKey(event) {
+    const target = (
+      /** @type {HTMLElement} */
+      event.target
+    );
+    if (target.matches("input, select, textarea") || event.altKey || event.ctrlKey || event.metaKey) return;
+    const acts = /* @__PURE__ */ new Map([
+      ["ArrowLeft", () => this.goTo(this.place - 1)],
+      ["ArrowRight", () => this.goTo(this.place + 1)],
+      ["PageUp", () => this.jump(-1)],
+      ["PageDown", () => this.jump(1)],
+      ["Home", () => this.goTo(1)],
+      ["End", () => this.goTo(this.known.session.steps.length)]
+    ]);
+    const act = acts.get(event.key);
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+  /** @param {number} place */
+  goTo(place) {
+    this.place = Math.min(this.known.session.steps.length, Math.max(1, place));
+    this.showPlace(this.place);
+    this.ask.want({ step: this.place });
+  }
+  /** @param {number} place */
+  showPlace(place) {
+    const { steps } = this.known.session;
+    this.step.value = String(place);
+    this.at.textContent = `step ${formatNumber(steps[place - 1])} of ${formatNumber(steps.length)}`;
+  }
+  listMarks() {
+    return listMarks(this.known.session.steps, this.known.session.attempts);
+  }
+  /** @param {number} way */
+  jump(way) {
+    const places = this.listMarks().map((mark) => mark.index + 1);
+    const next = findNext(places, this.place, way);
+    if (next !== void 0) this.goTo(next);
+  }
+  /**
+   * @param {Partial<State>} changed
+   * @param {State} whole
+   */
+  receive(changed, whole) {
+    this.known = whole;
+    if (!whole.session || !whole.step) return;
+    if (changed.session) this.showSession(whole.session);
+    const { refused } = changed;
+    if (refused) this.ask.acceptAnswer(refused.request);
+    if (changed.step) {
+      if (this.ask.acceptAnswer(whole.step.request)) this.place = whole.step.place;
+      this.draw(whole);
+    }
+    if (refused !== void 0) this.error.textContent = refused?.text ?? "";
+    if (changed.rows) this.list.receive(whole.rows);
+    const { reading } = changed;
+    if (reading && reading.message === this.list.chosen()) {
+      this.texts.replaceChildren(make("h4", { text: reading.title }), make("pre", { text: reading.text }));
+    }
+  }
+  /** @param {Session} session */
+  showSession(session) {
+    this.name.textContent = ` ${session.name}`;
+    this.step.max = String(session.steps.length);
+    this.facts.replaceChildren(...session.facts.map(([name, text]) => makeFactRow(name, text)));
+  }
+  /** @param {State} state */
+  draw({ session, step }) {
+    const marks = this.listMarks();
+    const label = `tokens in view over ${formatCount(session.steps.length, "step")}, ${formatCount(marks.length,
+    "compaction")}`;
+    this.line.show({ curve: session.curve, limits: listLimits(session), marks, at: step.place - 1, label });
+    this.showPlace(step.place);
+    this.stepFacts.replaceChildren(...step.facts.map(([name, text]) => makeFactRow(name, text)));
+    this.list.show(step);
+    if (step.place === this.drawn) return;
+    this.drawn = step.place;
+    this.compactions.replaceChildren(...step.compactions.map(makeCompaction));
+    this.list.scrollTo(step.count - 1);
+    this.list.select(step.answer);
+  }
+};
+function listLimits({ curve, threshold_tokens, window_tokens }) {
+  const limits = [];
+  if (threshold_tokens !== null) limits.push({ tokens: threshold_tokens, name: "threshold", kind: "threshold" });
+  const most = curve.reduce((one, other) => Math.max(one, other), 0);
+  if (window_tokens > 0 && window_tokens < 4 * most) limits.push({ tokens: window_tokens, name: "window", kind: "\
+window" });
+  return limits;
+}
+function makeCompaction({ title, reason, summary }) {
+  const text = make("p", { class: "h-compacted", text: `${title}. ${reason}` });
+  if (!summary) return make("div", { class: "h-compaction" }, text);
+  const details = make("details", {}, make("summary", { text: "summary" }), make("pre", { tabindex: "0", text: summary }));
+  return make("div", { class: "h-compaction" }, text, details);
+}
+function makeRow2([kind, role, mark, text]) {
+  return {
+    class: `h-part-${kind}`,
+    children: [
+      make("span", { class: "h-kind", text: kind }),
+      make("span", { class: "h-role", text: role }),
+      make("span", { class: "h-new", text: mark }),
+      make("span", { class: "h-label", text })
+    ]
+  };
+}
+
+// harness/reporting/page/js/stored_session.js
+var [ROWS_BEFORE_ANSWER, ROWS_SENT] = [100, 200];
+function classify(place, answer) {
+  if (place < answer) return "sent";
+  return place === answer ? "answer" : "result";
+}
+var StoredSession = class {
+  /** @param {StoredBlock<Message>} block */
+  constructor({ session, messages, steps }) {
+    this.session = session;
+    this.messages = messages;
+    this.steps = steps;
+    this.listeners = /* @__PURE__ */ new Set();
+    this.count = 0;
+    this.number = 1;
+  }
+  get step() {
+    return this.steps[this.number - 1];
+  }
+  /**
+   * @param {string} event
+   * @param {(message: object) => void} listener
+   */
+  on(event, listener) {
+    if (event === "msg:custom") this.listeners.add(listener);
+  }
+  /**
+   * @param {string} _event
+   * @param {(message: object) => void} listener
+   */
+  off(_event, listener) {
+    this.listeners.delete(listener);
+  }
+  /** @param {any} message */
+  send(message) {
+    if (message.kind === "sync") this.deliver({ session: this.session, step: this.buildStep(null), refused: null });
+    else if (message.kind === "look") {
+      this.number = Math.min(this.steps.length, Math.max(1, message.look.step));
+      this.deliver({ step: this.buildStep(message.request) });
+    } else if (message.kind === "rows") this.deliver({ rows: this.buildRows(message.rows[0], message.rows[1]) });
+    else if (message.kind === "read") this.deliver({ reading: this.read(message.message) });
+  }
+  /** @param {object} state */
+  deliver(state) {
+    this.count += 1;
+    const batch = { kind: "batch", number: this.count, whole: "session" in state, from: 1, oldest: 1, items: [],
+    state };
+    queueMicrotask(() => {
+      for (const listener of this.listeners) listener(batch);
+    });
+  }
+  /** Return the indices of the messages of the current step: those sent, the answer and the results. */
+  listMessages() {
+    const { sent, answer, results } = this.step;
+    return [...sent.flatMap(([first, length]) => Array.from({ length }, (_, place) => first + place)), answer,
+    ...results];
+  }
+  /** Return the place of the answer among the messages of the current step. */
+  findAnswer() {
+    return this.listMessages().length - 1 - this.step.results.length;
+  }
+  /**
+   * @param {number} first
+   * @param {number} end
+   */
+  buildRows(first, end) {
+    const answer = this.findAnswer();
+    const rows = this.listMessages().map((index, place) => {
+      const [role, line] = this.messages[index];
+      const kind = classify(place, answer);
+      return [kind, role, kind === "sent" && place >= this.step.new ? "new" : "", line];
+    });
+    if (this.step.patch !== null) rows.push(["workspace", "", "", "changes of this step, line by line"]);
+    return { version: this.number, count: rows.length, first, rows: rows.slice(first, end) };
+  }
+  /** @param {string | null} request */
+  buildStep(request) {
+    const answer = this.findAnswer();
+    const { facts, compactions } = this.step;
+    const first = Math.max(0, answer - ROWS_BEFORE_ANSWER);
+    return { request, place: this.number, facts, answer, compactions, ...this.buildRows(first, first + ROWS_SENT) };
+  }
+  /** @param {number} place */
+  read(place) {
+    const indices = this.listMessages();
+    if (place >= indices.length) return { message: place, title: "workspace, changes of this step", text: this.
+    step.patch ?? "" };
+    const [role, , text] = this.messages[indices[place]];
+    return { message: place, title: `${classify(place, this.findAnswer())}, ${role}`, text };
+  }
+};
+
+// harness/reporting/page/js/trials.js
+var TRIALS_SHOWN = 60;
+function drawTrials(page, moves) {
+  const { state, part, values } = page;
+  if (!state.chosen) return;
+  const { arm, task } = state.chosen;
+  const { trials } = part;
+  const places = listPlaces(page, arm, task);
+  const metrics = part.metrics.filter(({ name }) => name !== "success");
+  const rows = places.slice(0, state.limit).map((place) => {
+    const replicate = trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : "";
+    const link = make("button", {
+      type: "button",
+      class: "p-link",
+      "data-key": `trial ${trials.id[place]}`,
+      text: `${trials.task[place]}, seed ${trials.seed[place]}${replicate}`,
+      on: { click: () => openTrial(page, place) }
+    });
+    const numbers = metrics.map((metric) => formatValue(
+      metric,
+      /** @type {Size[]} */
+      trials[metric.name][place]
+    ));
+    if (!values.is_withheld) numbers.push(formatNumber(trials.compactions[place]));
+    return make(
+      "tr",
+      { class: trials.id[place] === state.trial ? "p-current" : "" },
+      make("th", { scope: "row" }, link),
+      make("td", { class: "p-text", text: trials.outcome[place] }),
+      ...numbers.map((text) => make("td", { text })),
+      make("td", { class: "p-text", text: hasTranscript(page, place) ? "yes" : "no" })
+    );
+  });
+  const columns = values.is_withheld ? ["state"] : ["outcome", ...metrics.map(({ name }) => name), "compaction\
+s"];
+  const title = `Trials of ${part.arms[arm].name}${task === null ? "" : ` on ${task}`}`;
+  const heading = make("h2", { tabindex: "-1", "data-key": "heading", text: title });
+  const showAll = () => {
+    state.limit = Infinity;
+    drawTrials(page, false);
+  };
+  const more = make("button", {
+    type: "button",
+    "data-key": "all",
+    text: `show all ${formatNumber(places.length)}`,
+    on: { click: showAll }
+  });
+  page.trials.replaceChildren(
+    heading,
+    makeTable({ label: "table of trials", key: "trials", head: makeHead(["trial", ...columns, "transcript"]), rows }),
+    ...places.length > state.limit ? [more] : []
+  );
+  page.trials.hidden = false;
+  if (moves) {
+    heading.focus({ preventScroll: true });
+    page.trials.scrollIntoView({ block: "start", behavior: "auto" });
+  }
+}
+function listPlaces({ part: { trials } }, arm, task) {
+  const places = [...trials.arm.keys()].filter(
+    (place) => trials.arm[place] === arm && (task === null || trials.task[place] === task)
+  );
+  return places.sort((a, b) => {
+    const [one, other] = [trials.task[a], trials.task[b]];
+    return one < other ? -1 : one > other ? 1 : trials.seed[a] - trials.seed[b];
+  });
+}
+function hasTranscript({ part: { trials }, values }, place) {
+  return trials.block[place] >= 0 || values.served && trials.session[place] !== "";
+}
+var closeInspector = () => {
+};
+async function openTrial(page, place) {
+  const { trials, arms } = page.part;
+  const trial = trials.id[place];
+  page.state.trial = trial;
+  drawTrials(page, false);
+  closeInspector();
+  closeInspector = () => {
+  };
+  const title = `Transcript of ${arms[trials.arm[place]].name}, ${trials.task[place]}, seed ${trials.seed[place]}`;
+  const heading = make("h2", { tabindex: "-1", text: title });
+  const box = make("div", {}, make("p", { class: "h-faint", text: "reading the session…" }));
+  const facts = [make("p", { class: "h-faint", text: `trial ${trial}, session ${trials.session[place] || "none"}` })];
+  const error = trials.error[place];
+  const problem = error ? [make("pre", { class: "p-error", tabindex: "0", text: error })] : [];
+  page.transcript.replaceChildren(heading, ...facts, ...problem, box);
+  page.transcript.hidden = false;
+  heading.focus({ preventScroll: true });
+  page.transcript.scrollIntoView({ block: "start" });
+  try {
+    const session = await loadSession(page, place);
+    if (page.state.trial !== trial) return;
+    if (session === null) {
+      const command = `${page.values.inspect_command} ${trial}`;
+      box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${command}` }));
+      return;
+    }
+    box.replaceChildren();
+    const inspector = new Inspector(new StoredSession(session), box);
+    closeInspector = () => inspector.close();
+  } catch (error2) {
+    const text = `The session cannot be read: ${/** @type {Error} */
+    error2.message}`;
+    box.replaceChildren(make("p", { class: "h-error", role: "alert", text }));
+  }
+}
+async function loadSession({ part: { trials }, values }, place) {
+  if (trials.block[place] >= 0) return readSession(trials.block[place]);
+  if (!values.served || !trials.session[place]) return null;
+  const answer = await fetch(`session/${encodeURIComponent(trials.session[place])}`);
+  if (!answer.ok || !answer.body) throw new Error(await answer.text());
+  return inflate(answer.body);
+}
+
+// harness/reporting/page/js/report_page.js
+var ReportPage = class {
+  state = {
+    part: 0,
+    metric: "",
+    baseline: -1,
+    filter: "",
+    sort: "",
+    descending: false,
+    layout: "",
+    chosen: (
+      /** @type {Target | null} */
+      null
+    ),
+    trial: "",
+    limit: TRIALS_SHOWN
+  };
+  fields = make("div", { class: "p-fields" });
+  about = make("p", { class: "p-about h-faint", "aria-live": "polite" });
+  controls = make(
+    "form",
+    { class: "p-controls", "aria-label": "choices", on: { submit: (event) => event.preventDefault() } },
+    this.fields,
+    this.makeFilter(),
+    this.about
+  );
+  chart = make("section", { class: "p-card p-chart", "aria-label": "cost and result of each arm" });
+  grid = make("section", { class: "p-card p-grid g-root", "aria-label": "cells" });
+  arms = make("section", { class: "p-card p-arms", "aria-label": "arms" });
+  trials = make("section", { class: "p-card p-trials", "aria-label": "trials", hidden: true });
+  transcript = make("section", { class: "p-card p-transcript", "aria-label": "transcript", hidden: true });
+  drawnOptions = "";
+  /**
+   * @param {HTMLElement} root
+   * @param {Values} values
+   */
+  constructor(root, values) {
+    this.root = root;
+    this.values = values;
+    root.replaceChildren(this.controls, this.chart, this.arms, this.grid, this.trials, this.transcript);
+    this.usePart(0);
+  }
+  get part() {
+    return this.values.parts[this.state.part];
+  }
+  get metric() {
+    return this.findMetric(this.state.metric);
+  }
+  /**
+   * Name of the arm with which the others are compared; undefined without one.
+   *
+   * @returns {string | undefined}
+   */
+  get baseline() {
+    return this.part.arms[this.state.baseline]?.name;
+  }
+  /** @param {string} name */
+  findMetric(name) {
+    return (
+      /** @type {Metric} */
+      this.part.metrics.find((metric) => metric.name === name)
+    );
+  }
+  makeFilter() {
+    const filter = make("input", {
+      type: "search",
+      name: "filter",
+      placeholder: "name or setting",
+      "aria-label": "filter arms",
+      autocomplete: "off",
+      on: {
+        input: () => {
+          this.state.filter = filter.value;
+          this.draw();
+        }
+      }
+    });
+    return make("label", { class: "p-field" }, make("span", { text: "filter arms" }), filter);
+  }
+  /** @param {number} index */
+  usePart(index) {
+    this.state.part = index;
+    Object.assign(this.state, {
+      metric: this.part.metric ?? "",
+      baseline: this.part.baselines[0] ?? -1,
+      chosen: null,
+      trial: "",
+      layout: ""
+    });
+    this.drawControls();
+    this.draw();
+    this.trials.hidden = this.transcript.hidden = true;
+  }
+  /**
+   * Show newer values; the focus and choices are kept where they still exist.
+   *
+   * @param {Values} values
+   */
+  update(values) {
+    keepFocus(this.root, () => this.replaceValues(values));
+  }
+  /** @param {Values} values */
+  replaceValues(values) {
+    const shows = this.values.is_withheld !== values.is_withheld;
+    const { part, state } = this;
+    const { baseline, chosen } = state;
+    this.values = values;
+    state.part = values.parts.findIndex((one) => one.level === part.level);
+    if (shows || state.part < 0) {
+      this.usePart(Math.max(0, state.part));
+      return;
+    }
+    const find2 = (index) => this.part.arms.findIndex((arm) => arm.name === part.arms[index]?.name);
+    const kept = find2(baseline);
+    if (part.baselines.length) state.baseline = this.part.baselines.includes(kept) ? kept : -1;
+    else state.baseline = this.part.baselines[0] ?? -1;
+    state.chosen = chosen && find2(chosen.arm) >= 0 ? { ...chosen, arm: find2(chosen.arm) } : null;
+    this.drawControls();
+    this.draw();
+    if (state.chosen) drawTrials(this, false);
+    else this.trials.hidden = true;
+  }
+  /** @returns {Choice[]} */
+  listChoices() {
+    const { part, state, values } = this;
+    const change = (changes) => {
+      Object.assign(state, changes);
+      this.draw();
+    };
+    const choices = [];
+    if (values.parts.length > 1) {
+      choices.push({
+        name: "level",
+        value: state.part,
+        options: values.parts.map((one, index) => [index, one.level]),
+        choose: (index) => keepFocus(this.controls, () => this.usePart(Number(index)))
+      });
+    }
+    if (values.is_withheld) return choices;
+    choices.push({
+      name: "metric",
+      value: state.metric,
+      options: part.metrics.map(({ name }) => [name, name]),
+      choose: (metric) => change({ metric })
+    });
+    choices.push({
+      name: "baseline",
+      value: state.baseline,
+      options: [...part.baselines.map((index) => (
+        /** @type {Option} */
+        [index, part.arms[index].name]
+      )), [-1, "none"]],
+      choose: (index) => change({ baseline: Number(index) })
+    });
+    if (part.tables.length && part.task_cells) {
+      choices.push({
+        name: "cells",
+        value: state.layout || "axes",
+        options: Object.entries({ axes: "by axes", tasks: "by task" }),
+        choose: (layout) => change({ layout })
+      });
+    }
+    return choices;
+  }
+  /** Show the choices; their elements are replaced only if the options have changed, which closes an open list of options. */
+  drawControls() {
+    const choices = this.listChoices();
+    const options = JSON.stringify(choices.map((choice) => [choice.name, choice.options]));
+    if (options !== this.drawnOptions) {
+      this.drawnOptions = options;
+      this.fields.replaceChildren(...choices.map(makeField));
+    }
+    for (const { name, value } of choices) {
+      const field = (
+        /** @type {HTMLSelectElement} */
+        this.fields.querySelector(`select[name=${name}]`)
+      );
+      field.value = String(value);
+    }
+  }
+  /** Return the indices of the arms that the filter lets pass; every word must occur in the name or the settings. */
+  listShownArms() {
+    const words = this.state.filter.toLowerCase().split(/\s+/).filter(Boolean);
+    return this.part.arms.flatMap((arm, index) => {
+      const text = `${arm.name} ${arm.settings}`.toLowerCase();
+      return words.every((word) => text.includes(word)) ? [index] : [];
+    });
+  }
+  /**
+   * Return the difference of an arm to the baseline; undefined if they are not compared.
+   *
+   * @param {number} index
+   */
+  findEffect(index, metric = this.state.metric) {
+    return this.baseline === void 0 ? void 0 : this.part.effects[this.baseline]?.[metric]?.[index];
+  }
+  draw() {
+    const shown = this.listShownArms();
+    const { is_withheld } = this.values;
+    this.chart.hidden = this.grid.hidden = is_withheld;
+    const count = `${formatCount(shown.length, "arm")} of ${formatNumber(this.part.arms.length)} shown.`;
+    this.about.textContent = `${this.metric?.about ?? ""} ${count}`;
+    if (is_withheld) {
+      drawProgress(this, shown);
+      return;
+    }
+    drawChart(this, shown);
+    drawCells(this, shown);
+    drawArms(this, shown);
+  }
+  /**
+   * List the trials of an arm, or of an arm on one task.
+   *
+   * @param {Target} target
+   */
+  choose(target) {
+    Object.assign(this.state, { chosen: target, limit: TRIALS_SHOWN });
+    this.draw();
+    drawTrials(this, true);
+  }
+};
+function makeField({ name, options, choose }) {
+  const field = make(
+    "select",
+    { "aria-label": name, name, "data-key": `choice ${name}`, on: { change: () => choose(field.value) } },
+    ...options.map(([value, text]) => make("option", { value, text }))
+  );
+  return make("label", { class: "p-field" }, make("span", { text: name }), field);
+}
+
+// harness/reporting/page/js/page.js
+var POLL_MS = 2e3;
+function find(name) {
+  return (
+    /** @type {HTMLElement} */
+    document.getElementById(name)
+  );
+}
+async function get(path) {
+  const answer = await fetch(path);
+  if (!answer.ok || !answer.body) throw new Error(await answer.text());
+  return { json: () => answer.json(), body: answer.body };
+}
+async function follow(page) {
+  const box = find("progress");
+  const bar = make("progress", { max: 1, value: 0, "aria-label": "finished trials" });
+  const words = make("span", { "aria-live": "off" });
+  box.replaceChildren(bar, words);
+  for (let { digest } = page.values; ; ) {
+    try {
+      const state = await (await get("progress")).json();
+      box.hidden = false;
+      [bar.max, bar.value, words.textContent] = [Math.max(1, state.planned), state.finished, state.text];
+      if (state.digest !== digest) {
+        page.update(await inflate((await get("values")).body));
+        digest = state.digest;
+        drawReport(page.values);
+      }
+    } catch (error) {
+      box.hidden = false;
+      words.textContent = `The server does not answer: ${/** @type {Error} */
+      error.message}`;
+    }
+    await new Promise((done) => setTimeout(done, POLL_MS));
+  }
+}
+function drawReport({ standing, headlines, about_sessions, sections }) {
+  [find("standing").textContent, find("sessions").textContent] = [standing, about_sessions];
+  const lines = headlines.map(([lead, rest]) => make("li", {}, ...lead ? [make("b", { text: lead })] : [], rest));
+  find("headlines").replaceChildren(...lines);
+  const report = (
+    /** @type {HTMLElement} */
+    document.querySelector(".p-report")
+  );
+  const known = new Map(
+    [...report.querySelectorAll("details")].map(({ firstElementChild, open }) => [firstElementChild?.textContent,
+    open])
+  );
+  const drawn = sections.map((section) => makeSection(section, known.get(section.heading) ?? !section.is_detail));
+  keepFocus(report, () => report.replaceChildren(
+    /** @type {HTMLElement} */
+    report.querySelector("h2"),
+    ...drawn
+  ));
+}
+function makeSection({ heading, columns, rows, notes }, open) {
+  const body = rows.map(
+    ([first, ...rest]) => make("tr", {}, make("th", { scope: "row", text: first }), ...rest.map((text) => make(
+    "td", { text })))
+  );
+  const table = makeTable({ label: heading, key: `table ${heading}`, head: makeHead(columns), rows: body });
+  return make(
+    "details",
+    { open },
+    make("summary", { text: heading, "data-key": `section ${heading}` }),
+    ...columns.length ? [table] : [],
+    ...notes.map((text) => make("p", { text }))
+  );
+}
+function openWhilePrinting() {
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll("details")].filter(
+      ({ open, parentElement }) => !open && parentElement?.matches(".p-report")
+    );
+    for (const section of closed) section.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const section of closed) section.open = false;
+    closed = [];
+  });
+}
+try {
+  const page = new ReportPage(find("explorer"), await readBlock("values"));
+  openWhilePrinting();
+  document.documentElement.dataset.ready = "true";
+  if (page.values.served) {
+    drawReport(page.values);
+    follow(page);
+  }
+} catch (error) {
+  find("explorer").textContent = `The page cannot be shown: ${/** @type {Error} */
+  error.message}`;
+}

@@ -1,0 +1,153 @@
+// Trials of an arm, and the transcript of a trial.
+
+import { make } from "#widgets/elements.js";
+import { Inspector } from "#widgets/inspector.js";
+import { formatNumber } from "#widgets/numbers.js";
+import { inflate, readSession } from "./blocks.js";
+import { formatValue } from "./metric_values.js";
+import { StoredSession } from "./stored_session.js";
+import { makeHead, makeTable } from "./tables.js";
+
+/** @import { ReportPage } from "./report_page.js" */
+/** @import { Message, Size, StoredBlock } from "./values.d.ts" */
+
+export const TRIALS_SHOWN = 60;
+
+/**
+ * List the trials of the chosen arm.
+ *
+ * @param {ReportPage} page
+ * @param {boolean} moves Whether the list gets the focus and is scrolled into sight.
+ */
+export function drawTrials(page, moves) {
+  const { state, part, values } = page;
+  if (!state.chosen) return;
+  const { arm, task } = state.chosen;
+  const { trials } = part;
+  const places = listPlaces(page, arm, task);
+  const metrics = part.metrics.filter(({ name }) => name !== "success");
+  const rows = places.slice(0, state.limit).map((place) => {
+    const replicate = trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : "";
+    const link = make("button", {
+      type: "button",
+      class: "p-link",
+      "data-key": `trial ${trials.id[place]}`,
+      text: `${trials.task[place]}, seed ${trials.seed[place]}${replicate}`,
+      on: { click: () => openTrial(page, place) },
+    });
+    const numbers = metrics.map((metric) => formatValue(metric, /** @type {Size[]} */ (trials[metric.name])[place]));
+    if (!values.is_withheld) numbers.push(formatNumber(trials.compactions[place]));
+    return make(
+      "tr",
+      { class: trials.id[place] === state.trial ? "p-current" : "" },
+      make("th", { scope: "row" }, link),
+      make("td", { class: "p-text", text: trials.outcome[place] }),
+      ...numbers.map((text) => make("td", { text })),
+      make("td", { class: "p-text", text: hasTranscript(page, place) ? "yes" : "no" }),
+    );
+  });
+  const columns = values.is_withheld ? ["state"] : ["outcome", ...metrics.map(({ name }) => name), "compactions"];
+  const title = `Trials of ${part.arms[arm].name}${task === null ? "" : ` on ${task}`}`;
+  const heading = make("h2", { tabindex: "-1", "data-key": "heading", text: title });
+  const showAll = () => {
+    state.limit = Infinity;
+    drawTrials(page, false);
+  };
+  const more = make("button", {
+    type: "button",
+    "data-key": "all",
+    text: `show all ${formatNumber(places.length)}`,
+    on: { click: showAll },
+  });
+  page.trials.replaceChildren(
+    heading,
+    makeTable({ label: "table of trials", key: "trials", head: makeHead(["trial", ...columns, "transcript"]), rows }),
+    ...(places.length > state.limit ? [more] : []),
+  );
+  page.trials.hidden = false;
+  if (moves) {
+    heading.focus({ preventScroll: true });
+    page.trials.scrollIntoView({ block: "start", behavior: "auto" });
+  }
+}
+
+/**
+ * Return the places of the trials of an arm in the columns, by task and seed.
+ *
+ * @param {ReportPage} page
+ * @param {number} arm
+ * @param {string | null} task
+ */
+function listPlaces({ part: { trials } }, arm, task) {
+  const places = [...trials.arm.keys()].filter(
+    (place) => trials.arm[place] === arm && (task === null || trials.task[place] === task),
+  );
+  return places.sort((a, b) => {
+    const [one, other] = [trials.task[a], trials.task[b]];
+    return one < other ? -1 : one > other ? 1 : trials.seed[a] - trials.seed[b];
+  });
+}
+
+/**
+ * @param {ReportPage} page
+ * @param {number} place
+ */
+function hasTranscript({ part: { trials }, values }, place) {
+  return trials.block[place] >= 0 || (values.served && trials.session[place] !== "");
+}
+
+/** End of the view of the open transcript. */
+let closeInspector = () => {};
+
+/**
+ * @param {ReportPage} page
+ * @param {number} place
+ */
+async function openTrial(page, place) {
+  const { trials, arms } = page.part;
+  const trial = trials.id[place];
+  page.state.trial = trial;
+  drawTrials(page, false);
+  closeInspector();
+  closeInspector = () => {};
+  const title = `Transcript of ${arms[trials.arm[place]].name}, ${trials.task[place]}, seed ${trials.seed[place]}`;
+  const heading = make("h2", { tabindex: "-1", text: title });
+  const box = make("div", {}, make("p", { class: "h-faint", text: "reading the session…" }));
+  const facts = [make("p", { class: "h-faint", text: `trial ${trial}, session ${trials.session[place] || "none"}` })];
+  const error = trials.error[place];
+  const problem = error ? [make("pre", { class: "p-error", tabindex: "0", text: error })] : [];
+  page.transcript.replaceChildren(heading, ...facts, ...problem, box);
+  page.transcript.hidden = false;
+  heading.focus({ preventScroll: true });
+  page.transcript.scrollIntoView({ block: "start" });
+  try {
+    const session = await loadSession(page, place);
+    if (page.state.trial !== trial) return; // another trial was opened meanwhile
+    if (session === null) {
+      const command = `${page.values.inspect_command} ${trial}`;
+      box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${command}` }));
+      return;
+    }
+    box.replaceChildren();
+    const inspector = new Inspector(new StoredSession(session), box);
+    closeInspector = () => inspector.close();
+  } catch (error) {
+    const text = `The session cannot be read: ${/** @type {Error} */ (error).message}`;
+    box.replaceChildren(make("p", { class: "h-error", role: "alert", text }));
+  }
+}
+
+/**
+ * Return the session of a trial, from the page or from its server; null if neither has it.
+ *
+ * @param {ReportPage} page
+ * @param {number} place
+ * @returns {Promise<StoredBlock<Message> | null>}
+ */
+async function loadSession({ part: { trials }, values }, place) {
+  if (trials.block[place] >= 0) return readSession(trials.block[place]);
+  if (!values.served || !trials.session[place]) return null;
+  const answer = await fetch(`session/${encodeURIComponent(trials.session[place])}`);
+  if (!answer.ok || !answer.body) throw new Error(await answer.text());
+  return inflate(answer.body);
+}

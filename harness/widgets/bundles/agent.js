@@ -1,0 +1,1071 @@
+// Built by `make js` from the modules named below, in which changes belong.
+
+// harness/widgets/js/elements.js
+var FOCUSED = /* @__PURE__ */ new Set(["button", "input", "select", "summary", "textarea"]);
+function make(tag, given = {}, ...children) {
+  const element = document.createElement(tag);
+  if (FOCUSED.has(tag) || "tabindex" in given) element.setAttribute("data-lm-suppress-shortcuts", "true");
+  const { text, on = {}, ...attributes } = given;
+  if (text !== void 0) element.textContent = String(text ?? "");
+  for (const [event, listener] of Object.entries(on)) element.addEventListener(
+    event,
+    /** @type {EventListener} */
+    listener
+  );
+  for (const [name, value] of Object.entries(attributes)) {
+    if (/^on|^srcdoc$|^style$/i.test(name)) throw new Error(`no attribute ${name}: give a listener or a class`);
+    if (typeof value === "boolean") element.toggleAttribute(name, value);
+    else if (value !== void 0 && value !== null) element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function draw(tag, given = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (name === "text") element.textContent = String(value);
+    else if (/^on|href$|^style$/i.test(name)) throw new Error(`no attribute ${name} in a drawing`);
+    else element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function makeFactRow(name, text) {
+  return make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text }));
+}
+function keepFocus(box, act) {
+  const focused = (
+    /** @type {HTMLElement | null} */
+    document.activeElement
+  );
+  const held = box.contains(focused) ? (
+    /** @type {HTMLElement | null} */
+    focused?.closest("[data-key]")?.dataset.key
+  ) : void 0;
+  act();
+  if (held === void 0) return;
+  const keyed = (
+    /** @type {NodeListOf<HTMLElement>} */
+    box.querySelectorAll("[data-key]")
+  );
+  const fresh = [...keyed].find((element) => element.dataset.key === held);
+  if (fresh !== document.activeElement) fresh?.focus({ preventScroll: true });
+}
+function createRoot(el, label) {
+  const root = make("section", { class: "harness-surface", "aria-label": label, "data-lm-suppress-shortcuts": "\
+true" });
+  keepPlainKeys(root);
+  el.append(root);
+  return root;
+}
+function keepPlainKeys(element) {
+  element.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
+  });
+}
+function buildHidingStyle(mark) {
+  return mark && /^[0-9a-f]+$/.test(mark) ? `.harness-saved-${mark} { display: none; }` : "";
+}
+function enable(button, yes) {
+  button.setAttribute("aria-disabled", String(!yes));
+}
+function isEnabled(button) {
+  return button.getAttribute("aria-disabled") !== "true";
+}
+
+// harness/widgets/js/agent_layout.js
+function buildLayout(root) {
+  const parts = createParts();
+  root.append(
+    make(
+      "header",
+      { class: "a-head" },
+      parts.phase,
+      parts.about,
+      make("span", { class: "a-buttons" }, parts.start, parts.stop, parts.resume, parts.compact, parts.end)
+    ),
+    parts.silence,
+    parts.failure,
+    parts.alerts,
+    parts.question,
+    make("div", { class: "a-columns" }, makeMain(parts), makeSide(parts)),
+    parts.saved,
+    parts.forked,
+    parts.details
+  );
+  return parts;
+}
+function createParts() {
+  return {
+    phase: make("span", { class: "a-phase", role: "status" }),
+    about: make("span", { class: "a-about h-faint" }),
+    start: makeButton("Start", "Start the session"),
+    stop: makeButton("Stop", "Stop the running turn; text written so far is kept"),
+    resume: makeButton("Resume", "Continue the interrupted turn"),
+    compact: makeButton("Compact", "Compact now, even if the policy is not triggered"),
+    end: makeButton("End", "End the session: run the checks of its task and remove its sandbox"),
+    silence: make("div", { class: "a-alarm", role: "alert", hidden: true }),
+    failure: make("div", { class: "a-alarm", role: "alert", hidden: true }),
+    alerts: make("div", { class: "a-alarm a-alerts", role: "status", hidden: true }),
+    question: make("div", { class: "a-question", role: "group", hidden: true }),
+    scroll: make("div", {
+      class: "a-scroll",
+      role: "log",
+      "aria-live": "off",
+      "aria-label": "Transcript",
+      tabindex: "0"
+    }),
+    earlier: make("button", { type: "button", class: "a-earlier", hidden: true }),
+    rows: make("div", { class: "a-rows" }),
+    newest: make("button", { type: "button", class: "a-newest", text: "Back to the newest rows", hidden: true }),
+    waiting: make("div", { class: "a-waiting h-faint", role: "status" }),
+    queue: make("ol", { class: "a-queue", "aria-label": "Queued messages" }),
+    sending: make("ul", { class: "a-sending", "aria-label": "Messages that the kernel has not received yet" }),
+    form: make("form", { class: "a-form" }),
+    draft: make("textarea", {
+      rows: "2",
+      "aria-label": "Message to the agent",
+      placeholder: "Message to the agent. Enter sends, Shift+Enter starts a new line."
+    }),
+    send: make("button", { type: "submit", text: "Send" }),
+    note: make("p", { class: "h-faint", hidden: true }),
+    gauge: make("div", {
+      class: "a-gauge",
+      role: "meter",
+      "aria-label": "Context in use",
+      "aria-valuemin": "0",
+      "aria-valuemax": "0",
+      "aria-valuenow": "0"
+    }),
+    gaugeWords: make("div", { class: "a-words h-faint", text: "empty until the session starts" }),
+    rule: make("div", { class: "a-words h-faint" }),
+    curve: make("div", { class: "a-curve" }),
+    rounds: make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }),
+    roundsCard: makeCard("Compactions"),
+    totals: make("tbody", {}, make("tr", {}, make("td", { class: "h-faint", text: "none yet" }))),
+    branchStep: make("input", { type: "number", min: "0", value: "0", name: "step" }),
+    fork: makeButton("Fork", "Open another session, below, that continues from the end of this step"),
+    rollback: makeButton("Roll back", "Restore the conversation and the files as they were at the end of this \
+step"),
+    diff: makeButton("Changed in this turn", "Files that the newest turn changed"),
+    all: makeButton("Since the start", "Files that the session changed"),
+    files: make("div", {
+      class: "a-files",
+      "aria-live": "polite",
+      role: "group",
+      "aria-label": "Changed files",
+      tabindex: "0"
+    }),
+    saved: make("style"),
+    forked: make("div", { class: "a-forked" }),
+    details: make("section", { class: "a-details", "aria-label": "Compaction", tabindex: "-1", hidden: true })
+  };
+}
+function makeButton(text, title) {
+  return make("button", { type: "button", text, title });
+}
+function makeCard(title, ...children) {
+  return make("section", { class: "a-card", "aria-label": title }, make("h4", { text: title }), ...children);
+}
+function makeMain(parts) {
+  const hint = make("p", { class: "a-hint h-faint", text: "No message yet. The button Start begins the session\
+." });
+  parts.scroll.append(parts.earlier, parts.rows, hint);
+  parts.form.append(parts.draft, parts.send);
+  const { scroll, newest, waiting, queue, sending, form, note } = parts;
+  return make("div", { class: "a-main" }, scroll, newest, waiting, queue, sending, form, note);
+}
+function makeSide(parts) {
+  parts.roundsCard.append(parts.curve, parts.rounds);
+  const step = make("label", {}, "step ", parts.branchStep);
+  return make(
+    "div",
+    { class: "a-side" },
+    makeCard("Context", parts.gauge, parts.gaugeWords, parts.rule),
+    parts.roundsCard,
+    makeCard("Totals", make("table", { class: "a-figures" }, parts.totals)),
+    makeCard("Branch", make("div", { class: "a-bar" }, step, parts.fork, parts.rollback)),
+    makeCard("Workspace", make("div", { class: "a-bar" }, parts.diff, parts.all), parts.files)
+  );
+}
+
+// harness/widgets/js/numbers.js
+var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+function formatNumber(value) {
+  return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
+}
+function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+function formatTokens(tokens = 0) {
+  return tokens < 1e4 ? formatNumber(tokens) : `${(tokens / 1e3).toFixed(tokens < 1e5 ? 1 : 0)}K`;
+}
+function formatCost(usd) {
+  return typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price";
+}
+
+// harness/widgets/js/agent_panels.js
+var MOST_BUTTONS = 60;
+function showGauge(parts, gauge) {
+  const { tokens = 0, window: size = 0, reserved = 0, threshold = null, is_over = false, reported = 0 } = gauge;
+  const at = (value) => size ? Math.min(100, 100 * value / size) : 0;
+  const bar = draw(
+    "svg",
+    { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    draw("rect", { x: 0, y: 0, width: at(tokens), height: 10, class: is_over ? "a-used a-over" : "a-used" }),
+    draw("rect", { x: 100 - at(reserved), y: 0, width: at(reserved), height: 10, class: "a-reserved" })
+  );
+  if (threshold !== null) {
+    bar.append(draw("rect", { x: Math.min(99.4, at(threshold)), y: 0, width: 0.6, height: 10, class: "a-thresh\
+old" }));
+  }
+  parts.gauge.replaceChildren(bar);
+  const words = describeGauge(gauge);
+  parts.gauge.setAttribute("aria-valuemax", String(size));
+  parts.gauge.setAttribute("aria-valuenow", String(tokens));
+  parts.gauge.setAttribute("aria-valuetext", words);
+  parts.gauge.classList.toggle("a-is-over", is_over);
+  const rest = [];
+  if (reserved) rest.push(`${formatNumber(reserved)} reserved`);
+  if (reported) rest.push(`${formatNumber(reported)} at the last call, as counted by the provider`);
+  parts.gaugeWords.classList.remove("h-faint");
+  parts.gaugeWords.replaceChildren(words, ...rest.flatMap((text) => [make("br"), make("span", { class: "h-fain\
+t", text })]));
+  parts.rule.textContent = gauge.rule ?? "";
+}
+function describeGauge({ tokens = 0, window: size, threshold = null, is_over, messages = 0 }) {
+  const limit = `threshold${is_over ? " of" : ""} ${formatNumber(threshold)}`;
+  const due = threshold === null ? "no threshold" : is_over ? `over the ${limit}` : limit;
+  const most = size ? formatNumber(size) : "an unknown number of";
+  return `about ${formatNumber(tokens)} of ${most} tokens in ${formatCount(messages, "message")}; ${due}`;
+}
+function showCurve(parts, points, rounds, { threshold = null }) {
+  const [width, height, floor] = [300, 84, 74];
+  const applied = rounds.filter((round) => round.status === "applied");
+  const steps = Math.max(10, ...points.map(([step]) => step), ...applied.map(({ step }) => step));
+  const largest = Math.max(0, ...points.map(([, tokens]) => tokens), ...applied.map(({ before }) => before));
+  const most = Math.max(1, threshold ?? 0, largest) * 1.08;
+  const x = (step) => step / steps * (width - 8) + 4;
+  const y = (tokens) => floor - tokens / most * (floor - 6);
+  const falls = applied.flatMap(({ step, before, after }) => [
+    [step - 0.6, before],
+    [step - 0.5, after]
+  ]);
+  const line = [...points, ...falls].sort((a, b) => a[0] - b[0]);
+  const axis = { x1: 4, x2: width - 4 };
+  const svg = draw(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    draw("line", { ...axis, y1: floor, y2: floor, class: "a-axis" }),
+    draw("polyline", {
+      points: line.map(([step, tokens]) => `${x(step).toFixed(1)},${y(tokens).toFixed(1)}`).join(" "),
+      class: "a-line"
+    }),
+    draw("text", { x: width - 4, y: height - 1, "text-anchor": "end", text: `step ${formatNumber(steps)}` }),
+    draw("text", { x: 4, y: height - 1, text: `tokens in view over the steps, at most ${formatNumber(largest)}` })
+  );
+  if (threshold !== null) svg.append(draw("line", { ...axis, y1: y(threshold), y2: y(threshold), class: "a-lim\
+it" }));
+  for (const { step } of applied) svg.append(draw("path", { d: `M${x(step - 0.5) - 4} 1h8l-4 6z`, class: "a-ma\
+rk" }));
+  parts.curve.replaceChildren(svg);
+}
+function showFigures(parts, figures, isSimulated, step) {
+  if (!figures && !step) return;
+  const running = step ? `, working on step ${formatNumber(step)}` : "";
+  const facts = [["steps", `${formatNumber(figures?.steps ?? 0)}${running}`]];
+  if (figures) facts.push(...listFigures(figures, isSimulated));
+  parts.totals.replaceChildren(...facts.map(([name, text]) => makeFactRow(name, text)));
+}
+function listFigures(figures, isSimulated) {
+  const simulated = isSimulated && typeof figures.cost_usd === "number" ? " (simulated)" : "";
+  const facts = [
+    ["compactions", formatNumber(figures.compactions)],
+    ["tokens in", formatTokens(figures.prompt_tokens)],
+    ["tokens out", formatTokens(figures.output_tokens)],
+    ["tokens in all", `${formatTokens(figures.total_tokens)}, summaries included`]
+  ];
+  if (figures.sub_agent_tokens) {
+    facts.push(["of which sub-agents", `${formatTokens(figures.sub_agent_tokens)} tokens in and out`]);
+  }
+  facts.push(["cost", `${formatCost(figures.cost_usd)}${simulated}`]);
+  if (figures.summary_prompt_tokens) {
+    const [read, written] = [figures.summary_prompt_tokens, figures.summary_output_tokens].map(formatTokens);
+    const cost = formatCost(figures.summary_cost_usd);
+    facts.push(["of which summaries", `${cost}, for further ${read} tokens in and ${written} out`]);
+  }
+  return [...facts, ...figures.metrics];
+}
+function showFiles(box, { error, files, count, changed_back, whole, patch }) {
+  if (error) {
+    box.replaceChildren(make("p", { class: "h-error", text: error }));
+    return;
+  }
+  const note = (text) => make("p", { class: "h-faint", text });
+  const back = changed_back ? [note(`${formatCount(changed_back, "more file")} changed and changed back`)] : [];
+  if (!files.length) {
+    box.replaceChildren(note(`No files have changed ${whole ? "since the start" : "in this turn"}.`), ...back);
+    return;
+  }
+  const rows = files.map(
+    ({ kind, path, added, removed }) => make(
+      "tr",
+      {},
+      make("td", { class: `a-${kind}`, text: kind }),
+      make("td", { class: "a-what", text: path }),
+      make("td", { class: "a-number", text: `+${added} −${removed}` })
+    )
+  );
+  const more = count > files.length ? [note(`and ${formatNumber(count - files.length)} more`)] : [];
+  const lines = make("details", {}, make("summary", { text: "Changes line by line" }), make("pre", { text: patch }));
+  box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more, ...back, lines);
+}
+function showBranchStep({ branchStep }, step) {
+  const { newest } = branchStep.dataset;
+  if (branchStep.value === newest || !newest) branchStep.value = String(step);
+  branchStep.dataset.newest = branchStep.max = String(step);
+}
+function showRounds({ rounds: box, roundsCard }, rounds, openRound) {
+  const buttons = rounds.slice(-MOST_BUTTONS).map(({ seq, round, step, status, before, after, lost }) => {
+    const text = status !== "applied" ? `${status} at step ${step}` : lost ? `${round} · ${lost} lost` : String(
+    round);
+    const title = `before step ${step}: ${formatNumber(before)} → ${formatNumber(after)} tokens`;
+    return make("button", {
+      type: "button",
+      text,
+      title,
+      "data-key": `round ${seq}`,
+      "aria-label": `Compaction ${text}, ${title}`,
+      on: { click: () => openRound(seq, roundsCard) }
+    });
+  });
+  const earlier = rounds.length - MOST_BUTTONS;
+  const words = [];
+  if (!rounds.length) words.push("none yet");
+  if (earlier > 0) words.push(`${formatNumber(earlier)} earlier compactions can be opened from the transcript `);
+  const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+  keepFocus(box, () => box.replaceChildren(...words.map((text) => make("span", { class: "h-faint", text })), ...buttons));
+  if (isAtEnd) box.scrollTop = box.scrollHeight;
+}
+
+// harness/widgets/js/compaction_details.js
+var DISPOSITIONS = [
+  ["summary", "inserted"],
+  ["dropped", "dropped"],
+  ["summarized", "summarized"],
+  ["masked", "masked"],
+  ["kept", "kept"]
+];
+function showDetails(box, content, close) {
+  const { status, round, step } = content;
+  const title = status === "applied" ? `Compaction ${round} before step ${step}` : `Compaction before step ${step}\
+: ${status}`;
+  const closeButton = make("button", { type: "button", text: "Close", on: { click: close } });
+  const lines = [
+    make("div", { class: "a-bar" }, make("h4", { text: title }), closeButton),
+    make("p", { text: describeSizes(content) })
+  ];
+  if (content.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${content.failure}` }));
+  if (content.facts) lines.push(...makeFactLines(content.facts.lost, content.facts.kept));
+  if (content.summary) {
+    const name = make("summary", { text: `Summary${content.summarizer && ` by ${content.summarizer}`}` });
+    lines.push(make("details", { open: true }, name, make("pre", { class: "a-text", text: content.summary })));
+  }
+  for (const [disposition, name] of DISPOSITIONS) {
+    const messages = content.messages.filter((message) => message.disposition === disposition);
+    const count = formatCount(content.counts[disposition] ?? messages.length, "message");
+    if (messages.length) lines.push(makeDisposition(disposition, name, count, messages));
+  }
+  if (content.left_out) {
+    const text = `not listed: ${formatCount(content.left_out, "message")} in the middle`;
+    lines.push(make("p", { class: "h-faint", text }));
+  }
+  box.replaceChildren(...lines);
+  box.hidden = false;
+}
+function describeSizes({ before, after, messages_before, messages_after, messages_removed, reason }) {
+  const messages = `${messages_before} → ${formatCount(messages_after, "message")}, ${formatNumber(messages_removed)}\
+ removed`;
+  return `${formatNumber(before)} → ${formatNumber(after)} tokens, ${messages}. ${reason}`;
+}
+function makeFactLines(lost, kept) {
+  const words = `Facts of the task in view before: ${lost.length + kept.length}; lost: ${lost.length}`;
+  const lines = [make("p", { class: lost.length ? "a-lost" : "a-none-lost", text: words })];
+  const items = lost.map(({ name, kind, again_calls }) => {
+    const again = again_calls === null ? "cannot be fetched again" : `can be fetched again with ${formatCount(
+    again_calls, "call")}`;
+    return make("li", { text: `${name} (${kind}): ${again}` });
+  });
+  if (items.length) lines.push(make("ul", { class: "a-facts" }, ...items));
+  const names = kept.map((fact) => fact.name).join(", ");
+  if (names) lines.push(make("p", { class: "h-faint", text: `still in view: ${names}` }));
+  return lines;
+}
+function makeDisposition(disposition, name, count, messages) {
+  const before = messages.reduce((sum, message) => sum + message.before, 0);
+  const after = messages.reduce((sum, message) => sum + message.after, 0);
+  const tokens = disposition === "kept" ? formatNumber(after) : `${formatNumber(before)} → ${formatNumber(after)}`;
+  const hasOneSize = disposition === "kept" || disposition === "summary";
+  const rows = messages.map((message) => {
+    const size = hasOneSize ? formatNumber(message.after) : `${formatNumber(message.before)} → ${formatNumber(
+    message.after)}`;
+    return make(
+      "tr",
+      {},
+      make("td", { class: "h-faint", text: message.role }),
+      make("td", { class: "a-what", text: message.text }),
+      make("td", { class: "a-number", text: size })
+    );
+  });
+  const title = make("span", { class: `a-disposition a-${disposition}`, text: name });
+  return make(
+    "details",
+    {},
+    make("summary", {}, title, ` ${count}, ${tokens} tokens`),
+    make("table", {}, make("tbody", {}, ...rows))
+  );
+}
+
+// harness/widgets/js/untrusted_text.js
+var SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+function reveal(value) {
+  if (typeof value === "string") return value.replace(SHAPELESS, (sign) => "	\n\r".includes(sign) ? sign : formatCode(
+  sign));
+  if (Array.isArray(value)) return value.map(reveal);
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, reveal(item)]));
+}
+function formatCode(sign) {
+  return `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+}
+
+// harness/widgets/js/kernel.js
+var SILENCE_MS = 1e4;
+var BEAT_MS = 5e3;
+var MISSED_MS = 16e3;
+function trySend(model, message) {
+  try {
+    model.send(message);
+  } catch (error) {
+    console.debug(error);
+  }
+}
+function connect(model, listeners) {
+  const whole = {};
+  let have = 0;
+  let answered = false;
+  let last = (
+    /** @type {number | null} */
+    null
+  );
+  let items = (
+    /** @type {any[]} */
+    []
+  );
+  let [changed, skipped, frame] = [{}, 0, 0];
+  const ask = () => trySend(model, { kind: "sync", have });
+  const deliver = () => {
+    frame = 0;
+    const [newItems, newState, lost] = [items, changed, skipped];
+    [items, changed, skipped] = [[], {}, 0];
+    if (lost) listeners.skipped?.(lost);
+    if (newItems.length) listeners.items?.(newItems);
+    if (Object.keys(newState).length) listeners.state?.(newState, Object.assign(whole, newState));
+  };
+  const receive = (message) => {
+    if (message?.kind !== "batch") return;
+    const lost = last === null ? !message.whole : message.number !== last + 1;
+    [last, answered] = [message.number, true];
+    if (message.items.length && message.from > have + 1 && message.from === message.oldest) {
+      skipped += message.from - have - 1;
+      have = message.from - 1;
+    }
+    const gap = message.items.length > 0 && message.from > have + 1;
+    if (!gap) {
+      const fresh = message.items.slice(have + 1 - message.from);
+      have += fresh.length;
+      for (const item of fresh) items.push(reveal(item));
+    }
+    if (gap || lost) ask();
+    Object.assign(changed, reveal(message.state));
+    frame ||= requestAnimationFrame(deliver);
+  };
+  model.on("msg:custom", receive);
+  const silence = setTimeout(() => answered || listeners.silent?.(), SILENCE_MS);
+  ask();
+  return () => {
+    model.off("msg:custom", receive);
+    clearTimeout(silence);
+    cancelAnimationFrame(frame);
+  };
+}
+function watchKernel(model, beat, { silent, heard, isOver = () => false }) {
+  let heardAt = performance.now();
+  const receive = (message) => {
+    heardAt = performance.now();
+    heard(message);
+  };
+  model.on("msg:custom", receive);
+  const timer = setInterval(() => {
+    if (document.hidden || isOver()) heardAt = performance.now();
+    else if (performance.now() - heardAt > MISSED_MS) silent();
+    trySend(model, beat);
+  }, BEAT_MS);
+  return () => {
+    clearInterval(timer);
+    model.off("msg:custom", receive);
+  };
+}
+
+// harness/widgets/js/nested_view.js
+function nest(model, name, box) {
+  let shown = (
+    /** @type {any} */
+    null
+  );
+  const notify = (view, type) => view.luminoWidget?.processMessage({ type, isConflatable: false, conflate: () => false });
+  const remove = () => {
+    if (!shown) return;
+    for (const type of ["before-detach", "after-detach"]) notify(shown, type);
+    shown.remove();
+    shown = null;
+  };
+  const show = async () => {
+    const reference = model.get(name);
+    const manager = model.widget_manager;
+    remove();
+    if (!reference || !manager) return;
+    const view = await manager.create_view(await manager.get_model(reference.replace("IPY_MODEL_", "")));
+    if (model.get(name) !== reference) {
+      view.remove();
+      return;
+    }
+    shown = view;
+    box.replaceChildren(view.el);
+    notify(view, "after-attach");
+    view.el.scrollIntoView({ block: "nearest" });
+  };
+  model.on(`change:${name}`, show);
+  show();
+  return () => {
+    model.off(`change:${name}`, show);
+    remove();
+  };
+}
+
+// harness/widgets/js/transcript.js
+var MOST_ROWS = 2e3;
+var TITLE_CHARACTERS = 100;
+var SPEAKERS = {
+  user: "you",
+  assistant: "agent",
+  system: "system",
+  thought: "thinking",
+  note: "note",
+  notice: "note",
+  ended: "end"
+};
+function formatThought({ live, text }) {
+  return live ? `thinking… · ${text.slice(-TITLE_CHARACTERS)}` : `thinking · ${text.slice(0, TITLE_CHARACTERS)}`;
+}
+var Transcript = class {
+  lowest = 0;
+  count = 0;
+  detached = false;
+  // the newest rows were dropped to make room for earlier ones
+  sticks = true;
+  /**
+   * @param {Parts} parts
+   * @param {(message: object) => void} ask Sends a message to the kernel.
+   * @param {Set<number>} open Numbers of the unfolded rows; they stay unfolded in later views.
+   * @param {(seq: number, clicked: HTMLElement) => void} openRound Shows the details of a compaction below an element.
+   */
+  constructor(parts, ask, open, openRound) {
+    this.parts = parts;
+    this.ask = ask;
+    this.open = open;
+    this.openRound = openRound;
+    this.rows = /* @__PURE__ */ new Map();
+    this.elements = /* @__PURE__ */ new Map();
+    const box = parts.scroll;
+    box.addEventListener("scroll", () => {
+      this.sticks = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+    });
+    parts.earlier.addEventListener("click", () => ask({ kind: "rows", before: this.lowest }));
+    parts.newest.addEventListener("click", () => this.restart());
+  }
+  discardRows() {
+    this.rows.clear();
+    this.elements.clear();
+    this.parts.rows.replaceChildren();
+    [this.detached, this.sticks, this.lowest] = [false, true, this.count];
+  }
+  /** Discard all rows and request the newest. */
+  restart() {
+    this.discardRows();
+    this.ask({ kind: "rows", before: null });
+    this.updateControls();
+  }
+  /** @param {Row} row */
+  put(row) {
+    this.count = Math.max(this.count, row.n + 1);
+    if (this.rows.size === 0) this.lowest = row.n;
+    if (row.n < this.lowest || this.detached && !this.rows.has(row.n)) return;
+    const fresh = this.makeRow(row);
+    const old = this.elements.get(row.n);
+    this.rows.set(row.n, row);
+    this.elements.set(row.n, fresh);
+    if (old) keepFocus(this.parts.rows, () => old.replaceWith(fresh));
+    else this.parts.rows.append(fresh);
+    for (; this.rows.size > MOST_ROWS; this.lowest += 1) this.drop(this.lowest);
+  }
+  /** @param {Growth} growth */
+  grow({ n, at, text }) {
+    const [row, element] = [this.rows.get(n), this.elements.get(n)];
+    if (!row || !("text" in row) || !element || at > row.text.length) return;
+    row.text += text.slice(row.text.length - at);
+    const title = row.kind === "thought" && element.querySelector(".a-title");
+    if (title) title.textContent = formatThought(row);
+    const shown = element.querySelector("pre");
+    if (shown) shown.textContent = row.text;
+  }
+  /**
+   * Replace all rows by the newest.
+   *
+   * @param {Row[]} rows
+   */
+  replace(rows) {
+    this.discardRows();
+    for (const row of rows) this.put(row);
+    this.updateControls();
+  }
+  /**
+   * Insert rows before the first row.
+   *
+   * @param {Row[]} rows
+   */
+  prepend(rows) {
+    const earlier = rows.filter((row) => row.n < this.lowest || this.rows.size === 0);
+    if (!earlier.length) return;
+    const [box, height] = [this.parts.scroll, this.parts.scroll.scrollHeight];
+    const elements = earlier.map((row) => this.makeRow(row));
+    for (const [place, row] of earlier.entries()) {
+      this.rows.set(row.n, row);
+      this.elements.set(row.n, elements[place]);
+    }
+    this.parts.rows.prepend(...elements);
+    this.lowest = earlier[0].n;
+    for (let highest = Math.max(...this.rows.keys()); this.rows.size > MOST_ROWS; highest -= 1) {
+      this.drop(highest);
+      this.detached = true;
+    }
+    if (!this.sticks) box.scrollTop += box.scrollHeight - height;
+    this.updateControls();
+  }
+  /** @param {number} n */
+  drop(n) {
+    this.elements.get(n)?.remove();
+    this.elements.delete(n);
+    this.rows.delete(n);
+  }
+  /** Update the controls around the rows, at most once per frame. */
+  updateControls() {
+    this.parts.earlier.hidden = this.lowest === 0;
+    this.parts.earlier.textContent = `Show earlier (${formatNumber(this.lowest)} rows)`;
+    this.parts.newest.hidden = !this.detached;
+    if (this.sticks && !this.detached) this.parts.scroll.scrollTop = this.parts.scroll.scrollHeight;
+  }
+  /** @param {Row} row */
+  makeRow(row) {
+    if (row.kind === "tool") {
+      const title = `${row.status === "running" ? "…" : row.status} · ${row.title}`;
+      return this.makeFoldedRow(row, title, row.size ? `${formatNumber(row.size)} characters` : "");
+    }
+    if (row.kind === "compaction") return this.makeCompactionRow(row);
+    if (row.kind === "thought") return this.makeFoldedRow(row, formatThought(row));
+    if (row.kind === "system") return this.makeFoldedRow(row, `system prompt · ${row.text.slice(0, TITLE_CHARACTERS)}`);
+    const box = make(
+      "div",
+      { class: `a-row a-${row.kind}`, "data-n": row.n },
+      make("span", { class: "a-who h-faint", text: SPEAKERS[row.kind] ?? row.kind }),
+      make("pre", { class: "a-text", text: row.text })
+    );
+    if (row.more) box.append(this.makeFoldedRow(row, "show the whole text"));
+    return box;
+  }
+  /**
+   * @param {TextRow | ToolRow} row
+   * @param {string} title
+   */
+  makeFoldedRow(row, title, aside = "") {
+    const body = make("div", { class: "a-body" });
+    const isWrong = row.kind === "tool" && row.failed;
+    const line = make(
+      "summary",
+      { "data-key": `row ${row.n}` },
+      make("span", { class: isWrong ? "a-title a-wrong" : "a-title", text: title }),
+      make("span", { class: "h-faint a-aside", text: aside })
+    );
+    const open = this.open.has(row.n);
+    const box = make("details", { class: `a-row a-${row.kind}`, "data-n": row.n, open }, line, body);
+    box.addEventListener("toggle", () => {
+      this.open[box.open ? "add" : "delete"](row.n);
+      if (!box.open) body.replaceChildren();
+      else if (row.kind === "tool" || row.more) this.ask({ kind: "body", row: row.n });
+      else body.replaceChildren(make("pre", { class: "a-text", tabindex: "0", text: row.text }));
+    });
+    return box;
+  }
+  /**
+   * Fill an unfolded row with its content.
+   *
+   * @param {{ n: number, parts: [name: string, text: string][] }} content
+   */
+  fill({ n, parts }) {
+    const element = this.elements.get(n);
+    const body = element?.querySelector(element.matches("details") ? ".a-body" : "details .a-body");
+    body?.replaceChildren(
+      ...parts.flatMap(([name, text]) => [
+        ...name ? [make("div", { class: "a-name h-faint", text: name })] : [],
+        make("pre", { class: "a-text", tabindex: "0", text })
+      ])
+    );
+  }
+  /** @param {CompactionRow} row */
+  makeCompactionRow({ n, seq, status, round, before, after, lost, reason }) {
+    const facts = typeof lost === "number" ? `, ${formatCount(lost, "fact")} lost` : "";
+    const sizes = `${formatNumber(before)} → ${formatNumber(after)} tokens`;
+    const text = status === "applied" ? `Compaction ${round}: ${sizes}${facts}` : `Compaction ${status}: ${reason}`;
+    const box = make("div", { class: "a-row a-compaction", "data-n": n });
+    const open = () => this.openRound(seq, box);
+    box.append(make("button", { type: "button", text, title: reason, "data-key": `row ${n}`, on: { click: open } }));
+    return box;
+  }
+};
+
+// harness/widgets/js/agent.js
+var WORDS = {
+  new: "not started",
+  starting: "starting",
+  working: "working",
+  compacting: "compacting",
+  asking: "asking you",
+  idle: "waiting for you",
+  failed: "failed",
+  closed: "closed"
+};
+var ANSWERS = /* @__PURE__ */ new Set(["body", "rows", "round", "files", "sent"]);
+var QUEUED_CHARACTERS = 300;
+var memory = {
+  draft: "",
+  sent: 0,
+  /** @type {Map<string, string>} */
+  sending: /* @__PURE__ */ new Map(),
+  /** @type {Set<number>} */
+  open: /* @__PURE__ */ new Set(),
+  round: (
+    /** @type {number | null} */
+    null
+  )
+};
+var Agent = class {
+  id = Math.random().toString(36).slice(2);
+  /**
+   * @param {Model} model
+   * @param {HTMLElement} el
+   */
+  constructor(model, el) {
+    this.model = model;
+    this.known = /** @type {Partial<State>} */
+    {};
+    const root = createRoot(el, "Agent session");
+    root.classList.add("a-root");
+    this.parts = buildLayout(root);
+    this.place = this.parts.roundsCard;
+    this.transcript = new Transcript(
+      this.parts,
+      (message) => this.ask(message),
+      memory.open,
+      (seq, clicked) => this.openRound(seq, clicked)
+    );
+    this.parts.draft.value = memory.draft;
+    this.showSending();
+    this.showRounds([]);
+    this.listen();
+    this.removeFork = nest(model, "forked", this.parts.forked);
+    this.unwatch = watchKernel(
+      model,
+      { kind: "beat", view: this.id },
+      {
+        silent: () => this.showSilence(),
+        heard: (message) => this.handleAnswer(message),
+        isOver: () => this.known.phase === "closed"
+      }
+    );
+    this.disconnect = connect(model, {
+      items: (items) => this.receiveItems(items),
+      state: (changed, whole) => this.receive(changed, whole),
+      skipped: () => this.transcript.restart(),
+      silent: () => this.showSilence()
+    });
+    if (memory.round) this.openRound(memory.round, this.parts.roundsCard);
+  }
+  close() {
+    this.disconnect();
+    this.unwatch();
+    this.removeFork();
+  }
+  /** @param {object} message */
+  ask(message) {
+    this.model.send({ ...message, view: this.id });
+  }
+  /**
+   * @param {number} seq
+   * @param {HTMLElement} clicked
+   */
+  openRound(seq, clicked) {
+    this.place = clicked;
+    this.ask({ kind: "round", seq });
+  }
+  closeDetails() {
+    const { details, scroll } = this.parts;
+    details.hidden = true;
+    memory.round = null;
+    (details.parentElement?.querySelector("button") ?? scroll).focus();
+  }
+  listen() {
+    const { parts } = this;
+    const readStep = () => Number(parts.branchStep.value);
+    const requests = [
+      [parts.start, () => ({ kind: "start" })],
+      [parts.stop, () => ({ kind: "stop" })],
+      [parts.resume, () => ({ kind: "resume" })],
+      [parts.compact, () => ({ kind: "compact" })],
+      [parts.end, () => ({ kind: "end" })],
+      [parts.diff, () => ({ kind: "diff" })],
+      [parts.all, () => ({ kind: "diff", whole: true })],
+      [parts.fork, () => ({ kind: "fork", step: readStep() })],
+      [parts.rollback, () => ({ kind: "rollback", step: readStep() })]
+    ];
+    for (const [button, build] of requests) {
+      button.addEventListener("click", () => {
+        if (isEnabled(button)) this.ask(build());
+      });
+    }
+    parts.draft.addEventListener("input", () => {
+      memory.draft = parts.draft.value;
+    });
+    parts.draft.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      this.send();
+    });
+    parts.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.send();
+    });
+    parts.details.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.closeDetails();
+    });
+  }
+  /** Send the text that the user typed. */
+  send() {
+    const { draft, send } = this.parts;
+    const text = draft.value.trim();
+    if (!text || !isEnabled(send)) return;
+    memory.sent += 1;
+    const request = `${this.id}:${memory.sent}`;
+    memory.sending.set(request, text);
+    this.showSending();
+    draft.value = memory.draft = "";
+    this.ask({ kind: "send", text, request });
+  }
+  /** @param {(Row | Growth)[]} items */
+  receiveItems(items) {
+    for (const item of items) {
+      if (item.kind === "grown") this.transcript.grow(item);
+      else this.transcript.put(item);
+    }
+    this.transcript.updateControls();
+  }
+  /**
+   * @param {Partial<State>} changed
+   * @param {Partial<State>} whole
+   */
+  receive(changed, whole) {
+    this.known = whole;
+    const { parts, transcript } = this;
+    if (changed.count !== void 0) transcript.count = Math.max(transcript.count, changed.count);
+    this.showPhase();
+    if (changed.saved !== void 0) parts.saved.textContent = buildHidingStyle(changed.saved);
+    if (changed.queued) this.showQueue(changed.queued);
+    if (changed.question !== void 0) this.showQuestion(changed.question);
+    if (changed.gauge) showGauge(parts, changed.gauge);
+    if (changed.last_step !== void 0) showBranchStep(parts, changed.last_step);
+    if (changed.figures || changed.session || changed.step !== void 0) {
+      showFigures(parts, whole.figures, Boolean(whole.session?.simulated), whole.step);
+    }
+    if (changed.curve || changed.rounds) showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ??
+    {});
+    if (changed.rounds) this.showRounds(changed.rounds);
+  }
+  /**
+   * Show the answer to a request of a page.
+   *
+   * @param {any} message
+   */
+  handleAnswer(message) {
+    if (!this.parts.silence.hidden) this.endSilence();
+    if (!ANSWERS.has(message?.kind)) return;
+    const content = reveal(message);
+    switch (content.kind) {
+      case "body":
+        this.transcript.fill(content);
+        break;
+      case "rows":
+        if (content.view !== this.id) break;
+        if (content.newest) this.transcript.replace(content.rows);
+        else this.transcript.prepend(content.rows);
+        break;
+      case "round":
+        if (content.view === this.id) this.showRound(content);
+        break;
+      case "files":
+        showFiles(
+          this.parts.files,
+          /** @type {Files} */
+          content
+        );
+        break;
+      case "sent":
+        this.confirm(content.request, content.taken);
+        break;
+    }
+  }
+  /** @param {Details} details */
+  showRound(details) {
+    const box = this.parts.details;
+    (this.place.isConnected ? this.place : this.parts.roundsCard).append(box);
+    showDetails(box, details, () => this.closeDetails());
+    memory.round = details.seq;
+    box.focus();
+  }
+  /**
+   * Remove a message from those that the kernel has not received yet; a refused one returns to the input field.
+   *
+   * @param {string} request
+   * @param {boolean} isTaken
+   */
+  confirm(request, isTaken) {
+    const text = memory.sending.get(request);
+    memory.sending.delete(request);
+    this.showSending();
+    if (text === void 0 || isTaken) return;
+    const { draft } = this.parts;
+    draft.value = memory.draft = [text, draft.value].filter(Boolean).join("\n");
+  }
+  /** @param {Round[]} rounds */
+  showRounds(rounds) {
+    showRounds(this.parts, rounds, (seq, card) => this.openRound(seq, card));
+  }
+  /** Update the buttons and boxes that depend on the state of the session. */
+  showPhase() {
+    const { phase = "new", session = {}, interrupted = false, waiting = "", failure = "", error = "", alerts = [] } = this.
+    known;
+    const { parts } = this;
+    const isOver = phase === "closed" || phase === "failed";
+    const hasStarted = phase !== "new" && phase !== "starting";
+    parts.phase.textContent = WORDS[phase] ?? phase;
+    parts.phase.className = `a-phase a-is-${phase}`;
+    enable(parts.start, phase === "new");
+    enable(parts.stop, ["starting", "working", "compacting", "asking"].includes(phase));
+    enable(parts.resume, phase === "idle" && interrupted);
+    enable(parts.compact, phase === "idle");
+    enable(parts.rollback, phase === "idle");
+    enable(parts.end, !isOver && phase !== "new");
+    for (const button of [parts.fork, parts.diff, parts.all]) enable(button, hasStarted);
+    for (const field of [parts.send, parts.draft]) enable(field, !isOver);
+    parts.draft.readOnly = isOver;
+    parts.note.textContent = session.note ?? "";
+    parts.note.hidden = !session.note;
+    parts.waiting.textContent = waiting;
+    const about = [
+      session.model,
+      session.policy,
+      session.sandbox && `sandbox ${session.sandbox}`,
+      session.id && `session ${session.id}`
+    ];
+    parts.about.textContent = about.filter(Boolean).join(" · ");
+    parts.about.title = session.kept ?? "";
+    const again = isOver && failure ? this.formatReopening() : "";
+    const words = (again ? `${failure}
+To reopen the session, run:  ${again}` : failure) || error;
+    parts.failure.hidden = !words;
+    parts.failure.textContent = words;
+    parts.alerts.hidden = !alerts.length;
+    parts.alerts.textContent = alerts.map((text) => `Alert: ${text}`).join("\n");
+  }
+  /** Return the line of Python that reopens the session; empty while nothing is logged. */
+  formatReopening() {
+    const { begun = false, reopen = "" } = this.known.session ?? {};
+    return begun ? reopen : "";
+  }
+  showSilence() {
+    const { parts } = this;
+    const again = this.formatReopening();
+    const advice = again ? `If it was restarted, the logged session is not lost: run  ${again}  to continue.` :
+    "If it was restarted, run the cell again.";
+    parts.silence.textContent = `The kernel does not answer. If it is busy, the display continues by itself. ${advice}`;
+    parts.silence.hidden = false;
+    [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
+    enable(parts.send, false);
+  }
+  endSilence() {
+    this.parts.silence.hidden = true;
+    this.parts.silence.textContent = "";
+    this.showPhase();
+  }
+  /** @param {string[]} queued */
+  showQueue(queued) {
+    this.parts.queue.replaceChildren(
+      ...queued.map((text, index) => {
+        const place = make("span", { class: "h-faint", text: index ? `queued, position ${index + 1}: ` : "queu\
+ed, next: " });
+        return make("li", {}, place, text.slice(0, QUEUED_CHARACTERS));
+      })
+    );
+  }
+  /** Show messages sent from this page until the kernel confirms them. */
+  showSending() {
+    this.parts.sending.replaceChildren(
+      ...[...memory.sending.values()].map((text) => make("li", {}, make("span", { class: "h-faint", text: "sen\
+ding: " }), text))
+    );
+  }
+  /** @param {string} question */
+  showQuestion(question) {
+    const box = this.parts.question;
+    if (!question && box.contains(document.activeElement)) this.parts.scroll.focus();
+    box.hidden = !question;
+    box.replaceChildren();
+    if (!question) return;
+    const button = (answer, text) => make("button", { type: "button", text, on: { click: () => this.ask({ kind: "\
+answer", answer }) } });
+    box.append(
+      make("span", { text: question }),
+      button("continue", "Continue"),
+      button("stop", "Stop"),
+      button("always", "Always allow")
+    );
+  }
+};
+var agent_default = {
+  /** @param {{ model: Model, el: HTMLElement }} view */
+  render({ model, el }) {
+    const agent = new Agent(model, el);
+    return () => agent.close();
+  }
+};
+export {
+  agent_default as default
+};

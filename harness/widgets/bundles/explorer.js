@@ -1,0 +1,885 @@
+// Built by `make js` from the modules named below, in which changes belong.
+
+// harness/widgets/js/elements.js
+var FOCUSED = /* @__PURE__ */ new Set(["button", "input", "select", "summary", "textarea"]);
+function make(tag, given = {}, ...children) {
+  const element = document.createElement(tag);
+  if (FOCUSED.has(tag) || "tabindex" in given) element.setAttribute("data-lm-suppress-shortcuts", "true");
+  const { text, on = {}, ...attributes } = given;
+  if (text !== void 0) element.textContent = String(text ?? "");
+  for (const [event, listener] of Object.entries(on)) element.addEventListener(
+    event,
+    /** @type {EventListener} */
+    listener
+  );
+  for (const [name, value] of Object.entries(attributes)) {
+    if (/^on|^srcdoc$|^style$/i.test(name)) throw new Error(`no attribute ${name}: give a listener or a class`);
+    if (typeof value === "boolean") element.toggleAttribute(name, value);
+    else if (value !== void 0 && value !== null) element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function draw(tag, given = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (name === "text") element.textContent = String(value);
+    else if (/^on|href$|^style$/i.test(name)) throw new Error(`no attribute ${name} in a drawing`);
+    else element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function createRoot(el, label) {
+  const root = make("section", { class: "harness-surface", "aria-label": label, "data-lm-suppress-shortcuts": "\
+true" });
+  keepPlainKeys(root);
+  el.append(root);
+  return root;
+}
+function keepPlainKeys(element) {
+  element.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
+  });
+}
+
+// harness/widgets/js/untrusted_text.js
+var SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+function reveal(value) {
+  if (typeof value === "string") return value.replace(SHAPELESS, (sign) => "	\n\r".includes(sign) ? sign : formatCode(
+  sign));
+  if (Array.isArray(value)) return value.map(reveal);
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, reveal(item)]));
+}
+function formatCode(sign) {
+  return `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+}
+
+// harness/widgets/js/kernel.js
+var SILENCE_MS = 1e4;
+function trySend(model, message) {
+  try {
+    model.send(message);
+  } catch (error) {
+    console.debug(error);
+  }
+}
+function connect(model, listeners) {
+  const whole = {};
+  let have = 0;
+  let answered = false;
+  let last = (
+    /** @type {number | null} */
+    null
+  );
+  let items = (
+    /** @type {any[]} */
+    []
+  );
+  let [changed, skipped, frame] = [{}, 0, 0];
+  const ask = () => trySend(model, { kind: "sync", have });
+  const deliver = () => {
+    frame = 0;
+    const [newItems, newState, lost] = [items, changed, skipped];
+    [items, changed, skipped] = [[], {}, 0];
+    if (lost) listeners.skipped?.(lost);
+    if (newItems.length) listeners.items?.(newItems);
+    if (Object.keys(newState).length) listeners.state?.(newState, Object.assign(whole, newState));
+  };
+  const receive = (message) => {
+    if (message?.kind !== "batch") return;
+    const lost = last === null ? !message.whole : message.number !== last + 1;
+    [last, answered] = [message.number, true];
+    if (message.items.length && message.from > have + 1 && message.from === message.oldest) {
+      skipped += message.from - have - 1;
+      have = message.from - 1;
+    }
+    const gap = message.items.length > 0 && message.from > have + 1;
+    if (!gap) {
+      const fresh = message.items.slice(have + 1 - message.from);
+      have += fresh.length;
+      for (const item of fresh) items.push(reveal(item));
+    }
+    if (gap || lost) ask();
+    Object.assign(changed, reveal(message.state));
+    frame ||= requestAnimationFrame(deliver);
+  };
+  model.on("msg:custom", receive);
+  const silence = setTimeout(() => answered || listeners.silent?.(), SILENCE_MS);
+  ask();
+  return () => {
+    model.off("msg:custom", receive);
+    clearTimeout(silence);
+    cancelAnimationFrame(frame);
+  };
+}
+
+// harness/widgets/js/nested_view.js
+function nest(model, name, box) {
+  let shown = (
+    /** @type {any} */
+    null
+  );
+  const notify = (view, type) => view.luminoWidget?.processMessage({ type, isConflatable: false, conflate: () => false });
+  const remove = () => {
+    if (!shown) return;
+    for (const type of ["before-detach", "after-detach"]) notify(shown, type);
+    shown.remove();
+    shown = null;
+  };
+  const show = async () => {
+    const reference = model.get(name);
+    const manager = model.widget_manager;
+    remove();
+    if (!reference || !manager) return;
+    const view = await manager.create_view(await manager.get_model(reference.replace("IPY_MODEL_", "")));
+    if (model.get(name) !== reference) {
+      view.remove();
+      return;
+    }
+    shown = view;
+    box.replaceChildren(view.el);
+    notify(view, "after-attach");
+    view.el.scrollIntoView({ block: "nearest" });
+  };
+  model.on(`change:${name}`, show);
+  show();
+  return () => {
+    model.off(`change:${name}`, show);
+    remove();
+  };
+}
+
+// harness/widgets/js/numbers.js
+var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+function formatNumber(value) {
+  return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
+}
+function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+// harness/widgets/js/row_list.js
+var ROW_PIXELS = 24;
+var ROWS_BEYOND = 6;
+var listCount = 0;
+function createRowList(label, fill, choose, need) {
+  listCount += 1;
+  const name = `h-list-${listCount}-${Math.random().toString(36).slice(2)}`;
+  const seen = make("div", { class: "h-seen" });
+  const whole = make("div", { class: "h-rows-whole" }, seen);
+  const element = make("div", { class: "h-rows", role: "listbox", tabindex: "0", "aria-label": label }, whole);
+  const known = /* @__PURE__ */ new Map();
+  let [count, chosen, frame] = [0, -1, 0];
+  let [version, asked] = [
+    /** @type {number | string | null} */
+    null,
+    ""
+  ];
+  const visible = () => {
+    const first = Math.max(0, Math.floor(element.scrollTop / ROW_PIXELS) - ROWS_BEYOND);
+    const end = Math.ceil((element.scrollTop + (element.clientHeight || 300)) / ROW_PIXELS) + ROWS_BEYOND;
+    return [first, Math.max(first + 1, end)];
+  };
+  const makeRow2 = (index) => {
+    const data = known.get(index);
+    const row = data === void 0 ? { children: ["…"] } : fill(data);
+    return make(
+      "div",
+      {
+        class: `h-row ${row.class ?? ""}`,
+        id: `${name}-${index}`,
+        role: "option",
+        "aria-selected": String(index === chosen),
+        "aria-setsize": count,
+        "aria-posinset": index + 1,
+        on: { click: () => select(index, false) }
+      },
+      ...row.children
+    );
+  };
+  const paint = () => {
+    frame = 0;
+    const [first, end] = visible();
+    const last = Math.min(count, end);
+    const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
+    seen.replaceChildren(...indices.map(makeRow2));
+    seen.style.transform = `translateY(${first * ROW_PIXELS}px)`;
+    if (chosen >= first && chosen < last) element.setAttribute("aria-activedescendant", `${name}-${chosen}`);
+    else element.removeAttribute("aria-activedescendant");
+    if (!indices.every((index) => known.has(index)) && asked !== `${version}:${first}`) {
+      asked = `${version}:${first}`;
+      need([first, last]);
+    }
+  };
+  const schedulePaint = () => {
+    if (!frame) frame = requestAnimationFrame(paint);
+  };
+  const scrollTo = (index) => {
+    const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
+  };
+  const select = (index, scroll = true) => {
+    if (index < 0 || index >= count) return;
+    chosen = index;
+    if (scroll) scrollTo(index);
+    schedulePaint();
+    choose(index);
+  };
+  element.addEventListener("scroll", schedulePaint);
+  element.addEventListener("keydown", (event) => {
+    const page = Math.max(1, Math.floor(element.clientHeight / ROW_PIXELS) - 1);
+    const steps = /* @__PURE__ */ new Map([
+      ["ArrowDown", 1],
+      ["ArrowUp", -1],
+      ["PageDown", page],
+      ["PageUp", -page],
+      ["Home", -count],
+      ["End", count]
+    ]);
+    const step = steps.get(event.key);
+    if (step === void 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    select(Math.min(count - 1, Math.max(0, chosen + step)));
+  });
+  const add = (block) => {
+    for (const [place, row] of block.rows.entries()) known.set(block.first + place, row);
+    schedulePaint();
+  };
+  const show = (block) => {
+    [version, asked, count] = [block.version, "", block.count];
+    known.clear();
+    chosen = Math.min(chosen, count - 1);
+    whole.style.height = `${count * ROW_PIXELS}px`;
+    add(block);
+  };
+  const receive = (block) => {
+    if (block.version !== version) return;
+    asked = "";
+    add(block);
+  };
+  return { element, show, receive, select, scrollTo, visible, chosen: () => chosen };
+}
+
+// harness/widgets/js/setting_control.js
+function createControl(control, value, change) {
+  const title = control.name.replaceAll("_", " ");
+  const output = make("output", { class: "h-value" });
+  const given = { "aria-label": title, name: control.name };
+  const input = control.kind === "switch" ? createSwitch(given, value, change) : control.kind === "choice" ? createChoice(
+  given, control.choices, value, change) : createSlider(
+    given,
+    control,
+    /** @type {number | null} */
+    value,
+    change,
+    output
+  );
+  return make("label", { class: "h-knob" }, make("span", { text: title }), input, output);
+}
+function createSwitch(given, value, change) {
+  const input = make("input", {
+    ...given,
+    type: "checkbox",
+    checked: Boolean(value),
+    on: { change: () => change(input.checked) }
+  });
+  return input;
+}
+function createChoice(given, choices, value, change) {
+  const options = choices.map((choice) => make("option", { value: choice, text: choice, selected: choice === value }));
+  const select = make("select", { ...given, on: { change: () => change(select.value) } }, ...options);
+  return select;
+}
+function createSlider(given, { kind, least, most, notch, optional }, value, change, output) {
+  const showValue = (now) => {
+    output.textContent = now === null ? "off" : kind === "share" ? now.toFixed(2) : formatNumber(now);
+  };
+  const off = optional ? least - notch : least;
+  const move = () => {
+    const now = Number(input.value);
+    const chosen = optional && now <= off ? null : now;
+    showValue(chosen);
+    change(chosen);
+  };
+  const range = { type: "range", min: off, max: Math.max(most, value ?? 0), step: notch };
+  const input = make("input", { ...given, ...range, value: value ?? off, on: { input: move } });
+  showValue(value ?? (optional ? null : off));
+  return input;
+}
+
+// harness/widgets/js/timeline.js
+var TIMELINE = { width: 1e3, height: 150, points: 1e3, ticks: 80, short: 12, line: 16 };
+function listMarks(steps, attempts) {
+  const place = new Map(steps.map((step, index) => [step, index]));
+  return attempts.map(([step, before, after, status, reason]) => ({
+    index: place.get(step) ?? steps.length - 1,
+    kind: status === "applied" ? "applied" : "fruitless",
+    text: `before step ${formatNumber(step)}: ${formatNumber(before)} → ${formatNumber(after)} tokens, ${status}\
+: ${reason}`
+  }));
+}
+function findNext(indices, here, way) {
+  return way > 0 ? indices.find((index) => index > here) : indices.findLast((index) => index < here);
+}
+function buildPoints(values, steps, top) {
+  const group = Math.max(1, Math.ceil(values.length / TIMELINE.points));
+  const points = [];
+  for (let start = 0; start < values.length; start += group) {
+    let at = start;
+    for (let index = start; index < Math.min(start + group, values.length); index += 1) {
+      if (values[index] > values[at]) at = index;
+    }
+    const x = (at + 0.5) / steps * TIMELINE.width;
+    points.push(`${x.toFixed(1)},${(TIMELINE.height * (1 - values[at] / top)).toFixed(1)}`);
+  }
+  return points.join(" ");
+}
+function groupRanges(indices) {
+  const ranges = [];
+  for (const index of indices) {
+    const last = ranges.at(-1);
+    if (last && last[1] === index) last[1] += 1;
+    else ranges.push([index, index + 1]);
+  }
+  return ranges;
+}
+function groupLimits(limits, level) {
+  const groups = [];
+  for (const limit of limits.toSorted((a, b) => b.tokens - a.tokens)) {
+    const last = groups.at(-1);
+    if (last && level(limit) - level(last[0]) < TIMELINE.line) last.push(limit);
+    else groups.push([limit]);
+  }
+  return groups;
+}
+function describeLines(whole, isCut, hasPinned, marks) {
+  const parts = ["Solid line: tokens in view"];
+  if (whole.length) {
+    const end = `${formatNumber(whole.at(-1))} tokens at the end`;
+    parts.push(`dotted: the whole conversation, ${end}${isCut ? ", above the chart" : ""}`);
+  }
+  if (hasPinned) parts.push("dashed: pinned settings");
+  if (marks) parts.push(marks);
+  return `${parts.join("; ")}.`;
+}
+function createTimeline(choose) {
+  const { width, height } = TIMELINE;
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
+  const names = make("div", { class: "h-limits", "aria-hidden": "true" });
+  const ticks = make("div", { class: "h-marks" });
+  const top = make("span", { class: "h-top h-faint" });
+  const key = make("p", { class: "h-key h-faint" });
+  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top),
+  key);
+  let steps = 1;
+  svg.addEventListener("click", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.floor((event.clientX - box.left) / box.width * steps);
+    choose(Math.min(steps - 1, Math.max(0, index)));
+  });
+  const show = ({ whole = [], pinned = [], curve, oversized = [], limits, marks, at, label }) => {
+    steps = Math.max(whole.length, curve.length, 1);
+    const seen = [...curve, ...pinned, ...limits.map((limit) => limit.tokens)].reduce((most2, one) => Math.max(
+    most2, one), 1);
+    const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.at(-1) ?? 0));
+    const end = whole.findIndex((tokens) => tokens > most);
+    const uncut = end < 0 ? whole : whole.slice(0, end + 1);
+    const isCrowded = marks.length > TIMELINE.ticks;
+    const findMiddle = (index) => (index + 0.5) / steps;
+    const level = (limit) => height * (1 - limit.tokens / most);
+    const drawLine = (kind, values) => draw("polyline", { class: kind, points: buildPoints(values, steps, most) });
+    const cursor = findMiddle(at) * width;
+    svg.replaceChildren(
+      ...marks.map((mark) => {
+        const x = findMiddle(mark.index) * width;
+        return draw("line", { class: `h-mark h-${mark.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short :
+        height });
+      }),
+      drawLine(
+        "h-whole",
+        uncut.map((tokens) => Math.min(tokens, most))
+      ),
+      drawLine("h-pinned", pinned),
+      drawLine("h-curve", curve),
+      ...limits.map((limit) => {
+        const y = level(limit).toFixed(1);
+        return draw("line", { class: `h-${limit.kind}`, x1: 0, x2: width, y1: y, y2: y });
+      }),
+      ...groupRanges(oversized).map(([first, last]) => {
+        const wide = Math.max(last - first, steps / width);
+        return draw("rect", { class: "h-oversized", x: first / steps * width, width: wide / steps * width, y: 0,
+        height });
+      }),
+      draw("line", { class: "h-cursor", x1: cursor, x2: cursor, y1: 0, y2: height })
+    );
+    svg.setAttribute("aria-label", label);
+    names.replaceChildren(
+      ...groupLimits(limits, level).map((group) => {
+        const name = ({ kind, name: name2, tokens }) => make("span", { class: `h-name-${kind}`, text: `${name2}\
+ ${formatNumber(tokens)}` });
+        const line = make("div", {}, ...group.map(name).reverse());
+        line.style.top = `${100 * level(group[0]) / height}%`;
+        return line;
+      })
+    );
+    ticks.replaceChildren(
+      ...(isCrowded ? [] : marks).map(({ index, kind, text }) => {
+        const given = { type: "button", class: `h-tick h-${kind}`, title: text, "aria-label": text, tabindex: "\
+-1", text: "▼" };
+        const tick = make("button", { ...given, on: { click: () => choose(index) } });
+        tick.style.left = `${100 * findMiddle(index)}%`;
+        return tick;
+      })
+    );
+    top.textContent = formatCount(Math.round(most / 1.08), "token");
+    const named = isCrowded ? "short lines at the top: compactions" : "▼ compactions";
+    key.textContent = describeLines(whole, end >= 0, pinned.length > 0, marks.length ? named : "");
+  };
+  return { element, show };
+}
+
+// harness/widgets/js/view_requests.js
+var PATIENCE_MS = 15e3;
+function createRequester(model, rows = () => null) {
+  const own = Math.random().toString(36).slice(2);
+  let [count, timer] = [0, 0];
+  let asked = (
+    /** @type {string | null} */
+    null
+  );
+  let wanted = (
+    /** @type {object | null} */
+    null
+  );
+  const sendNext = () => {
+    if (asked !== null || wanted === null) return;
+    count += 1;
+    asked = `${own}:${count}`;
+    model.send({ kind: "look", request: asked, look: wanted, rows: rows() });
+    wanted = null;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      asked = null;
+      sendNext();
+    }, PATIENCE_MS);
+  };
+  return {
+    /** @param {object} look */
+    want: (look) => {
+      wanted = look;
+      sendNext();
+    },
+    /**
+     * Return whether to show an answer: it answers the newest request of this page, or another page's while none is pending.
+     *
+     * @param {string | null} request
+     */
+    acceptAnswer: (request) => {
+      if (request !== asked) return asked === null && wanted === null;
+      asked = null;
+      clearTimeout(timer);
+      sendNext();
+      return asked === null;
+    },
+    end: () => clearTimeout(timer)
+  };
+}
+
+// harness/widgets/js/explorer.js
+var MEANS = {
+  kept: "kept unchanged",
+  masked: "masked: replaced by a shorter text",
+  summarized: "summarized: removed, and described by a summary",
+  dropped: "dropped: removed without a summary",
+  summary: "inserted by a compaction"
+};
+var SUMMARY_LENGTH = {
+  name: "length_of_summaries",
+  kind: "amount",
+  least: 1,
+  most: 8e3,
+  notch: 100,
+  choices: [],
+  optional: false
+};
+var HEADS = ["disposition", "messages", "tokens as logged", "tokens in view"];
+var Explorer = class {
+  name = make("span", { class: "h-faint" });
+  /** @type {HTMLSelectElement} */
+  policy = make("select", {
+    "aria-label": "policy",
+    on: { change: () => this.changeSettings({ policy: this.policy.value, fields: {} }) }
+  });
+  /** @type {HTMLSelectElement} */
+  window = make("select", {
+    "aria-label": "window",
+    on: { change: () => this.changeSettings({ window_tokens: Number(this.window.value) }) }
+  });
+  /** @type {HTMLInputElement} */
+  scaled = make("input", {
+    type: "checkbox",
+    on: {
+      change: () => this.changeSettings({ nominal_window_tokens: this.scaled.checked ? this.known.offered.nominal :
+      null })
+    }
+  });
+  scaledLabel = make("span");
+  first = make("div", { class: "h-knobs" });
+  rest = make("div", { class: "h-knobs" });
+  sentence = make("p", { class: "h-sentence" });
+  rule = make("p", { class: "h-faint" });
+  error = make("p", { class: "h-error", role: "alert" });
+  line = createTimeline((index) => this.goTo(index));
+  /** @type {HTMLInputElement} */
+  step = make("input", {
+    type: "range",
+    min: 1,
+    max: 1,
+    step: 1,
+    value: 1,
+    "aria-label": "step",
+    name: "step",
+    on: { input: () => this.goTo(Number(this.step.value) - 1) }
+  });
+  at = make("output", { class: "h-at" });
+  pin = make("button", {
+    type: "button",
+    on: { click: () => this.model.send({ kind: this.known.run.pinned ? "unpin" : "pin" }) }
+  });
+  use = make("button", {
+    type: "button",
+    text: "use in a grid",
+    title: "open a form for a grid with these values, below",
+    on: { click: () => this.model.send({ kind: "form" }) }
+  });
+  comparison = make("table", { class: "h-comparison", hidden: true });
+  code = make("pre", { tabindex: "0", role: "region", "aria-label": "Python code" });
+  plan = make("pre", { tabindex: "0", role: "region", "aria-label": "lines of a plan file" });
+  status = make("p", { class: "h-said", "aria-live": "polite" });
+  bars = make("div", { class: "h-bars" });
+  sums = make("tbody");
+  texts = make(
+    "div",
+    { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" },
+    make("p", { class: "h-faint", text: "select a message in the list to read its text" })
+  );
+  /**
+   * @param {Model} model
+   * @param {HTMLElement} el
+   */
+  constructor(model, el) {
+    this.model = model;
+    this.known = /** @type {State} */
+    {};
+    this.look = /** @type {Look | null} */
+    null;
+    this.list = createRowList(
+      "messages",
+      makeRow,
+      (index) => model.send({ kind: "read", message: index }),
+      (wanted) => model.send({ kind: "rows", rows: wanted })
+    );
+    this.ask = createRequester(model, () => this.list.visible());
+    this.root = createRoot(el, "Compaction explorer");
+    this.root.classList.add("harness-looking");
+    this.build();
+    const form = make("div", { class: "h-form" });
+    el.append(form);
+    this.removeForm = nest(model, "form", form);
+    this.disconnect = connect(model, {
+      state: (changed, whole) => this.receive(changed, whole),
+      silent: () => this.showError("The kernel does not answer. Run this cell to explore the session.")
+    });
+  }
+  close() {
+    this.disconnect();
+    this.ask.end();
+    this.removeForm();
+  }
+  build() {
+    const jump = (text, title, way) => make("button", { type: "button", text, title, "aria-label": title, on: {
+    click: () => this.jump(way) } });
+    const field = (text, control) => make("label", { class: "h-field" }, make("span", { text }), control);
+    const heads = HEADS.map((text) => make("th", { text, scope: "col" }));
+    this.root.append(
+      make("header", { class: "h-head" }, make("strong", { text: "Compaction explorer" }), this.name),
+      make(
+        "div",
+        { class: "h-choices" },
+        field("policy", this.policy),
+        field("window", this.window),
+        make("label", { class: "h-field" }, this.scaled, this.scaledLabel),
+        this.pin,
+        this.use
+      ),
+      this.first,
+      make("details", { class: "h-more" }, make("summary", { text: "all fields" }), this.rest),
+      this.sentence,
+      this.rule,
+      this.error,
+      this.line.element,
+      make(
+        "div",
+        { class: "h-steps" },
+        this.step,
+        this.at,
+        jump("◀ compaction", "previous compaction", -1),
+        jump("compaction ▶", "next compaction", 1)
+      ),
+      this.status,
+      this.comparison,
+      this.bars,
+      make("table", { class: "h-sums" }, make("thead", {}, make("tr", {}, ...heads)), this.sums),
+      make("div", { class: "h-pair" }, this.list.element, this.texts),
+      make(
+        "details",
+        { class: "h-more h-use" },
+        make("summary", { text: "these values as Python code and as lines of a plan" }),
+        make("p", { text: "Python, for any task:" }),
+        this.code,
+        make("p", { text: "plan.toml, for any task:" }),
+        this.plan
+      )
+    );
+  }
+  /**
+   * Change settings and request the resulting view.
+   *
+   * @param {Partial<Look>} change
+   */
+  changeSettings(change) {
+    this.look = { .../** @type {Look} */
+    this.look, ...change };
+    this.ask.want(this.look);
+  }
+  /** @param {number} index */
+  goTo(index) {
+    this.at.textContent = this.describePlace(index);
+    this.changeSettings({ step: index + 1 });
+  }
+  /** @param {number} index */
+  describePlace(index) {
+    const { steps } = this.known.session;
+    return `step ${formatNumber(steps[index])} of ${formatNumber(steps.length)}`;
+  }
+  /** @param {number} way 1 for the next compaction, -1 for the previous one. */
+  jump(way) {
+    const places = this.listMarks().flatMap((mark) => mark.kind === "applied" ? [mark.index] : []);
+    const next = findNext(places, (this.look?.step ?? 1) - 1, way);
+    if (next === void 0) return;
+    this.step.value = String(next + 1);
+    this.goTo(next);
+  }
+  listMarks() {
+    return listMarks(this.known.session.steps, this.known.run.attempts);
+  }
+  /**
+   * @param {Partial<State>} changed
+   * @param {State} whole
+   */
+  receive(changed, whole) {
+    this.known = whole;
+    const { picture } = whole;
+    if (!whole.session || !whole.offered || !picture) return;
+    if (changed.session || changed.offered) this.showSession(whole);
+    const { refused } = changed;
+    if (refused) this.ask.acceptAnswer(refused.request);
+    if (changed.picture) {
+      const newest = this.ask.acceptAnswer(picture.request);
+      if (newest) this.showSettings(picture.look, Boolean(changed.policy));
+      this.draw(whole);
+      if (newest && !picture.done && this.look) this.ask.want(this.look);
+    }
+    if (changed.rows) this.list.receive(whole.rows);
+    if (refused !== void 0) this.showError(refused?.text ?? "");
+    if (changed.reading !== void 0) this.showText(changed.reading);
+  }
+  /** @param {string} text */
+  showError(text) {
+    this.error.textContent = text;
+    this.root.classList.toggle("h-refused", text !== "");
+  }
+  /** @param {State} state */
+  showSession({ session, offered, picture }) {
+    this.name.textContent = ` ${session.name}`;
+    this.policy.replaceChildren(...offered.policies.map((name) => make("option", { value: name, text: name })));
+    const windows = [.../* @__PURE__ */ new Set([...offered.windows, picture.look.window_tokens])].sort((a, b) => a -
+    b);
+    this.window.replaceChildren(
+      ...windows.map((tokens) => make("option", { value: tokens, text: `${formatNumber(tokens)} tokens` }))
+    );
+    this.scaledLabel.textContent = `constants scaled from ${formatNumber(offered.nominal)}`;
+    this.step.max = String(session.steps.length);
+  }
+  /**
+   * Show the current settings on the controls.
+   *
+   * @param {Look} look
+   * @param {boolean} isOther Whether the policy has other controls.
+   */
+  showSettings(look, isOther) {
+    const isFresh = isOther || JSON.stringify(look.fields) !== JSON.stringify(this.look?.fields);
+    this.look = look;
+    [this.policy.value, this.window.value] = [look.policy, String(look.window_tokens)];
+    [this.scaled.checked, this.step.value] = [look.nominal_window_tokens !== null, String(look.step)];
+    if (isFresh) this.buildControls(look);
+  }
+  /** @param {Look} look */
+  buildControls(look) {
+    const { controls, sentence } = this.known.policy;
+    const create = (control) => {
+      const value = control.name in look.fields ? look.fields[control.name] : control.value;
+      return createControl(
+        control,
+        value,
+        (now) => this.changeSettings({ fields: { ...this.look?.fields, [control.name]: now } })
+      );
+    };
+    const length = createControl(
+      SUMMARY_LENGTH,
+      look.summary_tokens,
+      (now) => this.changeSettings({ summary_tokens: Number(now) })
+    );
+    this.first.replaceChildren(...controls.filter((control) => control.first).map(create));
+    this.rest.replaceChildren(...controls.filter((control) => !control.first).map(create), length);
+    this.sentence.textContent = sentence;
+  }
+  /** @param {State} state */
+  draw({ session, run, picture, offered }) {
+    const { index, sums } = picture;
+    const marks = this.listMarks();
+    const applied = marks.filter((mark) => mark.kind === "applied").length;
+    const label = `tokens in view over ${formatCount(session.steps.length, "step")}, ${formatCount(applied, "c\
+ompaction")}`;
+    const pinned = run.pinned?.curve ?? [];
+    const { curve, oversized } = run;
+    this.line.show({ whole: session.whole, pinned, curve, oversized, limits: listLimits(run), marks, at: index,
+    label });
+    this.pin.textContent = run.pinned ? "unpin" : "pin to compare";
+    this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with \
+these";
+    this.drawComparison(run.comparison, picture);
+    [this.code.textContent, this.plan.textContent] = [run.code, run.plan];
+    this.rule.replaceChildren(
+      run.rule,
+      ...run.warnings.map((text) => make("span", { class: "x-warning", text: `Warning: ${text}` }))
+    );
+    const until = picture.done ? "" : `, computed to step ${formatNumber(session.steps[run.curve.length - 1])}\
+ so far`;
+    this.at.textContent = `${this.describePlace(index)}${until}`;
+    const here = marks.flatMap((mark) => mark.index === index ? [mark.text] : []).join("; ");
+    const counts = sums.flatMap(([disposition, count]) => count ? [`${formatNumber(count)} ${disposition}`] : []);
+    const tokens = `${formatNumber(picture.view_tokens)} of ${formatNumber(session.whole[index])} tokens in vi\
+ew`;
+    this.status.textContent = `${picture.refusal} ${tokens}: ${counts.join(", ")}. ${here}`.trimStart();
+    this.drawBars(session.whole[index], picture, offered.dispositions);
+    this.sums.replaceChildren(...sums.map(makeSumRow));
+    this.list.show(picture);
+    if (this.list.chosen() >= 0) this.model.send({ kind: "read", message: this.list.chosen() });
+  }
+  /**
+   * Show the current settings beside the pinned ones, over the whole session and at the current step.
+   *
+   * @param {Run["comparison"]} rows
+   * @param {Picture} picture
+   */
+  drawComparison(rows, picture) {
+    this.comparison.hidden = rows.length === 0;
+    if (!rows.length) return;
+    const cell = (sum) => sum ? `${formatCount(sum[1], "message")}, ${formatNumber(sum[3])} tokens` : "";
+    const pinnedSums = new Map(picture.pinned_sums.map((sum) => [sum[0], sum]));
+    const here = picture.sums.map((sum) => [`at this step: ${sum[0]}`, cell(sum), cell(pinnedSums.get(sum[0]))]);
+    const [[, shown, pinned], ...rest] = rows;
+    const heads = ["", `shown: ${shown}`, `pinned (dashed line): ${pinned}`].map((text) => make("th", { text, scope: "\
+col" }));
+    const body = [...rest, ...here].map(
+      ([name, ...cells]) => make("tr", {}, make("th", { scope: "row", text: name }), ...cells.map((text) => make(
+      "td", { text })))
+    );
+    this.comparison.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
+  }
+  /**
+   * @param {number} wholeTokens
+   * @param {Picture} picture
+   * @param {Disposition[]} dispositions
+   */
+  drawBars(wholeTokens, { logged, shown, view_tokens }, dispositions) {
+    const widest = Math.max(wholeTokens, view_tokens, 1);
+    this.bars.replaceChildren(
+      makeBar("as logged", logged, wholeTokens, widest, dispositions),
+      makeBar("in view", shown, view_tokens, widest, dispositions)
+    );
+  }
+  /** @param {Reading | null} reading */
+  showText(reading) {
+    if (!reading) {
+      this.texts.replaceChildren(make("p", { class: "h-faint", text: "this message comes after the current ste\
+p" }));
+      return;
+    }
+    const parts = [
+      ["in view", reading.shown],
+      [`${reading.role}, as logged`, reading.logged],
+      ["summary that replaces it", reading.summary]
+    ];
+    const known = parts.filter(([, text]) => text !== null);
+    this.texts.replaceChildren(...known.flatMap(([title, text]) => [make("h4", { text: title }), make("pre", {
+    text })]));
+  }
+};
+function listLimits({ threshold_tokens, window_tokens }) {
+  const limits = [{ tokens: window_tokens, name: "window", kind: "window" }];
+  if (threshold_tokens !== null) limits.unshift({ tokens: threshold_tokens, name: "threshold", kind: "threshol\
+d" });
+  return limits;
+}
+function makeSwatch(disposition) {
+  return make("span", { class: `h-swatch h-disposition-${disposition}`, "aria-hidden": "true" });
+}
+function makeSumRow([disposition, ...numbers]) {
+  const cells = numbers.map((value) => make("td", { class: "h-number", text: formatNumber(value) }));
+  return make("tr", {}, make("th", { scope: "row", title: MEANS[disposition] }, makeSwatch(disposition), disposition),
+  ...cells);
+}
+function makeBar(name, runs, total, widest, dispositions) {
+  const parts = runs.map(([index, tokens]) => {
+    const disposition = dispositions[index];
+    const title = `${disposition}: ${formatNumber(tokens)} tokens`;
+    const part = make("span", { class: `h-disposition-${disposition}`, title });
+    part.style.flexGrow = String(tokens);
+    return part;
+  });
+  const label = `${name}: ${formatNumber(total)} tokens`;
+  const bar = make("span", { class: "h-bar", role: "img", "aria-label": label }, ...parts);
+  bar.style.width = `${100 * total / widest}%`;
+  return make("div", { class: "h-barline" }, make("span", { class: "h-faint", text: name }), make("span", {}, bar));
+}
+function makeRow([role, text, disposition, before, after, changed]) {
+  const tokens = disposition === "masked" ? `${formatNumber(before)}→${formatNumber(after)}` : formatNumber(
+  before);
+  const since = changed ? ` since step ${formatNumber(changed)}` : "";
+  return {
+    class: `h-is-${disposition}`,
+    children: [
+      makeSwatch(disposition),
+      make("span", { class: "h-disposition", text: disposition, title: `${MEANS[disposition]}${since}` }),
+      make("span", { class: "h-role", text: role }),
+      make("span", { class: "h-number", text: tokens }),
+      make("span", { class: "h-label", text })
+    ]
+  };
+}
+var explorer_default = {
+  /** @param {{ model: Model, el: HTMLElement }} view */
+  render({ model, el }) {
+    const explorer = new Explorer(model, el);
+    return () => explorer.close();
+  }
+};
+export {
+  explorer_default as default
+};

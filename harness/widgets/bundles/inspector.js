@@ -1,0 +1,616 @@
+// Built by `make js` from the modules named below, in which changes belong.
+
+// harness/widgets/js/elements.js
+var FOCUSED = /* @__PURE__ */ new Set(["button", "input", "select", "summary", "textarea"]);
+function make(tag, given = {}, ...children) {
+  const element = document.createElement(tag);
+  if (FOCUSED.has(tag) || "tabindex" in given) element.setAttribute("data-lm-suppress-shortcuts", "true");
+  const { text, on = {}, ...attributes } = given;
+  if (text !== void 0) element.textContent = String(text ?? "");
+  for (const [event, listener] of Object.entries(on)) element.addEventListener(
+    event,
+    /** @type {EventListener} */
+    listener
+  );
+  for (const [name, value] of Object.entries(attributes)) {
+    if (/^on|^srcdoc$|^style$/i.test(name)) throw new Error(`no attribute ${name}: give a listener or a class`);
+    if (typeof value === "boolean") element.toggleAttribute(name, value);
+    else if (value !== void 0 && value !== null) element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function draw(tag, given = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (name === "text") element.textContent = String(value);
+    else if (/^on|href$|^style$/i.test(name)) throw new Error(`no attribute ${name} in a drawing`);
+    else element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+function makeFactRow(name, text) {
+  return make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text }));
+}
+function createRoot(el, label) {
+  const root = make("section", { class: "harness-surface", "aria-label": label, "data-lm-suppress-shortcuts": "\
+true" });
+  keepPlainKeys(root);
+  el.append(root);
+  return root;
+}
+function keepPlainKeys(element) {
+  element.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
+  });
+}
+
+// harness/widgets/js/untrusted_text.js
+var SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+function reveal(value) {
+  if (typeof value === "string") return value.replace(SHAPELESS, (sign) => "	\n\r".includes(sign) ? sign : formatCode(
+  sign));
+  if (Array.isArray(value)) return value.map(reveal);
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, reveal(item)]));
+}
+function formatCode(sign) {
+  return `\\u${(sign.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`;
+}
+
+// harness/widgets/js/kernel.js
+var SILENCE_MS = 1e4;
+function trySend(model, message) {
+  try {
+    model.send(message);
+  } catch (error) {
+    console.debug(error);
+  }
+}
+function connect(model, listeners) {
+  const whole = {};
+  let have = 0;
+  let answered = false;
+  let last = (
+    /** @type {number | null} */
+    null
+  );
+  let items = (
+    /** @type {any[]} */
+    []
+  );
+  let [changed, skipped, frame] = [{}, 0, 0];
+  const ask = () => trySend(model, { kind: "sync", have });
+  const deliver = () => {
+    frame = 0;
+    const [newItems, newState, lost] = [items, changed, skipped];
+    [items, changed, skipped] = [[], {}, 0];
+    if (lost) listeners.skipped?.(lost);
+    if (newItems.length) listeners.items?.(newItems);
+    if (Object.keys(newState).length) listeners.state?.(newState, Object.assign(whole, newState));
+  };
+  const receive = (message) => {
+    if (message?.kind !== "batch") return;
+    const lost = last === null ? !message.whole : message.number !== last + 1;
+    [last, answered] = [message.number, true];
+    if (message.items.length && message.from > have + 1 && message.from === message.oldest) {
+      skipped += message.from - have - 1;
+      have = message.from - 1;
+    }
+    const gap = message.items.length > 0 && message.from > have + 1;
+    if (!gap) {
+      const fresh = message.items.slice(have + 1 - message.from);
+      have += fresh.length;
+      for (const item of fresh) items.push(reveal(item));
+    }
+    if (gap || lost) ask();
+    Object.assign(changed, reveal(message.state));
+    frame ||= requestAnimationFrame(deliver);
+  };
+  model.on("msg:custom", receive);
+  const silence = setTimeout(() => answered || listeners.silent?.(), SILENCE_MS);
+  ask();
+  return () => {
+    model.off("msg:custom", receive);
+    clearTimeout(silence);
+    cancelAnimationFrame(frame);
+  };
+}
+
+// harness/widgets/js/numbers.js
+var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+function formatNumber(value) {
+  return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
+}
+function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+// harness/widgets/js/row_list.js
+var ROW_PIXELS = 24;
+var ROWS_BEYOND = 6;
+var listCount = 0;
+function createRowList(label, fill, choose, need) {
+  listCount += 1;
+  const name = `h-list-${listCount}-${Math.random().toString(36).slice(2)}`;
+  const seen = make("div", { class: "h-seen" });
+  const whole = make("div", { class: "h-rows-whole" }, seen);
+  const element = make("div", { class: "h-rows", role: "listbox", tabindex: "0", "aria-label": label }, whole);
+  const known = /* @__PURE__ */ new Map();
+  let [count, chosen, frame] = [0, -1, 0];
+  let [version, asked] = [
+    /** @type {number | string | null} */
+    null,
+    ""
+  ];
+  const visible = () => {
+    const first = Math.max(0, Math.floor(element.scrollTop / ROW_PIXELS) - ROWS_BEYOND);
+    const end = Math.ceil((element.scrollTop + (element.clientHeight || 300)) / ROW_PIXELS) + ROWS_BEYOND;
+    return [first, Math.max(first + 1, end)];
+  };
+  const makeRow2 = (index) => {
+    const data = known.get(index);
+    const row = data === void 0 ? { children: ["…"] } : fill(data);
+    return make(
+      "div",
+      {
+        class: `h-row ${row.class ?? ""}`,
+        id: `${name}-${index}`,
+        role: "option",
+        "aria-selected": String(index === chosen),
+        "aria-setsize": count,
+        "aria-posinset": index + 1,
+        on: { click: () => select(index, false) }
+      },
+      ...row.children
+    );
+  };
+  const paint = () => {
+    frame = 0;
+    const [first, end] = visible();
+    const last = Math.min(count, end);
+    const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
+    seen.replaceChildren(...indices.map(makeRow2));
+    seen.style.transform = `translateY(${first * ROW_PIXELS}px)`;
+    if (chosen >= first && chosen < last) element.setAttribute("aria-activedescendant", `${name}-${chosen}`);
+    else element.removeAttribute("aria-activedescendant");
+    if (!indices.every((index) => known.has(index)) && asked !== `${version}:${first}`) {
+      asked = `${version}:${first}`;
+      need([first, last]);
+    }
+  };
+  const schedulePaint = () => {
+    if (!frame) frame = requestAnimationFrame(paint);
+  };
+  const scrollTo = (index) => {
+    const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
+  };
+  const select = (index, scroll = true) => {
+    if (index < 0 || index >= count) return;
+    chosen = index;
+    if (scroll) scrollTo(index);
+    schedulePaint();
+    choose(index);
+  };
+  element.addEventListener("scroll", schedulePaint);
+  element.addEventListener("keydown", (event) => {
+    const page = Math.max(1, Math.floor(element.clientHeight / ROW_PIXELS) - 1);
+    const steps = /* @__PURE__ */ new Map([
+      ["ArrowDown", 1],
+      ["ArrowUp", -1],
+      ["PageDown", page],
+      ["PageUp", -page],
+      ["Home", -count],
+      ["End", count]
+    ]);
+    const step = steps.get(event.key);
+    if (step === void 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    select(Math.min(count - 1, Math.max(0, chosen + step)));
+  });
+  const add = (block) => {
+    for (const [place, row] of block.rows.entries()) known.set(block.first + place, row);
+    schedulePaint();
+  };
+  const show = (block) => {
+    [version, asked, count] = [block.version, "", block.count];
+    known.clear();
+    chosen = Math.min(chosen, count - 1);
+    whole.style.height = `${count * ROW_PIXELS}px`;
+    add(block);
+  };
+  const receive = (block) => {
+    if (block.version !== version) return;
+    asked = "";
+    add(block);
+  };
+  return { element, show, receive, select, scrollTo, visible, chosen: () => chosen };
+}
+
+// harness/widgets/js/timeline.js
+var TIMELINE = { width: 1e3, height: 150, points: 1e3, ticks: 80, short: 12, line: 16 };
+function listMarks(steps, attempts) {
+  const place = new Map(steps.map((step, index) => [step, index]));
+  return attempts.map(([step, before, after, status, reason]) => ({
+    index: place.get(step) ?? steps.length - 1,
+    kind: status === "applied" ? "applied" : "fruitless",
+    text: `before step ${formatNumber(step)}: ${formatNumber(before)} → ${formatNumber(after)} tokens, ${status}\
+: ${reason}`
+  }));
+}
+function findNext(indices, here, way) {
+  return way > 0 ? indices.find((index) => index > here) : indices.findLast((index) => index < here);
+}
+function buildPoints(values, steps, top) {
+  const group = Math.max(1, Math.ceil(values.length / TIMELINE.points));
+  const points = [];
+  for (let start = 0; start < values.length; start += group) {
+    let at = start;
+    for (let index = start; index < Math.min(start + group, values.length); index += 1) {
+      if (values[index] > values[at]) at = index;
+    }
+    const x = (at + 0.5) / steps * TIMELINE.width;
+    points.push(`${x.toFixed(1)},${(TIMELINE.height * (1 - values[at] / top)).toFixed(1)}`);
+  }
+  return points.join(" ");
+}
+function groupRanges(indices) {
+  const ranges = [];
+  for (const index of indices) {
+    const last = ranges.at(-1);
+    if (last && last[1] === index) last[1] += 1;
+    else ranges.push([index, index + 1]);
+  }
+  return ranges;
+}
+function groupLimits(limits, level) {
+  const groups = [];
+  for (const limit of limits.toSorted((a, b) => b.tokens - a.tokens)) {
+    const last = groups.at(-1);
+    if (last && level(limit) - level(last[0]) < TIMELINE.line) last.push(limit);
+    else groups.push([limit]);
+  }
+  return groups;
+}
+function describeLines(whole, isCut, hasPinned, marks) {
+  const parts = ["Solid line: tokens in view"];
+  if (whole.length) {
+    const end = `${formatNumber(whole.at(-1))} tokens at the end`;
+    parts.push(`dotted: the whole conversation, ${end}${isCut ? ", above the chart" : ""}`);
+  }
+  if (hasPinned) parts.push("dashed: pinned settings");
+  if (marks) parts.push(marks);
+  return `${parts.join("; ")}.`;
+}
+function createTimeline(choose) {
+  const { width, height } = TIMELINE;
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
+  const names = make("div", { class: "h-limits", "aria-hidden": "true" });
+  const ticks = make("div", { class: "h-marks" });
+  const top = make("span", { class: "h-top h-faint" });
+  const key = make("p", { class: "h-key h-faint" });
+  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top),
+  key);
+  let steps = 1;
+  svg.addEventListener("click", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.floor((event.clientX - box.left) / box.width * steps);
+    choose(Math.min(steps - 1, Math.max(0, index)));
+  });
+  const show = ({ whole = [], pinned = [], curve, oversized = [], limits, marks, at, label }) => {
+    steps = Math.max(whole.length, curve.length, 1);
+    const seen = [...curve, ...pinned, ...limits.map((limit) => limit.tokens)].reduce((most2, one) => Math.max(
+    most2, one), 1);
+    const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.at(-1) ?? 0));
+    const end = whole.findIndex((tokens) => tokens > most);
+    const uncut = end < 0 ? whole : whole.slice(0, end + 1);
+    const isCrowded = marks.length > TIMELINE.ticks;
+    const findMiddle = (index) => (index + 0.5) / steps;
+    const level = (limit) => height * (1 - limit.tokens / most);
+    const drawLine = (kind, values) => draw("polyline", { class: kind, points: buildPoints(values, steps, most) });
+    const cursor = findMiddle(at) * width;
+    svg.replaceChildren(
+      ...marks.map((mark) => {
+        const x = findMiddle(mark.index) * width;
+        return draw("line", { class: `h-mark h-${mark.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short :
+        height });
+      }),
+      drawLine(
+        "h-whole",
+        uncut.map((tokens) => Math.min(tokens, most))
+      ),
+      drawLine("h-pinned", pinned),
+      drawLine("h-curve", curve),
+      ...limits.map((limit) => {
+        const y = level(limit).toFixed(1);
+        return draw("line", { class: `h-${limit.kind}`, x1: 0, x2: width, y1: y, y2: y });
+      }),
+      ...groupRanges(oversized).map(([first, last]) => {
+        const wide = Math.max(last - first, steps / width);
+        return draw("rect", { class: "h-oversized", x: first / steps * width, width: wide / steps * width, y: 0,
+        height });
+      }),
+      draw("line", { class: "h-cursor", x1: cursor, x2: cursor, y1: 0, y2: height })
+    );
+    svg.setAttribute("aria-label", label);
+    names.replaceChildren(
+      ...groupLimits(limits, level).map((group) => {
+        const name = ({ kind, name: name2, tokens }) => make("span", { class: `h-name-${kind}`, text: `${name2}\
+ ${formatNumber(tokens)}` });
+        const line = make("div", {}, ...group.map(name).reverse());
+        line.style.top = `${100 * level(group[0]) / height}%`;
+        return line;
+      })
+    );
+    ticks.replaceChildren(
+      ...(isCrowded ? [] : marks).map(({ index, kind, text }) => {
+        const given = { type: "button", class: `h-tick h-${kind}`, title: text, "aria-label": text, tabindex: "\
+-1", text: "▼" };
+        const tick = make("button", { ...given, on: { click: () => choose(index) } });
+        tick.style.left = `${100 * findMiddle(index)}%`;
+        return tick;
+      })
+    );
+    top.textContent = formatCount(Math.round(most / 1.08), "token");
+    const named = isCrowded ? "short lines at the top: compactions" : "▼ compactions";
+    key.textContent = describeLines(whole, end >= 0, pinned.length > 0, marks.length ? named : "");
+  };
+  return { element, show };
+}
+
+// harness/widgets/js/view_requests.js
+var PATIENCE_MS = 15e3;
+function createRequester(model, rows = () => null) {
+  const own = Math.random().toString(36).slice(2);
+  let [count, timer] = [0, 0];
+  let asked = (
+    /** @type {string | null} */
+    null
+  );
+  let wanted = (
+    /** @type {object | null} */
+    null
+  );
+  const sendNext = () => {
+    if (asked !== null || wanted === null) return;
+    count += 1;
+    asked = `${own}:${count}`;
+    model.send({ kind: "look", request: asked, look: wanted, rows: rows() });
+    wanted = null;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      asked = null;
+      sendNext();
+    }, PATIENCE_MS);
+  };
+  return {
+    /** @param {object} look */
+    want: (look) => {
+      wanted = look;
+      sendNext();
+    },
+    /**
+     * Return whether to show an answer: it answers the newest request of this page, or another page's while none is pending.
+     *
+     * @param {string | null} request
+     */
+    acceptAnswer: (request) => {
+      if (request !== asked) return asked === null && wanted === null;
+      asked = null;
+      clearTimeout(timer);
+      sendNext();
+      return asked === null;
+    },
+    end: () => clearTimeout(timer)
+  };
+}
+
+// harness/widgets/js/inspector.js
+var KEYS_HELP = "keys: ← → previous and next step; page up, page down previous and next compaction; home, end \
+first and last step; ↑ ↓ messages in the list";
+var Inspector = class {
+  place = 1;
+  drawn = 0;
+  name = make("span", { class: "h-faint" });
+  facts = make("tbody");
+  error = make("p", { class: "h-error", role: "alert" });
+  line = createTimeline((index) => this.goTo(index + 1));
+  /** @type {HTMLInputElement} */
+  step = make("input", {
+    type: "range",
+    min: 1,
+    max: 1,
+    step: 1,
+    value: 1,
+    "aria-label": "step",
+    name: "step",
+    on: { input: () => this.goTo(Number(this.step.value)) }
+  });
+  at = make("output", { class: "h-at", "aria-live": "polite" });
+  stepFacts = make("tbody");
+  compactions = make("div", { class: "h-compactions" });
+  texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "\
+region" });
+  /**
+   * @param {Channel} model
+   * @param {HTMLElement} el
+   */
+  constructor(model, el) {
+    this.known = /** @type {State} */
+    {};
+    this.ask = createRequester(model);
+    this.list = createRowList(
+      "messages of this step",
+      makeRow,
+      (index) => model.send({ kind: "read", message: index }),
+      (wanted) => model.send({ kind: "rows", rows: wanted })
+    );
+    this.root = createRoot(el, "Session inspector");
+    this.root.classList.add("harness-looking");
+    this.build();
+    this.disconnect = connect(model, {
+      state: (changed, whole) => this.receive(changed, whole),
+      silent: () => {
+        this.error.textContent = "The kernel does not answer. Run this cell to browse the session.";
+      }
+    });
+  }
+  close() {
+    this.disconnect();
+    this.ask.end();
+  }
+  build() {
+    const button = (text, title, act) => make("button", { type: "button", text, title, "aria-label": title, on: {
+    click: act } });
+    this.root.append(
+      make("header", { class: "h-head" }, make("strong", { text: "Session inspector" }), this.name),
+      make(
+        "details",
+        { class: "h-more" },
+        make("summary", { text: "about the session" }),
+        make("table", { class: "h-facts" }, this.facts)
+      ),
+      this.error,
+      this.line.element,
+      make(
+        "div",
+        { class: "h-steps" },
+        button("◀ step", "previous step", () => this.goTo(this.place - 1)),
+        this.step,
+        button("step ▶", "next step", () => this.goTo(this.place + 1)),
+        this.at,
+        button("◀ compaction", "previous compaction", () => this.jump(-1)),
+        button("compaction ▶", "next compaction", () => this.jump(1))
+      ),
+      make("p", { class: "h-faint h-keys", text: KEYS_HELP }),
+      make("table", { class: "h-facts" }, this.stepFacts),
+      this.compactions,
+      make("div", { class: "h-pair" }, this.list.element, this.texts)
+    );
+    this.root.tabIndex = 0;
+    this.root.addEventListener("keydown", (event) => this.handleKey(event));
+  }
+  /** @param {KeyboardEvent} event */
+  handleKey(event) {
+    const target = (
+      /** @type {HTMLElement} */
+      event.target
+    );
+    if (target.matches("input, select, textarea") || event.altKey || event.ctrlKey || event.metaKey) return;
+    const acts = /* @__PURE__ */ new Map([
+      ["ArrowLeft", () => this.goTo(this.place - 1)],
+      ["ArrowRight", () => this.goTo(this.place + 1)],
+      ["PageUp", () => this.jump(-1)],
+      ["PageDown", () => this.jump(1)],
+      ["Home", () => this.goTo(1)],
+      ["End", () => this.goTo(this.known.session.steps.length)]
+    ]);
+    const act = acts.get(event.key);
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+  /** @param {number} place */
+  goTo(place) {
+    this.place = Math.min(this.known.session.steps.length, Math.max(1, place));
+    this.showPlace(this.place);
+    this.ask.want({ step: this.place });
+  }
+  /** @param {number} place */
+  showPlace(place) {
+    const { steps } = this.known.session;
+    this.step.value = String(place);
+    this.at.textContent = `step ${formatNumber(steps[place - 1])} of ${formatNumber(steps.length)}`;
+  }
+  listMarks() {
+    return listMarks(this.known.session.steps, this.known.session.attempts);
+  }
+  /** @param {number} way */
+  jump(way) {
+    const places = this.listMarks().map((mark) => mark.index + 1);
+    const next = findNext(places, this.place, way);
+    if (next !== void 0) this.goTo(next);
+  }
+  /**
+   * @param {Partial<State>} changed
+   * @param {State} whole
+   */
+  receive(changed, whole) {
+    this.known = whole;
+    if (!whole.session || !whole.step) return;
+    if (changed.session) this.showSession(whole.session);
+    const { refused } = changed;
+    if (refused) this.ask.acceptAnswer(refused.request);
+    if (changed.step) {
+      if (this.ask.acceptAnswer(whole.step.request)) this.place = whole.step.place;
+      this.draw(whole);
+    }
+    if (refused !== void 0) this.error.textContent = refused?.text ?? "";
+    if (changed.rows) this.list.receive(whole.rows);
+    const { reading } = changed;
+    if (reading && reading.message === this.list.chosen()) {
+      this.texts.replaceChildren(make("h4", { text: reading.title }), make("pre", { text: reading.text }));
+    }
+  }
+  /** @param {Session} session */
+  showSession(session) {
+    this.name.textContent = ` ${session.name}`;
+    this.step.max = String(session.steps.length);
+    this.facts.replaceChildren(...session.facts.map(([name, text]) => makeFactRow(name, text)));
+  }
+  /** @param {State} state */
+  draw({ session, step }) {
+    const marks = this.listMarks();
+    const label = `tokens in view over ${formatCount(session.steps.length, "step")}, ${formatCount(marks.length,
+    "compaction")}`;
+    this.line.show({ curve: session.curve, limits: listLimits(session), marks, at: step.place - 1, label });
+    this.showPlace(step.place);
+    this.stepFacts.replaceChildren(...step.facts.map(([name, text]) => makeFactRow(name, text)));
+    this.list.show(step);
+    if (step.place === this.drawn) return;
+    this.drawn = step.place;
+    this.compactions.replaceChildren(...step.compactions.map(makeCompaction));
+    this.list.scrollTo(step.count - 1);
+    this.list.select(step.answer);
+  }
+};
+function listLimits({ curve, threshold_tokens, window_tokens }) {
+  const limits = [];
+  if (threshold_tokens !== null) limits.push({ tokens: threshold_tokens, name: "threshold", kind: "threshold" });
+  const most = curve.reduce((one, other) => Math.max(one, other), 0);
+  if (window_tokens > 0 && window_tokens < 4 * most) limits.push({ tokens: window_tokens, name: "window", kind: "\
+window" });
+  return limits;
+}
+function makeCompaction({ title, reason, summary }) {
+  const text = make("p", { class: "h-compacted", text: `${title}. ${reason}` });
+  if (!summary) return make("div", { class: "h-compaction" }, text);
+  const details = make("details", {}, make("summary", { text: "summary" }), make("pre", { tabindex: "0", text: summary }));
+  return make("div", { class: "h-compaction" }, text, details);
+}
+function makeRow([kind, role, mark, text]) {
+  return {
+    class: `h-part-${kind}`,
+    children: [
+      make("span", { class: "h-kind", text: kind }),
+      make("span", { class: "h-role", text: role }),
+      make("span", { class: "h-new", text: mark }),
+      make("span", { class: "h-label", text })
+    ]
+  };
+}
+var inspector_default = {
+  /** @param {{ model: Channel, el: HTMLElement }} view */
+  render({ model, el }) {
+    const inspector = new Inspector(model, el);
+    return () => inspector.close();
+  }
+};
+export {
+  Inspector,
+  inspector_default as default
+};

@@ -1,0 +1,59 @@
+// Numbers as texts.
+
+const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/**
+ * Format a number with thousands separators, independent of the locale; a dash if it is not known.
+ *
+ * @param {unknown} value
+ */
+export function formatNumber(value) {
+  return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
+}
+
+/**
+ * Return a count with its noun: 1 trial, 2 trials.
+ *
+ * @param {number} count
+ * @param {string} noun
+ */
+export function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/**
+ * Format a share of 0 to 1.
+ *
+ * @param {number} share
+ */
+export function formatPercent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+/**
+ * Format a number of tokens, from 10,000 on in thousands.
+ *
+ * @param {number | undefined} tokens
+ */
+export function formatTokens(tokens = 0) {
+  return tokens < 10000 ? formatNumber(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`;
+}
+
+/**
+ * Format a cost in USD.
+ *
+ * @param {number | null | undefined} usd
+ */
+export function formatCost(usd) {
+  return typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price";
+}
+
+/**
+ * Return a duration in words, e.g. `3 min`.
+ *
+ * @param {number} seconds
+ */
+export function formatDuration(seconds) {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
