@@ -112,7 +112,8 @@ def test_without_a_trial_that_counts_the_table_is_empty():
 
 
 def draw_policies(*policies):
-    acts_on = {kind: describe_measures(PRESETS[kind]()) for kind in policies if kind in PRESETS}
+    estimating = {"keep-last": {"measure": "estimate"}}
+    acts_on = {kind: describe_measures(PRESETS[kind](**estimating.get(kind, {}))) for kind in policies if kind in PRESETS}
     rows = [{"arm": f"{i}", "trial_id": f"{i}", "policy": kind, "acts_on": acts_on.get(kind)} for i, kind in enumerate(policies)]
     steps = [{"trial_id": f"{i}", "step": step, "view_tokens": 9} for i in range(len(rows)) for step in (1, 2)]
     figure: Any = token_curves.draw(token_curves.table(results(rows, steps)))
