@@ -156,7 +156,7 @@ def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: f
     place = int(alpha / 2 * WEIGHT_DRAWS)
     if mean.ndim == 0:
         lower, upper = _sort_weighted_means(tuple(values.tolist()), low, high)
-        return Bounds(mean, np.minimum(lower[place], mean), np.maximum(upper[-1 - place], mean))
+        return _limit_bounds(mean, lower[place], upper[-1 - place], low, high)
     rows, lows, highs = values.reshape(-1, n), np.empty(mean.size), np.empty(mean.size)
     flat = np.ptp(rows, axis=-1) <= NO_SPREAD
     for chosen, share in ((flat, 1.0), (~flat, EXTREME_WEIGHT)):
@@ -164,7 +164,12 @@ def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: f
             lower, upper = _compute_weighted_means(rows[chosen], share, low, high)
             lows[chosen] = np.partition(lower, place, axis=-1)[..., place]
             highs[chosen] = np.partition(upper, -1 - place, axis=-1)[..., -1 - place]
-    return Bounds(mean, np.minimum(lows.reshape(mean.shape), mean), np.maximum(highs.reshape(mean.shape), mean))
+    return _limit_bounds(mean, lows.reshape(mean.shape), highs.reshape(mean.shape), low, high)
+
+
+def _limit_bounds(mean: Array, lower: Array, upper: Array, low: float, high: float) -> Bounds:
+    # the weighted means have single precision, so rounding may move a bound past the mean or past a limit
+    return Bounds(mean, np.clip(lower, low, mean), np.clip(upper, mean, high))
 
 
 @lru_cache(maxsize=64)

@@ -132,6 +132,7 @@ def _scale_fields(policy: P, factor: float, is_scaled: Callable[[str], bool]) ->
         return policy
 
     def scale(name: str, value: Any) -> Any:
+        # not isinstance, because True is no constant
         if type(value) is int and value > 0 and name.endswith(SCALED_SUFFIXES) and name not in WINDOW_FIELDS:
             return max(1, round(value * factor)) if is_scaled(name) else value
         return _scale_fields(value, factor, is_scaled)

@@ -199,7 +199,10 @@ class UsableInput:
     """Number of tokens kept free below the input limit, at most as many as are reserved for the answer."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return a budget whose threshold is the model's input limit, or the window less the answer's tokens."""
+        """Return a budget whose threshold is the input limit less `input_reserve_tokens`, at most the window.
+
+        Without an input limit, the threshold is the window less the tokens for the answer.
+        """
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)

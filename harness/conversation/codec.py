@@ -261,13 +261,13 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
         raise UsageError("; ".join(lines))
 
 
-def refuse_mistyped_fields(made: "DataclassInstance") -> None:
+def refuse_mistyped_fields(instance: "DataclassInstance") -> None:
     """Check that the fields of a dataclass instance have the types that its class declares.
 
     Raises:
         UsageError: A field has the wrong type; the message gives each such field, its value and what is required.
     """
-    refuse_mistyped(type(made), {field.name: getattr(made, field.name) for field in fields(made) if field.init})
+    refuse_mistyped(type(instance), {field.name: getattr(instance, field.name) for field in fields(instance) if field.init})
 
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:

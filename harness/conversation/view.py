@@ -193,6 +193,7 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
 
 
 def _add_report(calibration: Calibration, request_tokens: int, step: StepFinished) -> Calibration:
+    """Return the calibration with the provider's count of the step's prompt, unless it is missing or impossible."""
     if step.impossible_usage or not step.usage.is_reported:
         return calibration
     return calibration.add_report(request_tokens, step.usage.prompt_tokens)

@@ -47,8 +47,11 @@ PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
 _get_all_but_seed = attrgetter(*(field.name for field in fields(Trial) if field.name != "seed"))
 
 
-def _has_bound_by_seed(trial: Trial) -> bool:
-    """Return whether the bound on a trial's cost depends on its seed: the number of steps is the task's, and a model is paid."""
+def _does_bound_depend_on_seed(trial: Trial) -> bool:
+    """Return whether the bound on a trial's cost depends on its seed.
+
+    It does if a model is paid and the task, which the seed draws, sets the limit of steps.
+    """
     return trial.max_steps is None and any(map(is_paid, trial.models))
 
 
@@ -139,7 +142,7 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
     """
     finished_ids = list_finished_ids(output)
     left = (cell.trial for cell in grid if cell.trial_id not in finished_ids)
-    if finished_ids or any(_has_bound_by_seed(trial) for trial, _ in grid.iter_seed_groups()):
+    if finished_ids or any(_does_bound_depend_on_seed(trial) for trial, _ in grid.iter_seed_groups()):
         groups: Iterable[tuple[Trial, int]] = group_by_seed(left)
     else:
         groups = grid.iter_seed_groups()  # which computes no ids
@@ -189,7 +192,7 @@ def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
     """
     groups: dict[tuple[object, ...], tuple[Trial, int]] = {}
     for trial in trials:
-        key = (*_get_all_but_seed(trial), trial.seed if _has_bound_by_seed(trial) else None)
+        key = (*_get_all_but_seed(trial), trial.seed if _does_bound_depend_on_seed(trial) else None)
         first, count = groups.get(key, (trial, 0))
         groups[key] = first, count + 1
     return list(groups.values())

@@ -232,7 +232,7 @@ def _parse_settings(table: Mapping[str, Any]) -> Settings:
     settings = codec.from_plain(Settings, table, "experiment")
     codec.refuse_coerced(table, codec.to_plain(settings), "experiment")
     for name in ("trial_timeout_seconds", "stall_seconds"):
-        if not getattr(settings, name) > 0:
+        if not getattr(settings, name) > 0:  # NaN is refused, too
             raise UsageError(f"experiment.{name}: must be above 0 (got {getattr(settings, name)!r})")
     if settings.looks < 1:
         raise UsageError(f"experiment.looks: must be at least 1 (got {settings.looks!r})")

@@ -169,7 +169,7 @@ class UncompactedRun:
 def measure_contexts(entries: Iterator[Entry], counter: Counter, *, reported: bool = False) -> Iterator[int]:
     """Yield the length in tokens of each answered request in a session without compaction.
 
-    The length is an estimate or, with `reported`, that in the provider's report, if there is one.
+    With `reported`, the length is the provider's where there is a report; otherwise it is an estimate.
     """
     tokens = request_tokens = 0
     for entry in drop_rolled_back(entries):

@@ -278,6 +278,7 @@ class CallMetricsBuilder:
         return step - self._compacted_before[place - 1] + 1 if place else None
 
     def _add_message(self, message: Message, step: int) -> None:
+        """Report a user message or a reply without calls to the detector of loops; `_add_call` handles calls."""
         if message.role == "user":
             self._doom_loops.add_user_message()
         elif message.role == "assistant" and not message.calls:

@@ -119,11 +119,8 @@ class FactProber:
         """Return all probes so far, which record whether the model could still see each fact after a compaction."""
         return self._build_probes(tuple(self._rows))
 
-    def build_newest_probes(self, event: int) -> Probes:
-        """Return the probes (records of which facts stayed visible) of the newest compaction, with their facts.
-
-        The result is empty if `event` is not the number of this compaction.
-        """
+    def build_probes_of_newest(self, event: int) -> Probes:
+        """Return the probes of the newest compaction, if `event` is the number of its log event; otherwise none."""
         newest = tuple(takewhile(lambda row: row.event == event, reversed(self._rows)))
         return self._build_probes(newest[::-1])
 
@@ -136,7 +133,7 @@ class FactProber:
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
         """Return a session's metrics with counts of how often its tool calls used facts: all, wrong and outdated uses.
 
-        The metrics are returned unchanged if no tool call was recognized as a use of a fact (a value that the task states).
+        The metrics are returned unchanged if no tool call was recognized as a use of a fact.
         """
         if not self._used:
             return metrics

@@ -215,7 +215,7 @@ def open_sub_agent(name: str, *, agent: Model, task: Task | None, seed: int, wir
 
 
 def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
-    """Return the task and the profile of a scripted agent; without a profile in the name, the default one."""
+    """Return the task, which must not be None, and the profile in the name of a scripted agent, or else the default profile."""
     if task is None:
         raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
     variant, profile_name = split_scripted_name(name)

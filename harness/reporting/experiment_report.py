@@ -228,7 +228,7 @@ class Report:
         for section in tables:
             if section.heading.startswith(heading):
                 return section
-        raise UnknownName("heading of a table:", heading, [section.heading for section in tables])
+        raise UnknownName("table heading", heading, [section.heading for section in tables])
 
     def _repr_html_(self) -> str:
         shown = (section for section in self.sections if not section.is_detail)

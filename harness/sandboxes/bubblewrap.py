@@ -245,6 +245,7 @@ def read_version(program: str) -> str:
 
 
 def _bind_top_level_directories() -> Iterator[str]:
+    """Yield options that mount /bin, /lib and the like, or repeat them as links, which point into /usr on most systems."""
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         path = Path("/", name)
         if path.is_symlink():

@@ -126,6 +126,7 @@ def _shift_header(header: str, offset: int) -> str:
 
 
 def _format_line(line: str) -> str:
+    """Return a line of a diff, escaped and cut; a last line without line feed gets the mark that diff and git print."""
     text = escape_control_characters(line.removesuffix("\n"), keep="\t")
     if (excess := len(text) - MAX_LINE_CHARACTERS) > 0:
         text = f"{text[:MAX_LINE_CHARACTERS]}… ({excess:,} characters more)"

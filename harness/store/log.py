@@ -231,6 +231,7 @@ class SessionLog:
         rows.by_statement["version"].append((self._key, self._sequence, seq, *item, message.role, tokens, place, path))
 
     def _add_compaction(self, rows: _PendingRows, seq: int, event: Compaction) -> None:
+        """Add the row of a compaction and, if it was applied, the end of each replaced or forgotten message and each new one."""
         usage, patch = event.summarizer_usage, event.patch
         sizes = (len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary))
         tokens = [getattr(usage, name.removeprefix("summarizer_"), None) for name in _SUMMARIZER_USAGE]

@@ -86,12 +86,12 @@ def _split_lines(text: str) -> list[str]:
     return [line[start : start + size] for line in text.split("\n") for start in range(0, max(1, len(line)), size)]
 
 
-def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
+def _iter_page(numbered: Iterator[tuple[int, str]], max_lines: int) -> Iterator[str]:
     """Yield at least one line, and more as long as the limits on lines and characters allow."""
     character_count = 0
-    for count, (number, line) in enumerate(numbered):
+    for index, (number, line) in enumerate(numbered):
         shown = f"{number}: {line}"
         character_count += len(shown) + 1
-        if count and (count >= most or character_count > PAGE_CHARACTERS):
+        if index and (index >= max_lines or character_count > PAGE_CHARACTERS):
             return
         yield shown

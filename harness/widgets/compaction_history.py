@@ -126,7 +126,7 @@ class CompactionHistory:
     def _find_fact_retention(self, entry: Entry) -> FactRetention | None:
         if self._prober is None or not isinstance(entry.event, Compaction) or entry.event.status != "applied":
             return None
-        probes = self._prober.build_newest_probes(entry.seq)
+        probes = self._prober.build_probes_of_newest(entry.seq)
         facts = {fact.number: fact for fact in probes.facts}
         rows = [row for row in probes.rows if row.seen_before]
         lost = tuple(facts[row.fact] for row in rows if not row.seen_after)

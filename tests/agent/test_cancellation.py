@@ -116,7 +116,7 @@ def test_work_that_is_waited_for_is_never_given_up():
     assert run_to_completion(slow, cancellation) == "done"
 
 
-def test_what_is_to_be_done_meanwhile_is_done_by_who_waits():
+def test_the_polled_function_runs_in_the_waiting_thread():
     threads = set[int]()
     cancellation = Cancellation(lambda: threads.add(threading.get_ident()))
     assert run_interruptibly(slow, cancellation) == "done"

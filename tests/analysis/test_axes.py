@@ -88,7 +88,7 @@ def test_arms_of_the_grid_are_known_by_their_names(arm, is_grid):
 
 
 @pytest.mark.slow
-def test_an_axis_of_one_value_has_no_effect_and_repeats_do_not_count():
+def test_an_axis_of_one_value_is_left_out_and_a_repeated_arm_forms_no_pair():
     effects = contrast_axes(grid().trials)
     assert {(one.axis, one.arm_pairs) for one in effects} == {
         ("policy.keep_last", 9),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest, permutation_test, ttest_1samp
 from statsmodels.stats.proportion import proportion_confint
@@ -31,7 +31,7 @@ def test_student_agrees_with_scipy(values):
 
 
 @given(st.integers(1, 200), st.data())
-def test_rates_agree_with_statsmodels(trials, data):
+def test_wilson_and_exact_bounds_of_a_rate_agree_with_statsmodels(trials, data):
     successes = data.draw(st.integers(0, trials))
     for compute, method in ((compute_wilson_bounds, "wilson"), (compute_exact_rate_bounds, "beta")):
         bounds = compute(successes, trials)
@@ -105,6 +105,7 @@ def test_differences_of_scores_are_covered_where_students_t_misses_complete_fail
 
 
 @given(st.floats(0, 1), st.integers(1, 30))
+@example(value=1.0, count=5)
 def test_equal_values_of_a_bounded_variable_have_an_interval_with_a_width(value, count):
     bounds = compute_bounded_mean_bounds(np.full(count, value), 0.0, 1.0)
     assert 0 <= bounds.low <= value <= bounds.high <= 1

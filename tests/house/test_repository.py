@@ -52,7 +52,7 @@ def findings(checkout: Path, names: list[str], pattern: re.Pattern[str]) -> list
     ]
 
 
-def test_no_lock_with_addresses_is_committed(tracked):
+def test_no_lock_file_with_addresses_of_downloads_is_committed(tracked):
     assert [name for name in tracked if Path(name).name in LOCKS_WITH_ADDRESSES] == []
 
 

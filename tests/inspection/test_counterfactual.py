@@ -98,7 +98,7 @@ def test_where_nobody_is_asked_for_a_summary_it_compacts_as_the_live_sample_sess
     ]
 
 
-def test_with_summaries_the_first_compaction_takes_what_it_takes_in_the_live_session():
+def test_with_summaries_the_first_compaction_evicts_the_same_messages_as_in_the_live_session():
     change = run_on_sample(KeepLast(), WINDOW_TOKENS, max_compactions=1).applied_attempts[0]
     run = compute_run(KeepLast())
     event = run.attempts[0].event

@@ -180,7 +180,7 @@ def test_a_fact_stated_only_with_an_older_value_or_by_the_agent_is_not_stale():
     assert (metrics.wrong_uses, metrics.stale_uses) == (2, 0)
 
 
-def test_words_that_are_out_of_date_do_not_bring_a_fact_into_view():
+def test_an_outdated_statement_does_not_make_its_fact_visible():
     session = Session(task="Begin.")
     session.read("docs.md", "Then the port was 4711.")
     session.compact()

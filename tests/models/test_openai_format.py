@@ -89,7 +89,7 @@ def test_tools_survive_the_way_to_the_wire_and_back(tools):
 
 
 @given(st.lists(anything, max_size=2))
-def test_hostile_tools_are_read_or_refused_with_the_place(plain):
+def test_malformed_tools_are_refused_with_their_path_and_all_others_are_read(plain):
     named = [isinstance(one, dict) and isinstance(one.get("function"), dict) and one["function"].get("name") for one in plain]
     if all(isinstance(name, str) and name for name in named):
         assert [tool.name for tool in decode_tools(plain)] == named

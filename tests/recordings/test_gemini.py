@@ -39,7 +39,7 @@ def test_contents_get_generated_ids_and_an_orphan_is_dropped():
     ]
 
 
-def test_a_session_holds_results_within_its_calls():
+def test_a_session_file_whose_calls_contain_their_results_is_read():
     recording = fixture("gemini-session.json")
     assert outline(recording) == [
         "0 user: Light the oven.",

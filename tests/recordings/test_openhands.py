@@ -37,7 +37,7 @@ def test_actions_that_share_a_response_are_one_answer():
     ]
 
 
-def test_a_file_of_outputs_holds_a_session_a_row_and_pairs_are_read_too():
+def test_each_row_of_an_output_file_is_a_session_also_with_pairs_of_action_and_observation():
     first, second = read_recordings(FIXTURES / "openhands-output.jsonl")
     assert outline(first) == outline(fixture("openhands.json"))
     assert first.session_id == "box-1"

@@ -25,6 +25,6 @@ def test_blocks_are_split_into_calls_and_results():
     ]
 
 
-def test_blocks_that_never_close_are_text(tmp_path):
+def test_think_blocks_that_never_close_are_read_as_text(tmp_path):
     (tmp_path / "open.md").write_text("_**User**_\n\nGo.\n\n_**Assistant**_\n\n" + "<think>" * 20_000)
     assert outline(read_recording(tmp_path / "open.md"))[1] == "1 assistant: " + "<think>" * 20_000

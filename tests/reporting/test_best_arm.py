@@ -67,7 +67,7 @@ def test_the_halves_share_no_task_and_the_same_seed_gives_the_same_halves():
     assert {estimate_best_arm(marked, "score", seed=seed).value for seed in range(4)} != {best.value}
 
 
-def test_the_cheapest_arm_is_the_best_by_cost_and_a_bound_never_is():
+def test_the_cheapest_arm_is_the_best_by_cost_but_never_a_bound_such_as_oracle():
     tables = grid(2, 4, arms=3)
     costs = tables.trials["arm"].map({"a0": 3.0, "a1": 2.0, "a2": 1.0})
     drawn = dataclasses.replace(

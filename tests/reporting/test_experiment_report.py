@@ -192,7 +192,7 @@ def test_the_table_of_arms_is_exported_as_csv_and_latex():
     assert r"\begin{tabular}{l" + "r" * (len(table.columns) - 1) + "}" in latex
     assert latex.count("{") == latex.count("}")
     assert document.to_csv("Effort").startswith("arm,n,rounds,steps,")
-    with pytest.raises(UnknownName, match="unknown heading of a table: 'Efort'"):
+    with pytest.raises(UnknownName, match="unknown table heading 'Efort'"):
         document.to_latex("Efort")
 
 

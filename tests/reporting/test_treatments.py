@@ -52,7 +52,7 @@ def test_different_limits_that_cut_nothing_are_no_threat():
 
 
 @pytest.mark.parametrize(("size_bytes", "is_threat"), [(2_000, False), (2_001, True)])
-def test_at_the_same_limit_more_than_twice_as_many_bytes_cut_is_a_threat(size_bytes, is_threat):
+def test_under_one_limit_an_arm_with_more_than_twice_the_bytes_cut_is_a_threat(size_bytes, is_threat):
     trials = tabulate(*make_arm("a", LONG, 2, 1_000), *make_arm("b", LONG, 2, size_bytes))
     threats = list(list_output_threats(trials))
     assert [text.partition(" were cut")[0] for text in threats] == ["very different numbers of bytes of tool outputs"] * is_threat

@@ -204,7 +204,7 @@ def test_a_server_that_does_not_start_is_unavailable_with_its_last_words():
     assert launcher.removed == 1
 
 
-def test_restoring_a_snapshot_whose_contents_are_elsewhere_is_refused(lying):
+def test_restoring_a_snapshot_without_file_contents_is_refused(lying):
     files = {"x": FileState(sha256="0" * 64, mode=0o100644, size_bytes=1)}
     sandbox = lying(frame({}), scan(), frame({}))
     with pytest.raises(SandboxError, match="no file content"):

@@ -40,7 +40,7 @@ def test_a_reply_that_comes_in_drops_is_put_together():
     theirs.close()
 
 
-def test_a_reply_that_drips_too_slowly_misses_the_deadline():
+def test_a_reply_that_stops_after_one_byte_misses_the_deadline():
     ours, theirs = socket.socketpair()
     wire = FrameConnection(SocketStream(ours))
     theirs.sendall(b"\x00")

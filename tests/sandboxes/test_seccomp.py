@@ -205,7 +205,7 @@ attempt("own process", lambda: fcntl.fcntl(receiving, 8, os.getpid()))
 
 
 @pytest.mark.bubblewrap
-def test_no_call_of_the_kernel_sends_a_signal_to_the_tool_server():
+def test_no_system_call_can_signal_the_tool_server():
     with open_sandbox("bubblewrap", session_id="signals") as sandbox:
         sandbox.write("signals.py", SIGNAL_SERVER.encode())
         outcomes = dict(line.rsplit(" ", 1) for line in sandbox.run("python3 signals.py").stdout.decode().splitlines())

@@ -185,7 +185,7 @@ def test_a_session_is_attended_if_somebody_is_asked(repeated, somebody, attended
     assert session.start_event.attended == attended
 
 
-def test_a_call_of_explore_has_a_start_and_the_duration_of_its_sub_agent():
+def test_a_call_of_explore_is_logged_with_its_start_and_duration():
     question = assistant("", ToolCall(call_id="e", name="explore", arguments_json='{"question": "Where is it?"}'))
     puppet = FakeModel([question, LOOK, assistant("In a.py."), assistant("done")])
     spec = SessionSpec(request="x", policy=NoCompaction(), explore=True)

@@ -116,7 +116,7 @@ def test_the_models_of_sub_agents_are_among_those_of_the_session():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHER)
-def test_each_field_comes_back_from_the_journal(tmp_path, name):
+def test_each_field_of_a_session_spec_comes_back_from_the_journal(tmp_path, name):
     needed = {"explore": True} if name == "explore_model" else {}
     given = session(**{"task": None, "request": "Build it.", **needed, name: OTHER[name]})
     logged(tmp_path / "j.sqlite", given)

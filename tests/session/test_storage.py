@@ -90,7 +90,7 @@ def test_a_session_that_waits_for_its_user_removes_old_outputs_too(living, tmp_p
     assert live.state == "idle"
 
 
-def test_an_imported_session_says_what_can_be_done_with_it_and_all_of_it_can(living, tmp_path):
+def test_reopening_an_imported_session_is_refused_with_commands_that_work(living, tmp_path):
     live = living()
     assert live.wait(SECONDS) == "idle", live.failure
     live.close()
@@ -124,7 +124,7 @@ def test_a_session_that_kept_no_workspace_is_not_gone_on_with_in_an_empty_one(li
         LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)
 
 
-def test_an_older_workspace_is_not_taken_for_one_that_could_not_be_saved(living, tmp_path, monkeypatch):
+def test_a_step_whose_workspace_was_not_saved_is_not_continued_from_an_older_one(living, tmp_path, monkeypatch):
     monkeypatch.setattr("harness.sandboxes.client.MAX_SNAPSHOT_FILES", 3)
     live = stopped_after(living, 2)
     for number in range(4):

@@ -225,7 +225,7 @@ def test_a_compaction_has_a_row_with_its_summary(folder: Path) -> None:
     assert row.summarizer_prompt_tokens == 700
 
 
-def test_a_message_has_its_whole_content_and_the_step_that_took_it_out(folder: Path) -> None:
+def test_a_message_has_its_whole_content_and_the_step_before_which_it_was_compacted(folder: Path) -> None:
     messages = load(folder).messages.query("session_id == 's0'")
     assert messages["origin"].tolist() == ["added"] * 6 + ["inserted"] + ["added"] * 2
     first = messages.iloc[3]

@@ -100,7 +100,7 @@ def test_a_fact_with_several_statements_is_rewritten_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty: Difficulty) -> None:
+def test_script_facts_and_checks_depend_on_the_structure_seed_and_not_on_the_values(difficulty: Difficulty) -> None:
     one, other = (make_changing_requirements(seed, difficulty=difficulty, structure_seed=3) for seed in (1, 2))
     assert (one.script, one.facts, one.checks) == (other.script, other.facts, other.checks)
     assert [late.step for late in one.later_messages] == [late.step for late in other.later_messages]

@@ -228,7 +228,7 @@ SELF_MADE = {
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("name", "check"), [pytest.param(*key, marks=BUN if "bun" in key[0] else ()) for key in SELF_MADE])
-def test_files_that_the_agent_can_write_are_no_expectation(name, check, finished, passed_finished):
+def test_a_check_fails_if_a_result_and_the_file_beside_it_are_falsified_alike(name, check, finished, passed_finished):
     task, root = finished(name, check)
     assert check in passed_finished(name, check)
     assert check not in passed(task, root, SELF_MADE[name, check])

@@ -148,7 +148,7 @@ def test_in_a_sandbox_bun_leaves_nothing_outside_of_the_workspace(program):
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty):
+def test_script_facts_and_checks_depend_on_the_structure_seed_and_not_on_the_values(difficulty):
     one, other = (make_flashcards_bun(seed, difficulty=difficulty, structure_seed=3) for seed in (1, 2))
     assert (one.script, one.facts, one.checks) == (other.script, other.facts, other.checks)
     assert one.values != other.values

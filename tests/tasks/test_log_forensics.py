@@ -62,7 +62,7 @@ def test_a_page_is_due_when_its_findings_are_known():
             assert logs <= set(structure.logs[:due])
 
 
-def test_a_higher_difficulty_asks_for_more_pages_later_and_prints_more():
+def test_harder_instances_have_more_pages_more_of_them_due_last_and_longer_output():
     def measure(difficulty):
         structures = [structure_of(seed, difficulty) for seed in range(60)]
         late = [due == len(structure.logs) for structure in structures for _, due in structure.pages]

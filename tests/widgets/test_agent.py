@@ -163,7 +163,7 @@ def test_a_session_is_forked_and_rolled_back_from_its_page(page, panel):
     assert "99" in page.locator(".a-alarm:visible").inner_text()
 
 
-def test_a_page_shows_the_alerts_of_its_session_as_soon_as_they_fire(page, tmp_path):
+def test_a_page_shows_the_alerts_of_its_session_once_one_has_fired(page, tmp_path):
     with closing(AgentWidget.from_session(replace(described(tmp_path), window_tokens=6_000))) as widget:
         linked = Panel(page, widget, SHARED_SENDER)
         box = page.locator(".a-alerts")

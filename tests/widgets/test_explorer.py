@@ -280,7 +280,7 @@ def test_the_chosen_values_equal_those_of_the_trial_the_code_and_the_plan(explor
 
 
 @pytest.mark.browser
-def test_the_chosen_values_equal_those_of_the_form_that_its_button_opens(link, explorer, page):
+def test_the_button_opens_a_form_with_the_chosen_values_unless_a_grid_still_runs(link, explorer, page):
     linked = link(explorer)
     explorer.change_settings(threshold=0.65, keep_last=7)
     page.get_by_role("button", name="use in a grid").focus()

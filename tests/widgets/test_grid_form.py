@@ -201,7 +201,7 @@ def test_a_pilot_then_the_grid_then_another_grid(form):
 
 
 @pytest.mark.browser
-def test_the_page_shows_the_summary_and_what_is_wrong(page, form):
+def test_the_page_shows_summary_code_and_wrong_fields_and_a_hostile_name_stays_text(page, form):
     linked = Linked(page, form._summary, SHARED_SENDER)
     facts = page.locator(".f-facts")
     assert "4 trials, 2 arms" in facts.inner_text()

@@ -48,13 +48,13 @@ def describe_arms(trials: pd.DataFrame, results: Tables) -> pd.DataFrame:
 
     Args:
         trials: Trials whose arms are listed.
-        results: Results of the experiment, all of whose arms decide on the marks.
+        results: Results of the whole experiment; marks are chosen among all its arms, so that an arm has one mark in every chart.
     """
     if trials.empty:
         columns = {"arm": object, "place": int, "settings": object, "mark": object}
         return pd.DataFrame({name: [] for name in columns}).astype(columns)
     values, marks = list_settings(trials), read_marks(results)
-    ordered = sorted(order_arms(trials), key=values.__contains__)
+    ordered = sorted(order_arms(trials), key=values.__contains__)  # arms that a plan adds to the grid have no values
     rows = [
         {"arm": arm, "place": place, "settings": _dump(values.get(arm, {})), "mark": marks[arm]}
         for place, arm in enumerate(ordered)

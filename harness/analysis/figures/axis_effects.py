@@ -38,7 +38,8 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
     | column | dtype | unit |
     | --- | --- | --- |
     | axis | str | dotted path of the setting |
-    | setting, against | str | value of the axis, and the value with which it is compared |
+    | setting | str | value of the axis |
+    | against | str | value of the axis with which `setting` is compared |
     | place | int | position in the chart from the top, from 0 |
     | metric | str | name of the metric |
     | arm_pairs | int | pairs of arms that differ in this axis only |
@@ -76,10 +77,17 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
             "setting": format_value(axis_contrast.value),
             "against": format_value(axis_contrast.baseline),
             "place": place,
+            "metric": metric.name,
+            "arm_pairs": axis_contrast.arm_pairs,
+            "n": effect.pair_count,
+            "value": effect.value,
+            "low": effect.interval.low,
+            "high": effect.interval.high,
+            "p_value": effect.p_value,
+            "estimand": effect.estimand,
+            "refusal": effect.refusal,
+            "level": level,
         }
-        | {"metric": metric.name, "arm_pairs": axis_contrast.arm_pairs, "n": effect.pair_count, "value": effect.value}
-        | {"low": effect.interval.low, "high": effect.interval.high, "p_value": effect.p_value, "level": level}
-        | {"estimand": effect.estimand, "refusal": effect.refusal}
         for place, axis_contrast in enumerate(contrast_axes(trials, [metric.column for metric in chosen]))
         for metric, effect in zip(chosen, axis_contrast.effects, strict=True)
     ]
@@ -103,7 +111,7 @@ def draw(
     """
     message = "no two arms differ in exactly one axis of the plan, so there is no effect of an axis to draw"
     draw_axes = partial(draw_first_panel, draw_names=_draw_names)
-    return style.draw_chart(_name_rows(table), ax, _draw_figure, draw_axes, theme=theme, width=width, empty_message=message)
+    return style.draw_chart(_add_row_labels(table), ax, _draw_figure, draw_axes, theme=theme, width=width, empty_message=message)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
@@ -120,13 +128,16 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     return figure
 
 
-def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the columns that label its rows: axis, value, and the value with which it is compared."""
-    texts = [
+def _add_row_labels(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the columns `arm` and `settings`, from which the rows of a chart get their labels.
+
+    A row of this chart is a value of an axis, so the axis takes the place of the arm.
+    """
+    settings = [
         json.dumps({"axis": row.axis.rsplit(".", 1)[-1], "value": row.setting, "against": row.against})
         for row in table.itertuples()
     ]
-    return table.assign(arm=table["axis"], settings=texts)
+    return table.assign(arm=table["axis"], settings=settings)
 
 
 def _draw_names(ax: "Axes", table: pd.DataFrame, metric: str) -> float:

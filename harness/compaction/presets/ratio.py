@@ -131,7 +131,7 @@ class SimplifiedOpenCode(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's two rules, which act at the same threshold; the first masks old tool results, the second summarizes."""
+        """The policy's two rules, which act at the same threshold; the first clears old tool results, the second summarizes."""
         full, mask = Full(measure="prompt"), Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)
         return self._build_pipeline(Rule(full, mask), Rule(full, self._build_summarize()))
 

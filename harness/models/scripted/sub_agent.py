@@ -84,10 +84,10 @@ class ScriptedSubAgent:
 
     def _is_missed(self, fact: Fact, visible: VisibleState, prompt_tokens: int) -> bool:
         """Return whether a fact is not visible or is overlooked."""
-        place = visible.fact_offsets.get(fact.name)
-        if place is None:
+        offset = visible.fact_offsets.get(fact.name)
+        if offset is None:
             return True
-        chance = self._profile.compute_overlook_probability(prompt_tokens, place / visible.characters)
+        chance = self._profile.compute_overlook_probability(prompt_tokens, offset / visible.characters)
         return random.Random(f"{self._seed}/explore/{fact.name}").random() < chance
 
 

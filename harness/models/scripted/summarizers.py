@@ -167,7 +167,8 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
     def is_evidence(line: str, covered: frozenset[int]) -> bool:
         match = RECEIPT.match(line)
         if match is None:
-            return any(pattern.about in line and pattern.matches(line) for pattern in done_patterns)  # spares most calls
+            # the search for a word is fast and rules out most lines
+            return any(pattern.about in line and pattern.matches(line) for pattern in done_patterns)
         tool, key, outcome = match.groups()
         return outcome in SUCCESS_OUTCOMES and (
             (tool, key) in repair_keys or any(index not in covered for index, _ in receipts.match_receipt(tool, key))

@@ -28,7 +28,7 @@ class Scale(NamedTuple):
     high: float | None
 
 
-class _Size(NamedTuple):
+class _Extent(NamedTuple):
     value: float
     width: float
 
@@ -69,7 +69,7 @@ def shade_cells(part: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]
 
 def shade_values(metric: Metric, estimates: Sequence[Estimate]) -> Scale:
     """Return the shades of cells that show values of a metric."""
-    sizes = [_measure(estimate) for estimate in estimates]
+    sizes = [_locate(estimate) for estimate in estimates]
     known = [size for size in sizes if size is not None]
     if not known:
         return Scale([None] * len(sizes), None, None)
@@ -78,7 +78,7 @@ def shade_values(metric: Metric, estimates: Sequence[Estimate]) -> Scale:
     ceiling = inf if metric.kind == "amount" else max(1.0, highest)
     low = max(min((lowest + highest - span) / 2, ceiling - span), min(0.0, lowest))
 
-    def shade(size: _Size | None) -> int | None:
+    def shade(size: _Extent | None) -> int | None:
         if size is None:
             return None
         return min(SHADES - 1, max(0, floor(SHADES * (size.value - low) / span) if span > 0 else SHADES // 2))
@@ -88,20 +88,20 @@ def shade_values(metric: Metric, estimates: Sequence[Estimate]) -> Scale:
 
 def shade_differences(metric: Metric, estimates: Sequence[Estimate]) -> list[int | None]:
     """Return the shades of cells that show differences to a baseline, or ratios, from 0 for the lowest one to 6."""
-    sizes = [_measure(estimate, is_ratio=metric.is_ratio) for estimate in estimates]
+    sizes = [_locate(estimate, is_ratio=metric.is_ratio) for estimate in estimates]
     most = max((max(abs(size.value), size.width / 2) for size in sizes if size is not None), default=0.0) or 1.0
     return [None if size is None else floor(NO_DIFFERENCE * (1 + size.value / most) + 0.5) for size in sizes]
 
 
-def _measure(estimate: Estimate, *, is_ratio: bool = False) -> _Size | None:
+def _locate(estimate: Estimate, *, is_ratio: bool = False) -> _Extent | None:
     """Return the place of an estimate on the scale of colours and the width of its interval there; 0 without an interval."""
     if estimate is None or estimate[1] is None or (is_ratio and estimate[1] <= 0):
         return None
     _, value, low, high, *_ = estimate
     has_interval = low is not None and high is not None and isfinite(high - low) and not (is_ratio and low <= 0)
     if is_ratio:
-        return _Size(log(value), log(high / low) if has_interval else 0.0)
-    return _Size(value, high - low if has_interval else 0.0)
+        return _Extent(log(value), log(high / low) if has_interval else 0.0)
+    return _Extent(value, high - low if has_interval else 0.0)
 
 
 def _shade_task_cells(metric: Metric, rows: Sequence[Sequence[Estimate]]) -> dict[str, Any]:

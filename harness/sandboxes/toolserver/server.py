@@ -853,7 +853,7 @@ class Command:
         return all(stream.has_ended for stream in self.streams) or time.monotonic() >= self.deadline
 
     def kill(self) -> None:
-        """End the processes of the command, and wait a short time for its end."""
+        """End the processes of the command, or of the sandbox if no other command runs; wait at most two seconds for its end."""
         children = self.server.children
         if self.status is not None:
             return
@@ -866,7 +866,7 @@ class Command:
         while children.reap() and children.statuses[self.pid] is None:
             _kill(self.pid, signal.SIGKILL)
             if time.monotonic() >= give_up:
-                children.statuses[self.pid] = signal.SIGKILL
+                children.statuses[self.pid] = signal.SIGKILL  # the kernel does not let it end; it counts as killed
             time.sleep(0.001)
 
 

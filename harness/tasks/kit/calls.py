@@ -1,4 +1,4 @@
-"""Functions that make the tool calls in a task's script, e.g. to write a file.
+"""Functions named after what a tool call does. They only describe the call, for a task's script; nothing is run or written.
 
 The arguments may contain placeholders such as `${port}`, which are replaced by the values that the agent remembers.
 """

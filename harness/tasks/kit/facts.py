@@ -21,7 +21,7 @@ def make_prompt_fact(
     Args:
         name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
-        prior: Wrong value that a scripted model uses when it has forgotten the fact.
+        prior: Default guess, always wrong, that a scripted model uses when it has forgotten the fact.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
         former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
         also_in: Paths of files that contain the value although the agent has no reason to look there.
@@ -48,7 +48,7 @@ def make_file_fact(
         name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
         path: Path of the file that states the value.
-        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
+        prior: Default guess, always wrong, of a scripted model that has forgotten the fact and cannot recover the value.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
         command: Shell command that shows the value, for a file too long to be read as a whole. If empty, the file is read.
         former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
@@ -73,7 +73,7 @@ def make_output_fact(
         name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
         command: Shell command that prints the value again. Empty if a second run would do harm; a forgotten value is then lost.
-        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
+        prior: Default guess, always wrong, of a scripted model that has forgotten the fact and cannot recover the value.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
         source: Path that must appear in a directory listing before `command` is run again.
         former_patterns: Regular expressions that find an older value, which is now wrong, in a text.
@@ -90,7 +90,7 @@ def make_tool_fact(name: str, kind: FactKind, command: str, prior: str, *pattern
         name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
         command: Path of the Python tool, e.g. `tools/contract.py`, followed by its arguments.
-        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
+        prior: Default guess, always wrong, of a scripted model that has forgotten the fact and cannot recover the value.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
     """
     return make_output_fact(name, kind, f"python3 {command}", prior, *patterns, source=command.split(maxsplit=1)[0])

@@ -17,7 +17,7 @@ def table():
 
 
 @pytest.mark.slow
-def test_effects_are_those_of_the_report():
+def test_the_table_holds_the_effects_that_contrast_axes_computes():
     selection = grid(seeds=(0, 1, 2))
     table = axis_effects.table(selection, metrics=["score", "cost", "retention", "steps"])
     contrasts = contrast_axes(selection.trials)

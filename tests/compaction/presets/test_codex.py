@@ -89,7 +89,7 @@ def test_the_newest_user_message_stands_behind_the_hand_over_and_not_in_the_prom
     assert "and now this" not in room.prompts()[0]
 
 
-def test_an_empty_answer_is_replaced_by_words_that_say_so_and_the_event_says_it_too() -> None:
+def test_an_empty_summary_is_replaced_by_a_placeholder_and_recorded_as_a_failure() -> None:
     view = view_of(user("request"), *work(0, 4), policy=POLICY)
     room = Room(POLICY, 10_000, " \n")
     event = room.ask(view, FULL)

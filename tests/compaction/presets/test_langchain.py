@@ -134,7 +134,7 @@ def test_of_a_request_that_is_too_long_the_last_lines_are_shown():
     assert NewestFromUser(tokens=2, counter=QUARTER).select(messages) == (user("last"), assistant("four"))
 
 
-def test_without_a_user_among_the_newest_messages_nothing_is_shown():
+def test_without_a_user_message_among_the_newest_the_summarizer_reads_nothing():
     messages = (user("go"), assistant("x" * 40), assistant("y" * 40))
     assert NewestFromUser(tokens=10, counter=QUARTER).select(messages) == ()
     assert NewestFromUser(tokens=21, counter=QUARTER).select(messages) == messages

@@ -101,7 +101,7 @@ def test_a_refused_prompt_whose_summary_fails_has_all_summarized_at_once_with_sh
     assert "4 times" in event.reason
 
 
-def test_after_five_attempts_at_all_of_it_the_session_goes_on_as_it_is():
+def test_after_five_failed_summaries_of_the_whole_view_the_session_continues_unchanged():
     puppet, event = asked([DOWN] * 6, session(20), "overflow")
     assert (len(puppet.requests), event.status, event.patch) == (6, "failed", Patch())
 

@@ -42,7 +42,7 @@ def test_what_is_no_fault_is_refused(written, error, message):
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_a_fault_or_refused(written):
+def test_any_text_is_refused_or_parsed_as_a_fault_that_applies_to_its_first_request(written):
     try:
         fault = parse_fault(written)
     except UsageError:

@@ -233,7 +233,7 @@ def test_other_names_are_unknown(name):
         make_model_finder([TASK])(name)
 
 
-def test_the_oracle_needs_to_know_whose_facts():
+def test_the_oracle_is_refused_if_several_tasks_are_served():
     assert "scripted/oracle" not in list_model_names([TASK, BUG])
     with pytest.raises(UsageError, match="serve a single task"):
         make_model_finder([TASK, BUG])("scripted/oracle")

@@ -76,7 +76,7 @@ def test_with_tools_it_calls_one_of_them_or_says_something(model):
     assert all({*json.loads(call.arguments_json)} == {"command"} for call in message.calls)
 
 
-def test_a_call_comes_in_as_one_from_a_server_that_binds_answers_to_a_schema():
+def test_json_from_a_server_with_an_answer_schema_becomes_a_call_and_is_not_streamed():
     heard: list[str] = []
     pieces = ('{"name": "run", "argu', 'ments": {"command": "ls"}}')
     with stub_serving(Say(pieces=pieces)) as stub:

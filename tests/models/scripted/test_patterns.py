@@ -40,7 +40,7 @@ def test_all_values_are_returned_in_order_and_the_last_is_the_newest(text: str) 
 
 
 @given(st.lists(TEXTS, max_size=5))
-def test_a_text_is_read_the_same_whatever_was_read_before(texts: list[str]) -> None:
+def test_cached_patterns_find_the_same_as_fresh_ones(texts: list[str]) -> None:
     shared = compile_fact_patterns(tuple(fact(tree, tree) for tree in TREES))
     for text in (*texts, *texts):
         fresh = FactPatterns(fact(tree, tree) for tree in TREES)

@@ -164,7 +164,7 @@ def test_an_unknown_baseline_and_a_folder_that_cannot_be_written_are_refused(tmp
         write_page(results, tmp_path / "file" / "report.html")
 
 
-def test_a_folder_is_no_page(tmp_path, monkeypatch):
+def test_a_page_is_not_written_to_a_folder(tmp_path, monkeypatch):
     results = write_experiment(tmp_path / "made")
     monkeypatch.chdir(tmp_path)
     for path in (tmp_path, "."):
@@ -221,7 +221,7 @@ def test_no_text_of_an_experiment_becomes_code(open_page, tmp_path):
 
 
 @pytest.mark.browser
-def test_values_transcripts_and_choices_by_keyboard(open_page, written):
+def test_the_keyboard_filters_and_sorts_arms_and_opens_transcripts(open_page, written):
     page = open_page(written)
     headers = [text.strip(" ▲▼") for text in page.locator(".p-arms thead th").all_inner_texts()]
     assert headers[:5] == ["arm", "trials", "score", "minus baseline", "cost ratio"]

@@ -203,7 +203,7 @@ def test_no_arm_beats_an_arm_of_the_front_and_every_other_is_beaten(points):
     assert all(point in values or any(beats(one, point) for one in values) for point in known.values())
 
 
-def test_the_first_baseline_is_asked_for_or_declared_or_a_control():
+def test_the_first_baseline_is_the_requested_arm_or_else_a_declared_one_or_else_a_control():
     contrasts = [{"a": "x", "b": "y"}, {"a": "z", "b": "y"}]
     provenance = json.dumps({"family": {"contrasts": contrasts, "planned_trials": 3, "looks": 1}})
     arms = [{"arm": arm, "provenance_json": provenance} for arm in ("x", "y", "z")]

@@ -55,7 +55,7 @@ def start_server(sent):
 
 
 @pytest.mark.parametrize("number", [MAGIC_NUMBER, b"none"])
-def test_a_harness_that_dies_before_the_first_request_leaves_none(number):
+def test_the_tool_server_ends_if_the_harness_dies_before_the_first_request(number):
     result = start_server(frame_parts(SOURCE.encode(), number, compile_source("server")))
     assert (result.returncode, result.stdout) == (0, b"")
 

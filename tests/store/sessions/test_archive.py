@@ -137,7 +137,7 @@ def test_sub_agents_of_a_trial_are_kept_with_it(journal):
     assert len(archive.find_due_sessions(journal, last + 1, with_trials=True).sessions) == 5
 
 
-def test_tables_show_no_trial_without_its_steps(journal):
+def test_a_trial_with_an_archived_session_is_missing_from_tables_until_it_is_restored(journal):
     archive.archive_sessions(journal, ["of-trial"])
     results = load(journal.path.parent)
     assert results.trials.empty

@@ -19,7 +19,7 @@ from tests.store.samples import begun, events, opening, step, ticking
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(events(), min_size=1, max_size=3))
-def test_a_journal_that_is_cleaned_says_the_same_as_before(tmp_path_factory, logs):
+def test_cleaning_changes_no_entry_of_the_sessions(tmp_path_factory, logs):
     with Journal.open(tmp_path_factory.mktemp("j") / "j.sqlite") as journal:
         for number, batches in enumerate(logs):
             log = begun(journal, f"s{number}")
@@ -31,7 +31,7 @@ def test_a_journal_that_is_cleaned_says_the_same_as_before(tmp_path_factory, log
         assert [list(journal.read_entries(name)) for name in journal.list_session_ids()] == before
 
 
-def test_old_outputs_and_the_texts_of_deleted_sessions_go_and_their_space_comes_back(tmp_path):
+def test_cleaning_removes_old_outputs_and_texts_of_deleted_sessions_and_frees_space(tmp_path):
     with Journal.open(tmp_path / "j.sqlite") as journal:
         for name in ("kept", "gone"):
             log = begun(journal, name)

@@ -167,7 +167,7 @@ def test_code_that_forges_a_verdict_gets_none(copied):
 
 
 @pytest.mark.slow
-def test_nothing_of_the_grader_is_there_when_the_code_that_it_judges_runs(copied):
+def test_judged_code_sees_no_file_of_the_grader(copied):
     root = copied()
     outside = root.parent / "seen"  # what the code leaves in the workspace is removed
     with (root / "flashcards" / "__init__.py").open("a") as file:
