@@ -271,8 +271,8 @@ def check_policy(value: object, where: str = "policy") -> None:
 def expand_shorthand(value: object) -> object:
     """Convert the short form of a policy in a plan file to a full table; return other values unchanged.
 
-    A string such as `"none"` stands for the policy of this kind with default fields. A whole number such as `30` stands for the
-    policy `message-window` with this maximum number of messages.
+    A string such as `"none"` stands for the policy with this name and default fields. A whole number such as `30` stands for the
+    policy `message-window` with this maximum number of messages. A public name is replaced by the kind of the policy.
 
     Args:
         value: Value that stands for a policy in a plan file, such as `"none"`, `30` or a table.
@@ -283,7 +283,9 @@ def expand_shorthand(value: object) -> object:
         ({'kind': 'codex'}, {'kind': 'message-window', 'max_messages': 30})
     """
     if isinstance(value, str):
-        return {"kind": value}
+        return {"kind": _KINDS.get(value, value)}
+    if isinstance(value, Mapping) and value.get("kind") in _KINDS:
+        return {**value, "kind": _KINDS[value["kind"]]}
     if isinstance(value, int) and not isinstance(value, bool):
         return {"kind": "message-window", "max_messages": value}
     return value

@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 import harness.analysis
+import harness.reporting
 import harness.store
 from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
@@ -174,8 +175,13 @@ def digest_report(results: Results, against: str | None, chart_options: ChartOpt
     """
     if results.digest is None:
         return None
-    sources = sorted(path for package in (harness.analysis, harness.store) for path in Path(package.__path__[0]).rglob("*.py"))
     digest = hashlib.sha256(f"{results.digest} {against!r} {chart_options!r}".encode())
-    for path in sources:
+    for path in list_sources():
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def list_sources() -> list[Path]:
+    """Return the files of this package, code and data, that decide what a report says."""
+    folders = [Path(package.__path__[0]) for package in (harness.analysis, harness.reporting, harness.store)]
+    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".json"})

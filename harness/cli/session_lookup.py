@@ -8,7 +8,7 @@ from harness.errors import UsageError
 from harness.inspection import session_sources
 from harness.inspection.import_export import load_entries
 from harness.inspection.session_sources import RecordedFile, SessionSource
-from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, list_journals
+from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, find_session, list_journals
 
 EXPERIMENTS_FOLDER = "experiments"
 
@@ -63,9 +63,12 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
         UsageError: Not exactly one session matches, or the name is that of a recording, which is in no journal.
     """
     source = resolve_source(name, named_places)
-    if not isinstance(source, SessionLocation):
-        raise UsageError(f"{name!r} is a recording, which is in no journal; add it to one with `harness import`")
-    return source
+    if isinstance(source, SessionLocation):
+        return source
+    try:  # a file may have the same name as a session
+        return find_session(name, resolve_places(()))
+    except UsageError:
+        raise UsageError(f"{name!r} is a file that is no journal; if it is a recording, add it with `harness import`") from None
 
 
 def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:

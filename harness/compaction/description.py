@@ -33,7 +33,7 @@ class Abilities:
 
 
 def name_policy(policy: object) -> str:
-    """Return the public name of a policy, such as `keep-last`, or the name of its class if it has none."""
+    """Return the kind of a policy, such as `keep-last`, or the name of its class if it has none."""
     return str(getattr(policy, "kind", type(policy).__name__))
 
 

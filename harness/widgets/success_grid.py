@@ -109,6 +109,8 @@ class SuccessGrid:
     """Name of the arm to which each planned trial belongs, by trial id."""
     _shown: dict[str, JsonObject] = field(default_factory=dict)
     """What the page shows about each arm, by name; arms without a finished trial may be missing."""
+    _listed: set[str] = field(default_factory=set)
+    """Ids of the trials that the page's list of unsuccessful trials shows."""
 
     def __post_init__(self) -> None:
         for cell in self.experiment.grid:
@@ -167,10 +169,14 @@ class SuccessGrid:
     def list_failures(self) -> list[JsonObject]:
         """Return all finished trials without success for the page as plain JSON, e.g. when outcomes get visible.
 
-        While outcomes are hidden, trials that did not crash are removed from the page's list.
+        If outcomes were visible before, trials that must no longer be listed are removed from the page's list.
         """
         listed = ((name, record) for name, arm in self.arms.items() for record in arm.records.values())
-        return [self._encode_failure(name, record) for name, record in listed if self._is_failure(record) or not record.success]
+        return [
+            self._encode_failure(name, record)
+            for name, record in listed
+            if self._is_failure(record) or record.trial_id in self._listed
+        ]
 
     def _encode_arm(self, number: int, name: str) -> JsonObject:
         arm = self.arms[name]
@@ -182,6 +188,7 @@ class SuccessGrid:
         """Return a row of the list of unsuccessful trials as plain JSON; `over` is true if a new run removes the row."""
         error = record.error.strip()[:MAX_ERROR_CHARACTERS]
         is_over = not self._is_failure(record)
+        (self._listed.discard if is_over else self._listed.add)(record.trial_id)
         text = "" if is_over else format_record(record, hides_outcome=self.hides_outcomes)
         details = {"arm": arm, "status": record.status, "text": text, "error": "" if is_over else error}
         return {"kind": "failure", "trial": record.trial_id, "over": is_over, **details}

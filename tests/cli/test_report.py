@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.report import RECORD_FILE, print_current_report, print_report
+from harness.cli.report import RECORD_FILE, list_sources, print_current_report, print_report
 from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.results import export
@@ -100,3 +100,14 @@ def test_a_page_is_written_on_request(tmp_path):
     assert done.exit_code == 0, done.output
     assert f"wrote {tmp_path / 'report.html'}" in done.output
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_a_report_counts_as_outdated_after_a_change_of_any_code_or_data_that_writes_it():
+    names = {"/".join(path.parts[-2:]) for path in list_sources()}
+    assert {
+        "analysis/comparison.py",
+        "reporting/claims.py",
+        "reporting/experiment_report.py",
+        "reporting/reader_quality.json",
+        "store/columns.py",
+    } <= names

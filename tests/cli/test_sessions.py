@@ -232,6 +232,19 @@ def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
     assert ", as logged" in within("inspect", file, "--step", "3").stdout
 
 
+def test_a_file_with_the_name_of_a_session_does_not_hide_the_session(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sessions").mkdir()
+    with Journal.open(tmp_path / "sessions" / "j.sqlite") as journal:
+        begun(journal, "wanted").append(opening("wanted"))
+    (tmp_path / "wanted").write_text("notes")
+    (tmp_path / "unknown").write_text("notes")
+    assert within("export", "wanted", "x.jsonl").exit_code == 0
+    refused = within("export", "unknown", "x.jsonl")
+    assert refused.exit_code == 2
+    assert "'unknown' is a file that is no journal; if it is a recording, add it with `harness import`" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "explanation"),
     [

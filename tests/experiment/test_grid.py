@@ -120,7 +120,13 @@ def test_worlds_that_are_equal_are_one_cell_of_each_arm():
 
 @pytest.mark.parametrize(
     ("path", "values"),
-    [("seed", [0, 0]), ("seed", [1, 2, 1.0]), ("policy", ["none", {"kind": "none"}]), ("policy", [KeepLast(), KeepLast()])],
+    [
+        ("seed", [0, 0]),
+        ("seed", [1, 2, 1.0]),
+        ("policy", ["none", {"kind": "none"}]),
+        ("policy", [KeepLast(), KeepLast()]),
+        ("policy", ["gemini-cli-simplified", "seed-gemini"]),
+    ],
 )
 def test_a_value_that_stands_twice_on_an_axis_is_refused_and_not_run_once(path, values):
     with pytest.raises(UsageError, match=f"axes.{path}: .* is listed twice; .* axis `replicate`"):

@@ -217,7 +217,7 @@ SIDE_CHANNELS = {
     "common draws": "import random\nrandom.random()",
     "the room of compaction": "from harness.compaction import cuts",
     "the events of compaction": "from harness.conversation.events import Compaction",
-    "the whole package": "import harness\nharness.replay",
+    "the whole package": "import harness\nharness.recordings",
     "the clock": "import time",
 }
 """Code by which a scripted model could detect the policy. The check must find each of these when it is added to the agent."""

@@ -12,7 +12,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.plan import read_plan
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log, run_on_sample
-from harness.policies import Codex, KeepLast, OracleRetention
+from harness.policies import Codex, KeepLast, OracleRetention, resolve_policy
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs
 from harness.widgets.grid import GridWidget
@@ -242,6 +242,16 @@ def test_a_session_whose_policy_cannot_be_applied_is_shown_with_keep_last():
     explorer = CompactionExplorer(with_policy(run))
     assert explorer._exploration.settings.policy == "keep-last"
     assert explorer._exploration.settings.window_tokens == 60_000
+
+
+def test_a_policy_is_offered_and_kept_under_its_public_name_also_if_its_kind_is_another():
+    explorer = CompactionExplorer("sample", policy=resolve_policy("seed-gemini"))
+    settings = explorer._exploration.settings
+    assert settings.policy == "gemini-cli-simplified"
+    assert settings.policy in explorer._build_constants()["offered"]["policies"]
+    explorer.change_settings(policy="seed-gemini", threshold=0.6)
+    explorer.change_settings(policy="gemini-cli-simplified", keep_share=0.2)
+    assert {"threshold": 0.6, "keep_share": 0.2}.items() <= explorer._exploration.settings.fields.items()
 
 
 def test_two_policies_are_compared_over_the_same_session(explorer):

@@ -245,3 +245,10 @@ def test_trials_that_are_listed_as_failures_leave_the_list_when_outcomes_are_hid
     assert {item["trial"]: item["over"] for item in grid.list_failures()} == {crashed.trial_id: False, failed.trial_id: False}
     grid.hides_outcomes = True
     assert {item["trial"]: item["over"] for item in grid.list_failures()} == {crashed.trial_id: False, failed.trial_id: True}
+
+
+def test_failures_that_no_page_has_listed_stay_unknown_while_outcomes_are_hidden():
+    grid = SuccessGrid(experiment(), hides_outcomes=True)
+    failed, succeeded = records(grid.experiment.grid)[:2]
+    grid.add([replace(failed, success=False), replace(succeeded, success=True)])
+    assert grid.list_failures() == []

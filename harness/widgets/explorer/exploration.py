@@ -30,7 +30,7 @@ from harness.inspection.counterfactual import (
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_text, format_message_line
-from harness.policies import load_policy_class, policy_from_plain
+from harness.policies import find_public_name, load_policy_class, policy_from_plain
 from harness.protocols import Policy
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
@@ -208,7 +208,7 @@ class Exploration:
             kind = str(plain.pop("kind"))
             steps = len(self.trace.steps)
             self.settings = ExplorerSettings(
-                policy=kind, fields=plain, window_tokens=window, nominal_window_tokens=scale, step=steps
+                policy=find_public_name(kind), fields=plain, window_tokens=window, nominal_window_tokens=scale, step=steps
             )
             try:
                 self.advance(self.settings)

@@ -129,6 +129,8 @@ class CompactionExplorer(StepWidget):
         with self._lock:
             before = self._exploration.settings
             own = {name: changes.pop(name) for name in tuple(changes) if name in ExplorerSettings.__dataclass_fields__}
+            if "policy" in own:
+                own["policy"] = find_public_name(own["policy"])
             kept = before.fields if own.get("policy", before.policy) == before.policy else {}
             plain = {**codec.to_plain(before), **own, "fields": {**kept, **changes}}
             self._apply_settings("", codec.from_plain(ExplorerSettings, plain))
