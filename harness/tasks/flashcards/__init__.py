@@ -1,7 +1,7 @@
 """The task `flashcards`: build a flashcard program like Anki from a specification, in about ninety steps.
 
 A page is a page of the specification. A deck is a file of flashcards. A sheet is a small document that the agent has to write and
-that states some facts (values to remember); see `harness.tasks.kit.sheets`.
+that states some facts; see `harness.tasks.kit.sheets`.
 
 Phases of the work, and the information that the agent needs in each phase:
 

@@ -14,7 +14,7 @@ Phases of the work, and the information that the agent needs in each phase:
 | command line | page, about, cli, tests, trials, next audit | name, version, status from the prompt; the id from the start |
 | documents | README, manual, settings, change log, hand-over | nearly all of the above once more |
 
-The task is a smaller version of `flashcards` for container images that have Bun. The facts (values to remember) are others, and
+The task is a smaller version of `flashcards` for container images that have Bun. The facts are others, and
 the pages of the specification are long and generated as in `spec-api`. The seed decides the same as in `flashcards`:
 
 - the order of the work, as far as one part does not need the other;
