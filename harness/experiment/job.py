@@ -16,7 +16,7 @@ from harness.compaction.scaling import FittedPolicy
 from harness.conversation import codec
 from harness.conversation.advisories import Advisory
 from harness.conversation.codec import VERSION_TAG
-from harness.conversation.events import SessionStarted, StopReason
+from harness.conversation.events import Entry, SessionStarted, StopReason, TransientEvent
 from harness.conversation.truncation import Truncation
 from harness.errors import StoreError, WorkerDied
 from harness.experiment.contrasts import Family
@@ -220,6 +220,12 @@ class TrialRun:
     has_cached_verdict: bool | None = None
     """Whether the results of the checks come from the cache; None if the workspace was not graded."""
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="the trial never began"))
+
+    def add(self, item: Entry | TransientEvent) -> None:
+        """Take in the next log entry or transient event of the trial's session."""
+        self.totals(item)
+        if isinstance(item, Entry) and isinstance(item.event, SessionStarted):
+            self.start_event = item.event
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
         """Return the records that are stored for the trial, made from everything that is known about it so far."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
 from harness.agent.tool_execution import ToolTimeLimit
-from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, SessionStarted, TransientEvent
+from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, TransientEvent
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.experiment.token_counts import publish_token_counts, receive_token_counts
@@ -129,11 +129,9 @@ class _TrialSession:
         run, wiring = self.trial_run, self.job.wiring
 
         def measure_event(item: Entry | TransientEvent) -> None:
-            run.totals(item)
+            run.add(item)
             if isinstance(item, Entry):
                 metrics_builder.add_entry(item)
-                if isinstance(item.event, SessionStarted):
-                    run.start_event = item.event
 
         spec = replace(build_session_spec(self.job.trial, task, wiring), journal=self.job.journal)
         resources = SessionResources(

@@ -241,7 +241,7 @@ class Runner:
             if session_id == trial_id:  # the other sessions are those of sub-agents
                 trial_run.session_id = session_id
                 for entry in journal.read_entries(session_id):
-                    trial_run.totals(entry)
+                    trial_run.add(entry)
             journal.fail_session(session_id, reason=trial_run.ending.reason, detail=trial_run.ending.error, clock=self.clock)
 
 

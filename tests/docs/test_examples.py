@@ -288,7 +288,10 @@ PLAN = '[trial]\ntask = "flashcards"\npolicy = "codex"\nmax_steps = 30\n'
         (Block("python", "from harness import NoSuchName\n", reason="costs money"), "NoSuchName"),
         (Block("python", "import harness\nharness.policies.KeepLost\n", reason="costs money"), "KeepLost"),
         (Block("python", "import harness.policies as p\np.KeepLost\n", reason="costs money"), "KeepLost"),
-        (Block("python", "from harness import Trial\nTrial(tsk='flashcards')\n", reason="costs money"), "tsk|task"),
+        (
+            Block("python", "from harness import Trial\nTrial(task='flashcards', policy='none', sed=1)\n", reason="costs money"),
+            "sed",
+        ),
         (Block("python", "import harness\nharness.policies.KeepLast(tresh=3)\n", reason="costs money"), "tresh"),
         (Block("python", "import harness\nharness.Experiment.from_toml(nope=3)\n", reason="costs money"), "nope|path"),
         (Block("python", "from harness import load\nload('a', 'b')\n", reason="costs money"), "too many"),
