@@ -191,7 +191,11 @@ def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, for
     named = [
         fact for fact in task.facts if SPECIAL.match(task.values.get(fact.name, "")) and SPECIAL.match(older.get(fact.name, ""))
     ]
-    stated = data.draw(st.sampled_from([one for one in named if task.values[one.name] != older[one.name]]))
+    # the reader takes the word "old" or "former" in the name of a fact for a sign that the value is outdated
+    revisable = [
+        one for one in named if not one.name.startswith(("old_", "former_")) and task.values[one.name] != older[one.name]
+    ]
+    stated = data.draw(st.sampled_from(revisable))
     text = write(form, stated, task.values[stated.name], older[stated.name])
     matches = compile_tolerant_statements(task.facts).find(text)
     assert {match.value for match in matches} == {task.values[stated.name]}
