@@ -16,7 +16,7 @@ from harness.analysis.formatting import label_arms
 from harness.analysis.tables import select
 from tests.analysis.selections import grid, results
 
-SURFACE = Path(harness.widgets.__file__).parent
+SCRIPTS = Path(harness.widgets.__file__).parent / "js"
 
 
 def list_rows(*axes, **named):
@@ -78,7 +78,7 @@ def test_the_order_of_the_trials_does_not_matter():
 
 
 def test_page_and_widgets_draw_the_colours_and_shapes_of_the_figures():
-    style, script = ((SURFACE / f"surface.{suffix}").read_text("utf-8") for suffix in ("css", "js"))
+    style, script = ((SCRIPTS / name).read_text("utf-8") for name in ("surface.css", "arm_marks.js"))
     colours = re.findall(r"\.h-arm-(\w+) \{ --h-arm: light-dark\((#\w+), (#\w+)\); \}", style)
     light, dark = THEMES["light"].palette, THEMES["dark"].palette
     assert colours == [(name, a.lower(), b.lower()) for name, a, b in zip(COLOURS, light, dark, strict=True)]
