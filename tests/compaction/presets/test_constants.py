@@ -362,6 +362,8 @@ SHARED: dict[str, float] = {
     "overflow.FORCED_SHARE": 0.5,
     "overflow.USUAL_SHARE": 0.75,
     "pipeline.LEAST_SAVED_SHARE": 0.05,
+    # a warning of this project, no behaviour of a policy
+    "policy_checks.MAX_RESERVED_SHARE": 0.5,
     # S0.4
     "triggers.Reserves.output_tokens": 4_000,
     "triggers.Reserves.safety_tokens": 5_000,
