@@ -1,1 +1,1 @@
-"""What is said, logged and seen in a session: messages, tokens, events with their JSON, and the view of the model."""
+"""Values of a conversation: messages, token counts, events with their JSON, and the view that the model sees next."""

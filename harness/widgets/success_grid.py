@@ -108,7 +108,7 @@ class SuccessGrid:
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
     """Name of the arm to which each planned trial belongs, by trial id."""
     _shown: dict[str, JsonObject] = field(default_factory=dict)
-    """What the page shows about each arm, by name; arms without a finished trial may be missing."""
+    """Values that the page shows for each arm, by name; arms without a finished trial may be missing."""
     _listed: set[str] = field(default_factory=set)
     """Ids of the trials that the page's list of unsuccessful trials shows."""
 
