@@ -77,7 +77,7 @@ def average_copies(rows: Array, labels: Sequence[object]) -> Array:
         sums = np.zeros((len(counts), rows.shape[1]))
         np.add.at(sums, [places[label] for label in labels], rows)
         return sums / (len(rows) / len(counts))
-    # by the difference between the first and the last arm, then by the first
+    # neighbours share their weight below, so runs are sorted by what a comparison measures: the difference between two arms
     ordered = rows[np.lexsort((rows[:, 0], rows[:, 0] - rows[:, -1]))]
     size, parts = len(rows), len(counts)
     begin, first = np.arange(size) * parts, np.arange(parts)[:, None] * size  # both in units of 1 / (size × parts)

@@ -373,7 +373,7 @@ class TrialTotals(SessionTotals):
     _previous_counts: CacheCounts = field(default_factory=CacheCounts)
 
     def _add_step(self, step: StepFinished) -> None:
-        SessionTotals._add_step(self, step)
+        SessionTotals._add_step(self, step)  # super() without arguments fails in a class that `slots=True` creates anew
         if self.cache_counts is not None:
             counts, previous_counts = replace(self.cache_counts), self._previous_counts
             hits, misses = counts.hits - previous_counts.hits, counts.misses - previous_counts.misses

@@ -77,21 +77,21 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
     """Report the first call that an agent makes only with, or only without, perfect summaries."""
-    acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
-    parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
-    if parted is None:
+    calls = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
+    first = next((number for number, (plain_call, call) in enumerate(calls) if plain_call != call), None)
+    if first is None:
         return
     steps: list[str] = []  # name of the step that made each call
     for move, (_, reply) in zip(trace(task, oracle.requests), oracle.requests, strict=True):
         steps += [move.step] * len(reply.message.calls)
-    step = steps[parted] if parted < len(steps) else ""
-    did, due = (
-        f"{run.call_keys[parted][0]} {run.call_keys[parted][1]!r:.100}" if parted < len(run.call_keys) else "nothing more"
+    step = steps[first] if first < len(steps) else ""
+    actual, expected = (
+        f"{run.call_keys[first][0]} {run.call_keys[first][1]!r:.100}" if first < len(run.call_keys) else "nothing more"
         for run in (oracle, plain)
     )
     words = (
-        f"although summaries keep every line with a fact or a receipt, the agent makes the call {did} instead of {due}: a value "
-        "or the evidence of a step is in no line that a pattern matches"
+        f"although summaries keep every line with a fact or a receipt, the agent makes the call {actual} instead of {expected}: "
+        "a value or the evidence of a step is in no line that a pattern matches"
     )
     yield Finding(words, step=step, seed=seed)
 

@@ -68,7 +68,7 @@ def main() -> NoReturn:
 
 
 def _end(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt the trial while it closes its sandbox
     raise SystemExit
 
 
