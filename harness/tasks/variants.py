@@ -99,12 +99,12 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
     task = template(task_seed)
     _check_knobs(task, world)
     lines = _find_fact_lines(task, world)
-    revised = _choose_revised_facts(task, lines, world.update_rate or 0.0)
+    revised_facts = _choose_revised_facts(task, lines, world.update_rate or 0.0)
     plan = _MessageSchedule(
         lines=lines,
-        old_texts=_insert_old_values(task, lines, _find_old_values(template, task_seed, task, revised)),
+        old_texts=_insert_old_values(task, lines, _find_old_values(template, task_seed, task, revised_facts)),
         written_indexes=_choose_written_lines(task, lines, world.recoverable_share or 0.0),
-        revised_facts=revised,
+        revised_facts=revised_facts,
     )
     written_lines = [plan.render_initial(line) for line in lines if line.index in plan.written_indexes]
     file = [(ORDER_FILE, "\n".join(["# What was ordered", "", *written_lines, ""]))] if written_lines else []
@@ -149,6 +149,7 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
         names = tuple(fact.name for fact in facts)
         first, last = min(needs[name][0] for name in names), max(needs[name][1] for name in names)
         told_step = 0 if world.use_lag_steps is None else first - world.use_lag_steps
+        # the earliest later message comes before step 2, so that a line that is due before stays in the request
         fact_lines.append(_FactLine(index, text, names, first, last, told_step if told_step > 1 else 0))
     if not fact_lines:
         knob = next(iter(world.overrides))
@@ -170,11 +171,11 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
     For a fact that no step needs, both are the last step of the script.
     """
     steps = len(task.script.steps)
-    needing: dict[str, list[int]] = {}
+    need_steps: dict[str, list[int]] = {}
     for number, step in enumerate(task.script.steps, start=1):
         for name in {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}:
-            needing.setdefault(name, []).append(number)
-    numbers = {fact.name: needing.get(fact.name, [steps]) for fact in task.facts}
+            need_steps.setdefault(name, []).append(number)
+    numbers = {fact.name: need_steps.get(fact.name, [steps]) for fact in task.facts}
     return {name: (needing_steps[0], needing_steps[-1]) for name, needing_steps in numbers.items()}
 
 
@@ -191,10 +192,10 @@ def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) 
     correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
     revised_count = round(share * len(facts))
     if revised_count > len(correctable_facts):
-        most = len(correctable_facts) / len(facts)
+        max_share = len(correctable_facts) / len(facts)
         raise UsageError(
             f"world.update_rate: of the {len(facts)} facts in the request of {task.name!r}, {len(correctable_facts)} can "
-            f"be corrected before their first use, so the value must be at most {most:.2g} (got {share:g})"
+            f"be corrected before their first use, so the value must be at most {max_share:.2g} (got {share:g})"
         )
     return frozenset(_shuffle(f"{task.name}/updates", correctable_facts)[:revised_count])
 
@@ -247,9 +248,9 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 
 def _render_prompt(prompt: str, plan: _MessageSchedule) -> str:
     first = {line.index: plan.render_initial(line) for line in plan.lines}
-    late = {line.index for line in plan.lines if line.told_step}
-    prompt_lines = [first.get(index, text) for index, text in enumerate(prompt.split("\n")) if index not in late]
-    if late:
+    late_lines = {line.index for line in plan.lines if line.told_step}
+    prompt_lines = [first.get(index, text) for index, text in enumerate(prompt.split("\n")) if index not in late_lines]
+    if late_lines:
         prompt_lines += ["", "More of what holds for this work is said while you are at it."]
     if plan.written_indexes:
         prompt_lines += ["", f"Some of what holds for this work stands in {ORDER_FILE} too."]
@@ -257,15 +258,15 @@ def _render_prompt(prompt: str, plan: _MessageSchedule) -> str:
 
 
 def _schedule_messages(plan: _MessageSchedule, steps: int, redundancy: int) -> Iterator[LaterMessage]:
-    again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
+    repeat_steps = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
-        corrected = [line.text for line in plan.lines if line.index in plan.old_texts and line.correction_step == step]
-        known = [line for line in plan.lines if line.told_step < step <= line.last_need_step]
-        repeated = [plan.render_at(line, step - 1) for line in known] if step in again else []
-        for heading, said in ((NEWS_HEADING, news), (REMINDER_HEADING, repeated), (CORRECTION_HEADING, corrected)):
-            if said:
-                yield LaterMessage(step=step, text="\n".join([heading, *said]))
+        corrections = [line.text for line in plan.lines if line.index in plan.old_texts and line.correction_step == step]
+        known_lines = [line for line in plan.lines if line.told_step < step <= line.last_need_step]
+        reminders = [plan.render_at(line, step - 1) for line in known_lines] if step in repeat_steps else []
+        for heading, texts in ((NEWS_HEADING, news), (REMINDER_HEADING, reminders), (CORRECTION_HEADING, corrections)):
+            if texts:
+                yield LaterMessage(step=step, text="\n".join([heading, *texts]))
 
 
 def _vary_fact(fact: Fact, plan: _MessageSchedule) -> Fact:

@@ -64,14 +64,16 @@ def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
     They are the name of each blamed stage and, if the report needs it, the agent's own note that the stage is ruled out.
     """
     paths = {"operator": NIGHTLY_LOG, "council": structure.minutes_path, "customer": structure.letter_path}
-    for who in structure.suspicions:
-        search = f"grep -n '{who} blames' {paths[who]}"
-        yield make_file_fact(f"{who}_suspect", "value", paths[who], "usage", rf"{who} blames the stage `(\w+)`", command=search)
+    for accuser in structure.suspicions:
+        search = f"grep -n '{accuser} blames' {paths[accuser]}"
+        yield make_file_fact(
+            f"{accuser}_suspect", "value", paths[accuser], "usage", rf"{accuser} blames the stage `(\w+)`", command=search
+        )
         if "stages" not in structure.sections:
             continue
-        note = f"notes/03-{who}.md"
-        words = rf"suspicion of the {who} is refuted, ruled out for good: `(\w+)`"
-        yield replace(make_file_fact(f"{who}_ruled_out", "decision", note, "nothing", words), said_in="own")
+        note = f"notes/03-{accuser}.md"
+        words = rf"suspicion of the {accuser} is refuted, ruled out for good: `(\w+)`"
+        yield replace(make_file_fact(f"{accuser}_ruled_out", "decision", note, "nothing", words), said_in="own")
 
 
 def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
@@ -123,8 +125,8 @@ def draw_values(structure: Structure, task_seed: int) -> dict[str, str]:
     names = [stage.name for stage in TIERED_STAGES]
     stages = rng_for("stages").sample(names, len(names))
     suspects = stages[MAX_BUGS:]
-    for who, suspect in zip(SUSPICIONS, suspects, strict=True):
-        values[f"{who}_suspect"] = values[f"{who}_ruled_out"] = suspect
+    for accuser, suspect in zip(SUSPICIONS, suspects, strict=True):
+        values[f"{accuser}_suspect"] = values[f"{accuser}_ruled_out"] = suspect
     for number, culprit in enumerate(sorted(stages[: len(structure.refusals)], key=names.index), start=1):
         stale, page, final = map(str, rng_for(f"rates {number}").sample(RATES, 3))
         values |= {f"culprit_{number}": culprit, f"stale_rate_{number}": stale, f"final_rate_{number}": final}

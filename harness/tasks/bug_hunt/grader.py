@@ -84,7 +84,7 @@ def build_checks(structure: Structure) -> tuple[Check, ...]:
 
 
 def _list_suspects(structure: Structure) -> list[str]:
-    return [f"{who}_suspect" for who in structure.suspicions]
+    return [f"{accuser}_suspect" for accuser in structure.suspicions]
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
@@ -138,24 +138,25 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     values = submission.expected
     is_ordered = _check_regression_test(submission)
     texts = {path: submission.read_text(path) for path in values["hashes"]}
-    changed = [path for path, text in texts.items() if hash_text(text) != values["hashes"][path]]
-    yield from _judge_modules(submission, [path for path in changed if path.startswith("wattbook/")])
+    changed_paths = [path for path, text in texts.items() if hash_text(text) != values["hashes"][path]]
+    yield from _judge_modules(submission, [path for path in changed_paths if path.startswith("wattbook/")])
     yield from _judge_tries(submission)
     yield from _judge_papers(submission)
     yield from judge_sheets(submission, values["sheets"])
     answers = submission.ask()
-    touched = [path for path in changed if not path.startswith("wattbook/")]
-    tests = check_tests(answers, values["tests"] + 1)
-    yield "suite", tests.passed and not touched, f"{tests.detail}, changed {touched}"
+    touched_paths = [path for path in changed_paths if not path.startswith("wattbook/")]
+    tests = check_tests(answers, values["tests"] + 1)  # the agent adds at least one test
+    yield "suite", tests.passed and not touched_paths, f"{tests.detail}, changed {touched_paths}"
     swept = answers.get("swept")
     for number, culprit in enumerate(values["culprits"], start=1):
-        added = swept.get(culprit) if isinstance(swept, dict) else swept
-        yield f"fixed_{number}", added == values["swept"][culprit], f"{culprit} adds {added!r:.180}"
+        added_cents = swept.get(culprit) if isinstance(swept, dict) else swept
+        yield f"fixed_{number}", added_cents == values["swept"][culprit], f"{culprit} adds {added_cents!r:.180}"
     with_bug, without_bug = answers.get("broken_regression", []), answers.get("regression", [])
     notices = bool(with_bug) and all(map(_has_failures_only, with_bug))
     accepts = bool(without_bug) and all(answer == [0, 0] for answer in without_bug)
-    seen = (", ".join(sorted({repr(answer) for answer in answers})) for answers in (with_bug, without_bug))
-    detail = "{}, failures and errors with the bug {:.80}, without it {:.80}".format(is_ordered.detail, *seen)
+    answer_texts = (", ".join(sorted({repr(answer) for answer in answers})) for answers in (with_bug, without_bug))
+    detail = "{}, failures and errors with the bug {:.80}, without it {:.80}".format(is_ordered.detail, *answer_texts)
+    # a regression test that fails without the bug already fails the check `suite`
     yield "regression_test", is_ordered.passed and notices and (accepts or not tests.passed), detail
 
 
@@ -229,9 +230,9 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "announced", *_compare_line(submission, "outbox/announcements.log", (), beginning, values["ticket"])
     for section, names in values["sections"].items():
         yield f"report_{section}", *_compare_statements(submission, "REPORT.md", {name: values[name] for name in names})
-    given = read_json_object(submission, "handover.json")
+    handover = read_json_object(submission, "handover.json")
     for part, names in values["handover"].items():
-        wrong = [name for name in names if given.get(name) != values[name]]
+        wrong = [name for name in names if handover.get(name) != values[name]]
         yield f"handover_{part}", not wrong, f"wrong: {wrong}"
     if values["reply"]:
         yield "reply", *_compare_statements(submission, "REPLY.md", {name: values[name] for name in values["reply"]})

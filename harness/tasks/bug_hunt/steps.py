@@ -61,8 +61,8 @@ class _Work:
             yield from self.structure.sheets.write_sheets(name)
         yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))
 
-    def _look_on(self) -> Iterator[StepSpec]:
-        """Yield the next group of unnecessary looks at files."""
+    def _list_spare_looks(self) -> Iterator[StepSpec]:
+        """Yield the next group of looks at files that the work does not need."""
         yield from (LOOKS[name] for name in next(self._gaps, ()))
 
     def _orient(self) -> Iterator[StepSpec]:
@@ -72,20 +72,20 @@ class _Work:
         yield look("read_readme", "First the readme and the rules for a fix.", read("README.md"), read("CONTRIBUTING.md"))
         yield self.structure.sheets.read_index("Which sheets are due, and when.")
         yield look("read_architecture", "How the parts fit together.", read("docs/architecture.md"))
-        yield from self._look_on()
+        yield from self._list_spare_looks()
 
     def _examine_symptom(self) -> Iterator[StepSpec]:
         yield _show("suite_before", "The whole suite, to see what fails today.", "python3 tools/run_tests.py; true")
-        yield from self._look_on()
+        yield from self._list_spare_looks()
         yield _show("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
         yield _show("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
         yield _show("complaint_page", "The invoice that was complained about, on paper.", "python3 -m wattbook.cli ${complaint}")
-        yield from self._look_on()
+        yield from self._list_spare_looks()
         yield _write_note("01-symptom", "What is known of the symptom goes into the first note.")
 
     def _read_figures(self) -> Iterator[StepSpec]:
         yield look("read_run_tests", "How the runner reports.", read("tools/run_tests.py"))
-        yield from self._look_on()
+        yield from self._list_spare_looks()
         fact_pages = [self.structure.find_page(fact) for fact, _ in self.structure.pages]
         pages = dict.fromkeys(("docs/decree.md", "docs/rounding.md", *fact_pages))
         yield look("read_figures", "The figures in force: where the tier begins, and how amounts are settled.", *map(read, pages))
@@ -100,24 +100,26 @@ class _Work:
             "council": ("What the council thought.", run(f"cat {structure.minutes_path}")),
             "customer": ("What the customer thinks.", run(f"cat {structure.letter_path}")),
         }
-        for who in structure.suspicions:
-            text, call = places[who]
-            yield look(f"{who}_blames", text, call)
-            stage = f"${{{who}_suspect}}"
-            yield _show(f"{who}_module", "The stage that is blamed, as it is.", f"sed 's/^/{who}: /' wattbook/stages/{stage}.py")
+        for accuser in structure.suspicions:
+            text, call = places[accuser]
+            yield look(f"{accuser}_blames", text, call)
+            stage = f"${{{accuser}_suspect}}"
             yield _show(
-                f"{who}_probe", "And against the audited invoices.", f"python3 tools/probe.py --stage {stage} --for {who}"
+                f"{accuser}_module", "The stage that is blamed, as it is.", f"sed 's/^/{accuser}: /' wattbook/stages/{stage}.py"
             )
-            words = f"The suspicion of the {who} is refuted, ruled out for good: `{stage}`."
+            yield _show(
+                f"{accuser}_probe", "And against the audited invoices.", f"python3 tools/probe.py --stage {stage} --for {accuser}"
+            )
+            words = f"The suspicion of the {accuser} is refuted, ruled out for good: `{stage}`."
             note = f"# Ruled out\n\n{words} It agrees on all audited invoices, so nobody needs to look there again.\n"
-            text = f"It agrees everywhere: the suspicion of the {who} is refuted, ruled out for good: `{stage}`."
-            yield do(f"note_{who}", text, write(f"notes/03-{who}.md", note))
-            yield from self._look_on() if who == structure.suspicions[0] else ()
+            text = f"It agrees everywhere: the suspicion of the {accuser} is refuted, ruled out for good: `{stage}`."
+            yield do(f"note_{accuser}", text, write(f"notes/03-{accuser}.md", note))
+            yield from self._list_spare_looks() if accuser == structure.suspicions[0] else ()
 
     def _find_stages(self) -> Iterator[StepSpec]:
         yield _show("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
         yield _show("stale", "Which stages differ on their own?", "python3 tools/compare.py --stale")
-        yield from self._look_on()
+        yield from self._list_spare_looks()
         lines = []
         for number in self.structure.bug_numbers:
             stage = f"${{culprit_{number}}}"
@@ -139,20 +141,20 @@ class _Work:
 
     def _fix_stages(self) -> Iterator[StepSpec]:
         structure = self.structure
-        refused = [number for number in structure.bug_numbers if structure.refusals[number - 1]]
+        refused_numbers = [number for number in structure.bug_numbers if structure.refusals[number - 1]]
         for number in structure.bug_numbers:
             yield from self._try_patch(number, "a", self._name_page_rate(number))
-            if number in refused and structure.is_fixed_one_by_one:
-                yield from self._mend_patch(number, is_first=number == refused[0])
+            if number in refused_numbers and structure.is_fixed_one_by_one:
+                yield from self._mend_patch(number, is_first=number == refused_numbers[0])
         if not structure.is_fixed_one_by_one:
-            for number in refused:
-                yield from self._mend_patch(number, is_first=number == refused[0])
+            for number in refused_numbers:
+                yield from self._mend_patch(number, is_first=number == refused_numbers[0])
         command = "python3 tools/run_tests.py tests.test_reference tests.test_money"
         yield _show("reference_after", "The tests of the reference now.", command)
         yield _write_note("06-fixed", "Accepted. The note says what is left to do.")
 
     def _mend_patch(self, number: int, *, is_first: bool) -> Iterator[StepSpec]:
-        yield from self._look_on() if is_first else ()
+        yield from self._list_spare_looks() if is_first else ()
         yield from self._try_patch(number, "b", name_rate(self.structure, number))
 
     def _try_patch(self, number: int, letter: str, rate: str) -> Iterator[StepSpec]:
@@ -181,7 +183,7 @@ class _Work:
         text = "The regression test, through the function that partners import, on the invoice of the complaint."
         yield do("regression_test", text, write("tests/regressions/test_drift.py", test))
         yield _show("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
-        yield from self._look_on()
+        yield from self._list_spare_looks()
         papers: dict[str, Callable[[], Iterable[StepSpec]]] = {
             "changelog": self._write_changelog,
             "announce": self._announce,
@@ -191,7 +193,7 @@ class _Work:
         }
         for name in self.structure.papers:
             yield from papers[name]()
-            yield from self._look_on() if name == self.structure.papers[1] else ()
+            yield from self._list_spare_looks() if name == self.structure.papers[1] else ()
         yield _show("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
 
     def _write_changelog(self) -> Iterator[StepSpec]:
@@ -232,7 +234,7 @@ def list_section_facts(structure: Structure, section: str) -> tuple[str, ...]:
     numbers = structure.bug_numbers
     by_section = {
         "case": ("ticket", "severity", "complaint", "drift_since"),
-        "stages": (*(f"culprit_{number}" for number in numbers), *(f"{who}_ruled_out" for who in structure.suspicions)),
+        "stages": (*(f"culprit_{number}" for number in numbers), *(f"{accuser}_ruled_out" for accuser in structure.suspicions)),
         "rates": tuple(
             name
             for number in numbers

@@ -138,7 +138,7 @@ def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Struct
     """
     coin, place = draws.make_rng("coins"), draws.make_rng("place")
     refusals = [coin.random() < REFUSAL_SHARE for _ in range(draws.draw_count("bugs", BUG_COUNTS))]
-    refusals[coin.randrange(len(refusals))] = True
+    refusals[coin.randrange(len(refusals))] = True  # at least one first patch is refused
     suspicions = draws.draw_order("suspicions", SUSPICIONS)[: draws.draw_count("suspicion count", SUSPICION_COUNTS)]
     papers, parts = draws.draw_order("papers", PAPERS), (*draws.draw_order("parts", [*PARTS][:3]), *[*PARTS][3:])
     handover_facts = draws.draw_subset("handover", HANDOVER_FACTS, draws.draw_count("handover count", EXTRA_FACT_COUNTS))

@@ -61,14 +61,14 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
 
 def _render_figures(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
     """Return the sentences of each page that state the figures for invoices, or name the page that does."""
-    here: dict[str, list[str]] = {"decree": [], "rounding": [], "audit": []}
+    lines_by_page: dict[str, list[str]] = {"decree": [], "rounding": [], "audit": []}
     for fact, page in structure.pages:
         home = "decree" if fact == "decree_tier" else "rounding"
-        if page in here:
-            here[page].append(render_figure(fact, values))
+        if page in lines_by_page:
+            lines_by_page[page].append(render_figure(fact, values))
         if page != home:
-            here[home].append(f"The figure in force stands in {structure.find_page(fact)}.")
-    return {f"{page}_figures": " ".join(sentences) or "No figure is told here." for page, sentences in here.items()}
+            lines_by_page[home].append(f"The figure in force stands in {structure.find_page(fact)}.")
+    return {f"{page}_figures": " ".join(sentences) or "No figure is told here." for page, sentences in lines_by_page.items()}
 
 
 def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> Iterator[tuple[str, str]]:
@@ -117,18 +117,18 @@ def _generate_data_files(values: Mapping[str, str], correct_tariff: Tariff, task
     culprits = list_culprits(values)
     counts_by_invoice = draw_readings(values, culprits, correct_tariff, task_seed)
     steps = {invoice: correct_tariff.compute_stage_cents(counts) for invoice, counts in counts_by_invoice.items()}
-    audited = _choose_audited(
+    audited_invoices = _choose_audited(
         list(counts_by_invoice), values["complaint"], len(culprits), make_rng("bug-hunt", task_seed, "audit")
     )
-    counted = [
+    counted_rows = [
         ",".join([invoice, *(str(counts[name]) for name in READING_FIELDS)]) for invoice, counts in counts_by_invoice.items()
     ]
-    yield "data/readings.csv", _render_table(",".join(("invoice", *READING_FIELDS)), counted)
+    yield "data/readings.csv", _render_table(",".join(("invoice", *READING_FIELDS)), counted_rows)
     yield (
         "data/reference.csv",
         _render_table("invoice,cents", [f"{invoice},{sum(added.values())}" for invoice, added in steps.items()]),
     )
-    rows = [f"{invoice},{stage},{cents}" for invoice in audited for stage, cents in steps[invoice].items()]
+    rows = [f"{invoice},{stage},{cents}" for invoice in audited_invoices for stage, cents in steps[invoice].items()]
     yield "data/audited.csv", _render_table("invoice,stage,cents", rows)
 
 
@@ -152,17 +152,17 @@ def _render_table(header: str, rows: list[str]) -> str:
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
     """Return the user's request, which states facts and lists the documents to write."""
     sections = "; ".join(f"{section}: {_name_facts(list_section_facts(structure, section))}" for section in structure.sections)
-    announced = "the severity and a text with the ticket" if structure.announces_severity else "a text with the ticket"
+    announcement = "the severity and a text with the ticket" if structure.announces_severity else "a text with the ticket"
     papers = [
-        f"- The announcement has {announced}.",
+        f"- The announcement has {announcement}.",
         f"- REPORT.md has these sections, with a line `- NAME: VALUE` for each name: {sections}.",
         f"- handover.json has the keys {', '.join((*RULES, *structure.handover_facts))}, each with a text as its value.",
     ]
     if "reply" in structure.papers:
         papers.append(f"- REPLY.md has a line `- NAME: VALUE` for {_name_facts(structure.reply_facts)}.")
     places = {"operator": "logs/nightly.log", "council": structure.minutes_path, "customer": structure.letter_path}
-    blamed = ", ".join(f"the {who} in {places[who]}" for who in structure.suspicions)
-    words = {**values, "papers": "\n".join(papers), "blamed": blamed}
+    suspects = ", ".join(f"the {accuser} in {places[accuser]}" for accuser in structure.suspicions)
+    words = {**values, "papers": "\n".join(papers), "blamed": suspects}
     fact_texts = {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
     return render_request(load_text(__package__, "prompt.md"), structure.sheets.statements, fact_texts, words)
 

@@ -89,6 +89,7 @@ def _compare_archive(archived: object, values: Mapping[str, str]) -> tuple[bool,
 
 
 def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[bool, str]:
+    # the test deck has one card for each interval from 1 to 60 days, and one for each ease from 1.01 to 1.99
     counts = [61 - int(values["mature_days"]), round(100 * float(values["ease_floor"])) - 100]
     total, stored = _read(statistics, 2), _read(statistics, 3, values["cards_table"])
     good = [_read(statistics, 0), _read(statistics, 1)] == counts and total is not None and total == stored

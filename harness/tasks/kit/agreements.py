@@ -86,20 +86,20 @@ def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
     """
     facts = {fact.name: fact for fact in _FACTS}
     return tuple(
-        _place(facts[statement.fact], statement)
+        _make_page_fact(facts[statement.fact], statement)
         for statement in statements
         if not statement.is_misleading and statement.fact in facts
     )
 
 
-def _place(fact: Fact, statement: Statement) -> Fact:
+def _make_page_fact(fact: Fact, statement: Statement) -> Fact:
     if statement.placement == "page":
-        made = make_file_fact(fact.name, fact.kind, PAGE_PATH, fact.prior, *fact.patterns)
+        file_fact = make_file_fact(fact.name, fact.kind, PAGE_PATH, fact.prior, *fact.patterns)
     elif statement.placement == "output":
-        made = make_output_fact(fact.name, fact.kind, ANSWERS_COMMAND, fact.prior, *fact.patterns, source=ANSWERS_PATH)
+        file_fact = make_output_fact(fact.name, fact.kind, ANSWERS_COMMAND, fact.prior, *fact.patterns, source=ANSWERS_PATH)
     else:
-        made = fact
-    return replace(made, kind=fact.kind)
+        file_fact = fact
+    return replace(file_fact, kind=fact.kind)
 
 
 def draw_agreements(task: str, task_seed: int) -> dict[str, str]:

@@ -91,8 +91,8 @@ def make_interviews(source: str, questions: Sequence[str], changes: Sequence[Fun
     """
     stems = dict.fromkeys(PurePosixPath(change.path).stem for change in changes)
     suite = fill_text(__package__, "suite.py", {"changed": repr([*stems])})
-    asked = (Interview(source=source, questions=tuple(questions)),) if questions else ()
-    return (*asked, Interview(source=suite, questions=("tests",), changes=tuple(changes), tests="tests"))
+    interviews = (Interview(source=source, questions=tuple(questions)),) if questions else ()
+    return (*interviews, Interview(source=suite, questions=("tests",), changes=tuple(changes), tests="tests"))
 
 
 def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
@@ -120,9 +120,9 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
         match answer:
             case [int(), []]:
                 return ComparisonResult(False, f"{min(counts)} tests passed, also with a function that was wrong on purpose")
-    counted = min(survey["tests"], *counts)
-    detail = f"{counted} tests passed, expected at least {min_tests}; {survey['tests']} tests in the files use the modules"
-    return ComparisonResult(counted >= min_tests, detail)
+    test_count = min(survey["tests"], *counts)
+    detail = f"{test_count} tests passed, expected at least {min_tests}; {survey['tests']} tests in the files use the modules"
+    return ComparisonResult(test_count >= min_tests, detail)
 
 
 def compare(answers: Mapping[str, Any], question: str, *expected: object) -> ComparisonResult:
@@ -163,12 +163,14 @@ def compare_words(
     if len(text) > MAX_PAPER_CHARACTERS:
         return ComparisonResult(False, f"{path} has {len(text):,} characters, more than {MAX_PAPER_CHARACTERS:,}")
     missing = [word for word in words if not _find_words(re.escape(word), text)]
-    guessed = [
+    guessed_words = [
         word
         for word in words
         if len(_find_words(_describe_form(word), text)) > MAX_ALTERNATIVES or _lists_choices(word, text, choices)
     ]
-    return ComparisonResult(bool(text) and not missing + guessed, f"{path} lacks {missing}, lists guesses for {guessed}")
+    return ComparisonResult(
+        bool(text) and not missing + guessed_words, f"{path} lacks {missing}, lists guesses for {guessed_words}"
+    )
 
 
 def _find_words(pattern: str, text: str) -> set[str]:
@@ -219,7 +221,7 @@ def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[st
 def read_json_object(submission: Submission, path: str) -> dict[str, Any]:
     """Return the JSON object in a file of the workspace; empty if the file contains no JSON object."""
     try:
-        given = json.loads(submission.read_text(path))
+        value = json.loads(submission.read_text(path))
     except (ValueError, RecursionError):
         return {}
-    return given if isinstance(given, dict) else {}
+    return value if isinstance(value, dict) else {}

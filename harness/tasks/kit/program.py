@@ -202,14 +202,14 @@ class ProgramTask:
             name = check["name"]
             match check:
                 case {"paper": path, "words": words}:
-                    wanted = (_fill(word, values) for word in words)
-                    yield name, *compare_words(submission, path, *wanted, choices=self.values)
+                    words_text = (_fill(word, values) for word in words)
+                    yield name, *compare_words(submission, path, *words_text, choices=self.values)
                 case {"paper": path, "settings": texts}:
                     filled = {key: _fill(text, values) for key, text in texts.items()}
                     expected = {key: int(text) if text.isdecimal() else text for key, text in filled.items()}
                     settings = read_json_object(submission, path)
-                    compared = {key: settings.get(key) for key in expected} if check.get("allows_others") else settings
-                    yield name, compared == expected, f"settings are {settings!r:.187}"
+                    stated_values = {key: settings.get(key) for key in expected} if check.get("allows_others") else settings
+                    yield name, stated_values == expected, f"settings are {settings!r:.187}"
                 case {"entry": entry}:
                     entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], entry.partition("$")[0])
                     is_right = len(entries) == 1 and entries[0].startswith(_fill(entry, values))
@@ -283,12 +283,17 @@ class ProgramTask:
         for step in self.description["start"]:
             yield from work.begin(*action) if step["kind"] == "sheets" else self._make_steps(step)
         for number, part in enumerate(work.parts):
-            done = set(work.parts[:number])
-            before = [step for step in shared if part in step.get("before_first", ()) and not done & set(step["before_first"])]
-            after = [step for step in shared if part in step.get("after_last", ()) and done >= set(step["after_last"]) - {part}]
+            done_parts = set(work.parts[:number])
+            # a step that several parts share is taken once: before the first of them, or after the last
+            before = [
+                step for step in shared if part in step.get("before_first", ()) and not done_parts & set(step["before_first"])
+            ]
+            after = [
+                step for step in shared if part in step.get("after_last", ()) and done_parts >= set(step["after_last"]) - {part}
+            ]
             order = {path: place for place, path in enumerate(structure.papers)}
-            own = sorted(parts[part]["steps"], key=lambda step: order.get(step.get("path"), -1))
-            yield from work.carry_out(part, chain.from_iterable(map(self._make_steps, (*before, *own, *after))), *action)
+            own_steps = sorted(parts[part]["steps"], key=lambda step: order.get(step.get("path"), -1))
+            yield from work.carry_out(part, chain.from_iterable(map(self._make_steps, (*before, *own_steps, *after))), *action)
         yield from chain.from_iterable(map(self._make_steps, self.description["end"]))
 
     def _make_steps(self, step: Table) -> tuple[StepSpec, ...]:
@@ -305,8 +310,8 @@ class ProgramTask:
             case {"kind": "module", "name": name, "text": text}:
                 return (self.program.write_module(name, text, first_cut=step.get("first_cut", ())),)
             case {"kind": "test", "name": name, "text": text}:
-                more = {key: step.get(key, "") for key in ("run_text", "error", "repair_text")}
-                return self.program.test_module(name, text, **more)
+                texts = {key: step.get(key, "") for key in ("run_text", "error", "repair_text")}
+                return self.program.test_module(name, text, **texts)
             case {"kind": "write", "name": name, "text": text, "files": sources}:
                 return (do(name, text, *(self.program.write_text(path, source) for path, source in sources.items())),)
             case {"kind": "once", "name": name, "text": text, "run": command}:

@@ -50,9 +50,9 @@ class Writer:
     def write_sentence(self) -> str:
         """Return a random English sentence without meaning, of 8 to 20 words."""
         rng = self._rng
-        subject, thing = rng.sample(self._nouns, 2)
+        subject, noun = rng.sample(self._nouns, 2)
         opening, quality = rng.choice(_OPENINGS), rng.choice(_QUALITIES)
-        text = f"{opening}the {rng.choice(_QUALITIES)} {subject} {rng.choice(_VERBS)} the {quality} {thing} {rng.choice(_TAILS)}."
+        text = f"{opening}the {rng.choice(_QUALITIES)} {subject} {rng.choice(_VERBS)} the {quality} {noun} {rng.choice(_TAILS)}."
         return text[0].upper() + text[1:]
 
     def write_paragraph(self, fact: str = "") -> str:

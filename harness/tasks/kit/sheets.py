@@ -192,8 +192,8 @@ def draw_sheets(
     agreements = draws.draw_subset("agreements", NAMES, draws.draw_count("agreement count", AGREEMENT_COUNTS))
     names = draws.draw_order("sheets", SHEET_NAMES)[: draws.draw_count("sheet count", SHEET_COUNTS)]
     first, last = (round(share * (len(slots) - 1)) for share in draws.pick(DUE_SHARES))
-    due = draws.make_rng("due")
-    slot_indexes = sorted(due.randint(first, last) for _ in names)
+    due_rng = draws.make_rng("due")
+    slot_indexes = sorted(due_rng.randint(first, last) for _ in names)
     contents = _deal_facts(draws, agreements, own_facts, len(names))
     sheets = tuple(
         Sheet(name, slots[slot_index], facts) for name, slot_index, facts in zip(names, slot_indexes, contents, strict=True)
@@ -213,9 +213,9 @@ def _deal_facts(
     for index, fact in enumerate(rng.sample(agreements, len(agreements))):
         hands[index % sheet_count].append(fact)
     for hand in hands:
-        wanted = rng.choice(draws.pick(FACTS_PER_SHEET))
-        others = [fact for fact in (*agreements, *own_facts) if fact not in hand]
-        hand.extend(rng.sample(others, max(0, wanted - len(hand))))
+        fact_count = rng.choice(draws.pick(FACTS_PER_SHEET))
+        other_facts = [fact for fact in (*agreements, *own_facts) if fact not in hand]
+        hand.extend(rng.sample(other_facts, max(0, fact_count - len(hand))))
         rng.shuffle(hand)
     return [tuple(hand) for hand in hands]
 

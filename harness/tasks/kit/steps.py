@@ -249,7 +249,7 @@ def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]
     """Build one step; `next_path` is the next file that a later step writes, or empty if there is none."""
     receipts = tuple((call.tool, _build_receipt_pattern(call)) for call in spec.calls)
     own_paths = tuple(_iter_listed_paths(spec, listed_prefixes))
-    listed = () if spec.once else own_paths or ((next_path,) if next_path else ())
+    listed_paths = () if spec.once else own_paths or ((next_path,) if next_path else ())
     own_path = own_paths[0] if own_paths else ""
     return Step(
         name=spec.name,
@@ -257,7 +257,7 @@ def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]
         calls=spec.calls,
         done=Evidence(
             receipts=receipts,
-            listed_paths=listed,
+            listed_paths=listed_paths,
             summary_pattern=spec.summary_pattern or (own_path and _build_done_pattern(re.escape(own_path))),
             required_text=spec.required_text or own_path,
             in_output=bool(spec.summary_pattern),

@@ -73,8 +73,8 @@ class StructureDraws:
 
     def draw_order(self, name: str, items: Iterable[T]) -> tuple[T, ...]:
         """Return the items in the random order that belongs to the choice called `name`."""
-        given = tuple(items)
-        return tuple(self.make_rng(name).sample(given, len(given)))
+        all_items = tuple(items)
+        return tuple(self.make_rng(name).sample(all_items, len(all_items)))
 
     def draw_subset(self, name: str, items: Sequence[T], count: int) -> tuple[T, ...]:
         """Choose `count` items at random, or all if there are fewer, and return them in their original order."""

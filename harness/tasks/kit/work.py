@@ -127,9 +127,9 @@ class WorkChoices:
 
         Unnecessary steps that were not drawn are left out, and so are the steps of the optional item if it is not asked for.
         """
-        drawn = {*work.looks, *(self.option.steps if work.has_option else ())}
-        omitted = {*self.option.steps, *self.looks} - drawn
-        yield from (spec for spec in specs if spec.name not in omitted)
+        drawn_steps = {*work.looks, *(self.option.steps if work.has_option else ())}
+        omitted_steps = {*self.option.steps, *self.looks} - drawn_steps
+        yield from (spec for spec in specs if spec.name not in omitted_steps)
 
     def list_facts(self, work: Work, facts: Iterable[Fact]) -> tuple[Fact, ...]:
         """Return the facts of a task with the drawn work.

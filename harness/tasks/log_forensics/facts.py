@@ -116,7 +116,7 @@ def make_facts(structure: Structure) -> tuple[Fact, ...]:
     settled = {fact.name: fact for fact in _SETTLED}
     return (
         *(settled[name] for name in structure.settled_facts),
-        *(_DESK if name == "desk" else _place(settled[name], papers[name]) for name in structure.desk_facts),
+        *(_DESK if name == "desk" else _make_paper_fact(settled[name], papers[name]) for name in structure.desk_facts),
         *(_make_finding(structure, name) for name in structure.findings),
         *[_CASE_NUMBER] * ("case_number" in (*structure.filing_facts, *structure.handover_facts)),
         *[_SEAL_MARK] * bool(structure.first_portion),
@@ -124,7 +124,7 @@ def make_facts(structure: Structure) -> tuple[Fact, ...]:
     )
 
 
-def _place(fact: Fact, paper: str) -> Fact:
+def _make_paper_fact(fact: Fact, paper: str) -> Fact:
     return make_file_fact(fact.name, fact.kind, f"docs/{paper}.md", fact.prior, *fact.patterns)
 
 

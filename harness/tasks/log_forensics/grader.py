@@ -66,16 +66,16 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     cases = _read_lines(submission, "evidence/cases.log")
     yield "one_case", cases == [values["case_number"]], f"{len(cases)} cases"
     seals = _read_lines(submission, "evidence/seals.txt")
-    wanted = [f"{name} {digest}" for name, digest in values["digests"].items()]
-    yield "sealed_once", sorted(seals) == sorted(wanted), f"{len(seals)} seals, {len(set(seals) & set(wanted))} right"
+    expected = [f"{name} {digest}" for name, digest in values["digests"].items()]
+    yield ("sealed_once", sorted(seals) == sorted(expected), f"{len(seals)} seals, {len(set(seals) & set(expected))} right")
     yield from judge_sheets(submission, values["sheets"])
 
 
 def _compare_page(submission: Submission, page: str) -> ComparisonResult:
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
-        stated, statements = _read_lines(submission, path), [f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]]
-        return ComparisonResult(sorted(stated) == sorted(statements), f"{path} says {stated!r}")
+        lines_read, statements = _read_lines(submission, path), [f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]]
+        return ComparisonResult(sorted(lines_read) == sorted(statements), f"{path} says {lines_read!r}")
     if page == "people":
         return _compare_people(submission)
     suffix, separator = values["time_suffix"], values["separator"]
@@ -106,17 +106,17 @@ def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> C
     lines, wrong = _read_lines(submission, path), []
     for name in names:
         beginning = f"- {name.replace('_', ' ')}: "
-        stated = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
-        wrong += [name] * (stated != [submission.expected[name]])
+        stated_values = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
+        wrong += [name] * (stated_values != [submission.expected[name]])
     return ComparisonResult(not wrong, f"{path} states otherwise: {wrong}")
 
 
 def _compare_people(submission: Submission) -> ComparisonResult:
-    account, mark = submission.expected["account"], submission.expected["person_mark"]
+    account, person_mark = submission.expected["account"], submission.expected["person_mark"]
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
-    naming = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]
-    shown = _compare_lines(submission, "report/people.txt", f"{mark}/{account[-3:]}")
-    return combine(shown, (not naming, f"{naming} name the account"))
+    leaking_paths = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]
+    page_result = _compare_lines(submission, "report/people.txt", f"{person_mark}/{account[-3:]}")
+    return combine(page_result, (not leaking_paths, f"{leaking_paths} name the account"))
 
 
 def _compare_notes(submission: Submission) -> ComparisonResult:

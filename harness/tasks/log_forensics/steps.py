@@ -139,7 +139,7 @@ def _seal_rest(structure: Structure) -> Iterator[StepSpec]:
 
 def _write_pages(structure: Structure, log_count: int) -> Iterator[StepSpec]:
     """Yield the steps that write the pages of the report which are due after `log_count` searched logs."""
-    for name in (name for name, due in structure.pages if due == log_count):
+    for name in (name for name, log_number in structure.pages if log_number == log_count):
         if name == "damage":
             yield look("read_dump", "The dump that the app named: its end.", run("tail -n 30 dumps/${dump_name}"))
         yield _write_people() if name == "people" else _write_page(f"{name}.txt", PAGE_TEXTS[name])
@@ -159,6 +159,7 @@ def _write_page(name: str, text: str) -> StepSpec:
 
 
 def _write_people() -> StepSpec:
+    # the last three characters of the account; `$$` is the `$` of the pattern, since the text is a template
     command = r"echo ${account} | sed 's|.*\(...\)$$|${person_mark}/\1|' > report/people.txt && cat report/people.txt"
     return do("write_people", "The account, shown as was agreed.", run(command))
 

@@ -196,9 +196,9 @@ def _schedule_pages(draws: StructureDraws, names: tuple[str, ...], logs: tuple[s
         Name of each page, and number of searched logs after which the page is due, in the order of the work.
     """
     rng, late_share = draws.make_rng("due pages"), draws.draw_share("late share", LATE_SHARES)
-    due = []
+    schedule = []
     for name in draws.draw_order("page order", names):
         searched = [LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in FINDINGS_BY_PAGE[name]]
         earliest = max((logs.index(log) + 1 for log in searched if log), default=len(logs))
-        due.append((name, len(logs) if rng.random() < late_share else earliest))
-    return tuple(sorted(due, key=lambda page: page[1]))
+        schedule.append((name, len(logs) if rng.random() < late_share else earliest))
+    return tuple(sorted(schedule, key=lambda page: page[1]))

@@ -74,13 +74,13 @@ def make_long_march(task_seed: int, world: World | None = None, *, structure_see
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
-    walked = submission.read_text("log/walked.txt").split()
+    walked_cairns = submission.read_text("log/walked.txt").split()
     steps = submission.expected["steps"]
-    detail = f"{len(walked)} entries, {len(set(walked))} different, of {steps}"
-    yield "each_post_once", walked == [str(post) for post in range(steps)], detail
+    detail = f"{len(walked_cairns)} entries, {len(set(walked_cairns))} different, of {steps}"
+    yield "each_post_once", walked_cairns == [str(post) for post in range(steps)], detail
     for name, (path, lines) in submission.expected["notes"].items():
-        said = submission.read_text(path).split("\n")
-        yield name, sorted(filter(None, map(str.strip, said))) == sorted(lines), f"{path} says {' '.join(said)[:60]!r}"
+        texts = submission.read_text(path).split("\n")
+        yield (name, sorted(filter(None, map(str.strip, texts))) == sorted(lines), f"{path} says {' '.join(texts)[:60]!r}")
 
 
 @lru_cache(maxsize=64)

@@ -76,12 +76,12 @@ def check_world(world: World) -> None:
         UsageError: A setting is out of range, or settings contradict each other.
     """
     lag, steps, tokens, redundancy = world.use_lag_steps, world.steps, world.tokens_per_step, world.redundancy
-    needed = FIRST_FIND_STEP + 1
+    needed_steps = FIRST_FIND_STEP + 1
     if lag is not None and lag < 2:
         raise UsageError(f"world.use_lag_steps: long-march needs at least 2 steps from the statement to the use (got {lag})")
-    if steps is not None and lag is not None and steps < lag + needed:
+    if steps is not None and lag is not None and steps < lag + needed_steps:
         raise UsageError(
-            f"world.steps: a march with use_lag_steps={lag} needs at least {lag + needed} steps (got {steps}); "
+            f"world.steps: a march with use_lag_steps={lag} needs at least {lag + needed_steps} steps (got {steps}); "
             "raise steps or lower use_lag_steps"
         )
     if steps is not None and lag is None and steps < MIN_STEPS:
@@ -90,9 +90,9 @@ def check_world(world: World) -> None:
         raise UsageError(f"world.steps: long-march supports at most {MAX_STEPS} steps (got {steps})")
     if tokens is not None and not MIN_TOKENS <= tokens <= MAX_TOKENS:
         raise UsageError(f"world.tokens_per_step: long-march supports {MIN_TOKENS} to {MAX_TOKENS} tokens (got {tokens})")
-    most = lag or MIN_STEPS - needed
-    if redundancy is not None and redundancy > most:
+    max_lag = lag or MIN_STEPS - needed_steps
+    if redundancy is not None and redundancy > max_lag:
         raise UsageError(
             f"world.redundancy: long-march states a fact at most once a step before its use, so the value must be at most "
-            f"{'use_lag_steps=' if lag else ''}{most} (got {redundancy})"
+            f"{'use_lag_steps=' if lag else ''}{max_lag} (got {redundancy})"
         )

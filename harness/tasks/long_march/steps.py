@@ -33,9 +33,13 @@ def _build_step(number: int, pages: Sequence[Mark], note: Note | None) -> Step:
     walk = f"sh tools/walk.sh {number}" if number else "sh tools/where.sh"
     text = f"Walking to post {number}." if number else "Let me see where the march stands."
     calls = [run(walk), *(read(mark.page_path) for mark in pages)]
-    due = note.marks if note else ()
+    marks = note.marks if note else ()
     if note:
-        text = f"Walking to post {number}; a note is due here: {', '.join(map(describe, due))}."
-        calls.append(write(note.path, "".join(f"{mark.key}: ${{{mark.name}}}\n" for mark in due)))
-    done = Evidence(receipts=(("execute_command", f"^{re.escape(walk)}$"),), count_pattern=REACHED_PATTERN, minimum_count=number)
-    return Step(name=f"post-{number}", text=text, calls=tuple(calls), required_facts=tuple(mark.name for mark in due), done=done)
+        text = f"Walking to post {number}; a note is due here: {', '.join(map(describe, marks))}."
+        calls.append(write(note.path, "".join(f"{mark.key}: ${{{mark.name}}}\n" for mark in marks)))
+    evidence = Evidence(
+        receipts=(("execute_command", f"^{re.escape(walk)}$"),), count_pattern=REACHED_PATTERN, minimum_count=number
+    )
+    return Step(
+        name=f"post-{number}", text=text, calls=tuple(calls), required_facts=tuple(mark.name for mark in marks), done=evidence
+    )

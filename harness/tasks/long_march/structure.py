@@ -137,12 +137,13 @@ class _Lags:
 
     def draw_use(self, begin_step: int) -> int:
         """Draw the step that uses a number which step `begin_step` states; 0 if the task ends before."""
-        drawn = round(self._mean * self._rng.uniform(1 - LAG_SPREAD, 1 + LAG_SPREAD))
-        lag = self.fixed or max(self._least, min(self._most, drawn))
+        drawn_lag = round(self._mean * self._rng.uniform(1 - LAG_SPREAD, 1 + LAG_SPREAD))
+        lag = self.fixed or max(self._least, min(self._most, drawn_lag))
         return int(begin_step + lag) if begin_step + lag <= self.last_step else 0
 
     def draw_order_use(self, begin_step: int) -> int:
         """Draw the step that uses an order of the user which is known from step `begin_step` on."""
+        # orders are used late, after ORDER_LAG_FACTOR times the mean lag at most, but before the march ends
         longest = min(self.last_step - begin_step, round(ORDER_LAG_FACTOR * self._mean))
         lag = self._rng.randint(min(longest, max(self._least, round(self._mean * LAG_SPREAD))), longest)
         return int(begin_step + (self.fixed or lag))
@@ -193,14 +194,14 @@ def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], fin
             step = repeat_rng.randint(use.begin_step + 1, use.use_step - 1)
             return (step,) if repeat_rng.random() < repeats and is_in_report else ()
         lag, times = use.use_step - use.begin_step, int(world.redundancy)
-        return tuple(use.begin_step + again * lag // times for again in range(1, times))
+        return tuple(use.begin_step + turn * lag // times for turn in range(1, times))
 
     def make_mark(use: _Use, is_order: bool) -> Mark:
         on_page, is_line, is_noted = use.key in page_keys, form_rng.random() < line_share, form_rng.random() < note_share
         return Mark(
             key=use.key,
             is_order=is_order,
-            told_step=use.begin_step if on_page or not is_order else 0,
+            told_step=use.begin_step if on_page or not is_order else 0,  # other orders stand in the request
             use_step=use.use_step,
             on_page=on_page,
             revised_step=(use.begin_step + use.use_step) // 2 if use.key in updated_keys else 0,

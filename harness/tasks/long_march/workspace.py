@@ -144,8 +144,9 @@ def _generate_items(structure: Structure, values: Values) -> Iterator[tuple[int,
 
 def _generate_statements(mark: Mark, old: str, new: str) -> Iterator[tuple[int, str]]:
     def format_item(how: str, post: int, value: str) -> tuple[int, str]:
-        sealed = 1000 + (int(value) - 1000 + 37 * post) % 9000
-        return post, f"{how}:{_find_index(mark)}:{mark.key}:{sealed}:{int(mark.has_story)}:{mark.notes}"
+        # an agent that reads the file ahead of its march finds another four-digit number; `walk.awk` computes the right one
+        sealed_number = 1000 + (int(value) - 1000 + 37 * post) % 9000
+        return post, f"{how}:{_find_index(mark)}:{mark.key}:{sealed_number}:{int(mark.has_story)}:{mark.notes}"
 
     if mark.on_page:
         yield mark.told_step - 1, f"read:{mark.key}"

@@ -40,9 +40,13 @@ OPTIONAL_FACTS = ("receipt", "desk")
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
     """Return all facts of a task with the given structure, wherever they are stated."""
-    unused = {*OPTIONAL_FACTS} - {*structure.result_facts}
-    helped = tuple(f"quay/{folder}/stays.py" for folder in structure.collision_folders)
-    facts = (replace(fact, also_in=helped) if fact.name == "new_name" else fact for fact in _FACTS if fact.name not in unused)
+    unused_facts = {*OPTIONAL_FACTS} - {*structure.result_facts}
+    helped_paths = tuple(f"quay/{folder}/stays.py" for folder in structure.collision_folders)
+    facts = (
+        replace(fact, also_in=helped_paths) if fact.name == "new_name" else fact
+        for fact in _FACTS
+        if fact.name not in unused_facts
+    )
     return (*facts, *structure.sheets.facts)
 
 

@@ -104,9 +104,9 @@ class _Work:
         excluded, alias = f"quay/{values['excluded_folder']}", f"quay/{values['alias_module']}.py"
         for number, folders in enumerate(values["groups"], start=1):
             yield f"folders_{number}", *self.check_renamed(*folders)
-        others = [path for path in self.list_paths("quay") if not path.startswith(excluded + "/") and path != alias]
-        left, is_kept = [path for path in others if self.holds(path, self.old)], self.is_unchanged(excluded)
-        yield "left_alone", is_kept and not left, f"excluded unchanged: {is_kept}, left: {left[:4]}"
+        other_paths = [path for path in self.list_paths("quay") if not path.startswith(excluded + "/") and path != alias]
+        unrenamed, is_kept = ([path for path in other_paths if self.holds(path, self.old)], self.is_unchanged(excluded))
+        yield "left_alone", is_kept and not unrenamed, f"excluded unchanged: {is_kept}, left: {unrenamed[:4]}"
         line = re.search(rf"^{self.old} = {self.new}\b.*$", self.texts[alias], re.MULTILINE)
         yield "alias", line is not None and values["removal_release"] in line[0], f"{alias}: {line[0] if line else None!r}"
         definition = f"def {values['collision_name']}"
@@ -147,10 +147,10 @@ class _Work:
         recorded_seals = list(dict.fromkeys(self.read_ledger("record")))
         order = [seals.index(seal) if seal in seals else "?" for seal in recorded_seals]
         yield "order", recorded_seals == seals, f"{len(recorded_seals)} folders recorded, in order: {order}"
-        book, opened, named = values["ledger_book"], self.read_ledger("open"), self.read_ledger("name")
-        yield "opened_once", opened == named == [book], f"opened {opened}, named {named}"
-        closed = self.read_ledger("close")
-        yield "closed", closed == [f"{book} {values['voucher']}"], f"closed {closed}"
+        book, opened_folders, named_folders = values["ledger_book"], self.read_ledger("open"), self.read_ledger("name")
+        yield "opened_once", opened_folders == named_folders == [book], f"opened {opened_folders}, named {named_folders}"
+        closed_folders = self.read_ledger("close")
+        yield "closed", closed_folders == [f"{book} {values['voucher']}"], f"closed {closed_folders}"
 
     def judge_papers(self) -> Iterator[tuple[str, bool, str]]:
         values, text = self.values, self.submission.read_text("CHANGELOG.md")
@@ -158,7 +158,7 @@ class _Work:
         is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")
         names = all(re.search(rf"\b{name}\b", text) for name in (self.new, values["proposed_name"]))
         yield "changelog", is_ordered and names, f"new entries: {new!r}"
-        given = read_json_object(self.submission, "HANDOVER.json")
+        handover = read_json_object(self.submission, "HANDOVER.json")
         for part, facts in values["handover"].items():
-            wrong = [fact for fact in facts if given.get(KEY_BY_FACT[fact]) != values[fact]]
+            wrong = [fact for fact in facts if handover.get(KEY_BY_FACT[fact]) != values[fact]]
             yield f"handover_{part}", not wrong, f"wrong: {wrong}"

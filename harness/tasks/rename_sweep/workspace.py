@@ -77,9 +77,9 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
     """Return the user's request, which states facts and the order of the folders."""
-    listed = f": {', '.join(structure.folders)}" if structure.order == "listed" else ""
+    folder_list = f": {', '.join(structure.folders)}" if structure.order == "listed" else ""
     keys = ", ".join(KEY_BY_FACT[fact] for fact in (*structure.rule_facts, *structure.result_facts))
-    words = {**values, "folder_order": f"{ORDERS[structure.order]}{listed}", "keys": keys}
+    words = {**values, "folder_order": f"{ORDERS[structure.order]}{folder_list}", "keys": keys}
     return render_request(
         load_text(__package__, "prompt.md"), structure.sheets.statements, load_all_fact_texts(__package__), words
     )
@@ -101,21 +101,21 @@ def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int, *, 
     writer = Writer(rng, NOUNS)
     core_module = f"quay.{values['alias_module']}" if folder == values["excluded_folder"] else "quay.core"
     yield f"quay/{folder}/__init__.py", ""
-    tested = []
+    tested_modules = []
     for name in MODULES:
         helper = values["new_name"] if has_helper and name == "stays" else ""
         figures = _draw_figures(rng, values["old_name"], helper)
-        tested.append((name, figures))
+        tested_modules.append((name, figures))
         yield (
             f"quay/{folder}/{name}.py",
             _render_module(f"{folder}: {name}", figures, values["old_name"], core_module, writer, helper),
         )
-    yield f"tests/test_{folder}.py", _render_tests(folder, tested, values["old_name"])
+    yield f"tests/test_{folder}.py", _render_tests(folder, tested_modules, values["old_name"])
 
 
 def _draw_figures(rng: random.Random, old: str, helper: str) -> list[Figure]:
-    asked = [helper if helper and number % 2 else old for number in range(len(VERBS))]
-    verbs = zip(rng.sample(VERBS, len(VERBS)), asked, strict=True)
+    functions = [helper if helper and number % 2 else old for number in range(len(VERBS))]
+    verbs = zip(rng.sample(VERBS, len(VERBS)), functions, strict=True)
     return [Figure(f"{verb}_{rng.choice(NOUNS)}", rng.randint(2, 40), rng.randint(1, 900), callee) for verb, callee in verbs]
 
 
@@ -132,14 +132,14 @@ def _render_module(title: str, figures: list[Figure], old: str, core_module: str
     return "".join(parts)
 
 
-def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str) -> str:
-    imports = "".join(f"from quay.{folder} import {name}\n" for name, _ in tested)
+def _render_tests(folder: str, tested_modules: list[tuple[str, list[Figure]]], old: str) -> str:
+    imports = "".join(f"from quay.{folder} import {name}\n" for name, _ in tested_modules)
     heading = f'"""Figures of {folder}, recorded years ago."""\n\nimport unittest\n\n{imports}\nCASES = {CASES!r}\n'
     parts = [heading, "\n\nclass FiguresTest(unittest.TestCase):\n"]
-    for name, figures in tested:
+    for name, figures in tested_modules:
         for figure in figures:
-            known = [_compute_figure(figure, ship, hours, old) for ship, hours in CASES]
-            assertion = f"        self.assertEqual([{name}.{figure.name}(*case) for case in CASES], {known})\n"
+            values = [_compute_figure(figure, ship, hours, old) for ship, hours in CASES]
+            assertion = f"        self.assertEqual([{name}.{figure.name}(*case) for case in CASES], {values})\n"
             parts.append(f'    def test_{name}_{figure.name}(self):\n        """{name}: {figure.name}"""\n{assertion}\n')
     return "".join(parts).rstrip() + "\n"
 
@@ -159,9 +159,9 @@ def _generate_papers(structure: Structure, values: Mapping[str, str], task_seed:
     yield "README.md", load_text(__package__, "docs/README.md")
     yield "CHANGELOG.md", "# Changes\n\n- Added the folder of the tugs (HQ-0412)\n- Mended the fees of long stays (HQ-0455)\n"
     sums = {key: zlib.crc32(key.encode()) for key in CHOICES["registry_key"]}
-    known = ", ".join(f'"{key}": {number}' for key, number in sums.items())
-    wanted = str(sums[values["registry_key"]])
-    yield "tools/check_registry.py", fill_text(__package__, "tools/check_registry.py", {"known": known, "checksum": wanted})
+    entries = ", ".join(f'"{key}": {number}' for key, number in sums.items())
+    checksum = str(sums[values["registry_key"]])
+    yield ("tools/check_registry.py", fill_text(__package__, "tools/check_registry.py", {"known": entries, "checksum": checksum}))
     yield "tools/ledger.py", fill_text(__package__, "tools/ledger.py", {"helpers": repr(HELPERS), "desks": repr(DESKS)})
     yield "tools/changelog.py", load_text(__package__, "tools/changelog.py")
     yield "tools/left.sh", load_text(__package__, "tools/left.sh")
