@@ -55,12 +55,12 @@ def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     The texts are the messages and the tool outputs.
     """
     task = sessions.make_task(seed)
-    shown = list(_list_texts_by_step(sessions, seed))
+    texts = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
         if fact.is_superseded:
             continue
-        others = {other: step for step, text in reversed(shown) for other in read_values(text, fact)}
-        for other, step in sorted(others.items()):
+        steps_by_value = {other: step for step, text in reversed(texts) for other in read_values(text, fact)}
+        for other, step in sorted(steps_by_value.items()):
             if other != task.values[fact.name]:
                 words = f"its patterns read {other!r} from the session, but its value is {task.values[fact.name]!r}"
                 yield Finding(words, step=step or find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
@@ -82,16 +82,16 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     It must take each step once, or again after it repaired an error of the step. No step may look done because of another step.
     """
     moves = sessions.trace_moves(seed)
-    taken = Counter(move.step for move in moves if move.kind == "step")
-    repaired = Counter(move.step for move in moves if move.kind == "repair")
+    step_counts = Counter(move.step for move in moves if move.kind == "step")
+    repair_counts = Counter(move.step for move in moves if move.kind == "repair")
     for step in sessions.make_task(seed).script.steps:
-        if not taken[step.name]:
+        if not step_counts[step.name]:
             before = next((before.step for before, move in pairwise(moves) if step.name in move.done_steps), None)
             if before is not None:
                 words = f"the step is never taken, because the evidence of the step {before!r} shows it done as well"
                 yield Finding(words, step=step.name, seed=seed)
-        elif taken[step.name] > 1 + repaired[step.name]:
-            words = f"the step is taken {taken[step.name]} times: it fails, or its evidence does not appear"
+        elif step_counts[step.name] > 1 + repair_counts[step.name]:
+            words = f"the step is taken {step_counts[step.name]} times: it fails, or its evidence does not appear"
             yield Finding(words, step=step.name, seed=seed)
 
 

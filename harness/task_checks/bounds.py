@@ -45,15 +45,15 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that a session without compaction ends at the first request that is longer than the context window."""
     window_tokens = sessions.choose_small_window(seed).window_tokens
     sizes = [step.usage.prompt_tokens for step in sessions.run(seed).steps]
-    predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
-    if predicted is None:
+    overflow_step = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
+    if overflow_step is None:
         words = f"the session never fills a window: its longest request has {max(sizes):,} tokens; make it read or print more"
         yield Finding(words, seed=seed)
         return
     small = sessions.run(seed, NoCompaction(), window_tokens, is_graded=False)
-    if (small.outcome.reason, small.outcome.steps) != ("overflow", predicted - 1):
+    if (small.outcome.reason, small.outcome.steps) != ("overflow", overflow_step - 1):
         words = (
-            f"a window of {window_tokens:,} tokens without compaction should overflow at request {predicted}; the session "
+            f"a window of {window_tokens:,} tokens without compaction should overflow at request {overflow_step}; the session "
             f"ended by {small.outcome.reason} after {small.outcome.steps}"
         )
         yield Finding(words, seed=seed)
@@ -109,10 +109,10 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
         yield Finding(f"the session is never compacted ({preset}); make it read or print more", seed=seed)
         return
     prompt_facts = find_prompt_only_facts(task)
-    late = _find_late_facts(sessions, seed, prompt_facts, empty)
+    late_facts = _find_late_facts(sessions, seed, prompt_facts, empty)
     if (
         prompt_facts
-        and not late
+        and not late_facts
         and not _find_late_facts(
             sessions, seed, _find_user_facts(task), sessions.run_compacted(seed, summarizer="scripted/empty")
         )
@@ -120,10 +120,10 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
         words = "every fact that the user states is used before the first compaction, so evicting it costs nothing"
         yield Finding(words, fact=min(prompt_facts), seed=seed)
     for judged in empty.check_results:
-        forgotten = sorted(set(judged.check.required_facts) & late)
-        if forgotten and judged.passed:
+        forgotten_facts = sorted(set(judged.check.required_facts) & late_facts)
+        if forgotten_facts and judged.passed:
             words = "the fact was evicted before it was first needed, but the check passes"
-            yield Finding(words, fact=forgotten[0], check=judged.check.name, seed=seed)
+            yield Finding(words, fact=forgotten_facts[0], check=judged.check.name, seed=seed)
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
@@ -136,9 +136,9 @@ def find_prompt_only_facts(task: Task) -> set[str]:
 
     Neither later messages nor tool calls show these facts again.
     """
-    late = "\n".join(message.text for message in task.later_messages)
-    asked = _find_user_facts(task)
-    return {fact.name for fact in task.facts if fact.name in asked and not read_values(late, fact)}
+    later_text = "\n".join(message.text for message in task.later_messages)
+    user_facts = _find_user_facts(task)
+    return {fact.name for fact in task.facts if fact.name in user_facts and not read_values(later_text, fact)}
 
 
 def _find_user_facts(task: Task) -> set[str]:
@@ -148,8 +148,8 @@ def _find_user_facts(task: Task) -> set[str]:
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
     """Return the number of the first request that needs a fact, without compaction; 0 if no request does."""
-    needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
-    return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
+    step_names = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
+    return min((move.number for move in sessions.trace_moves(seed) if move.step in step_names), default=0)
 
 
 def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
@@ -158,36 +158,36 @@ def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     The policies in `PRESETS` must also avoid requests that the model refuses as too long. Other policies need not, because their
     token reserves may not suit the window.
     """
-    done = sessions.run_compacted(seed, preset, is_graded=False)
+    run = sessions.run_compacted(seed, preset, is_graded=False)
     window_tokens = sessions.choose_small_window(seed).window_tokens
-    for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):
-        counted = sum(map(count_message_tokens, request.messages)) + count_tool_tokens(request.tools)
-        if not counted == reply.usage.prompt_tokens == step.usage.prompt_tokens <= window_tokens:
-            yield Finding(f"request {number} has {counted} tokens: its usage differs, or the window is smaller", seed=seed)
+    for number, ((request, reply), step) in enumerate(zip(run.requests, run.steps, strict=True), start=1):
+        request_tokens = sum(map(count_message_tokens, request.messages)) + count_tool_tokens(request.tools)
+        if not request_tokens == reply.usage.prompt_tokens == step.usage.prompt_tokens <= window_tokens:
+            yield Finding(f"request {number} has {request_tokens} tokens: its usage differs, or the window is smaller", seed=seed)
         if (wrong := find_violation(request.messages)) is not None:
             yield Finding(f"request {number} is not legal: {wrong}", seed=seed)
         if _digest_messages(request.messages) != step.request_digest:
             yield Finding(f"request {number} differs from the logged request", seed=seed)
-    refused = [event.step for event in done.list_events(ModelCallFailed) if event.is_overflow] if preset in PRESETS else []
-    for step_number in dict.fromkeys(refused):
+    refused_steps = [event.step for event in run.list_events(ModelCallFailed) if event.is_overflow] if preset in PRESETS else []
+    for step_number in dict.fromkeys(refused_steps):
         yield Finding(f"overflow at request {step_number} in a window of {window_tokens:,} tokens ({preset})", seed=seed)
-    if fold_all(done.entries).rounds != len(done.compactions):
+    if fold_all(run.entries).rounds != len(run.compactions):
         yield Finding("the view folded from the log has another number of rounds than the applied compactions", seed=seed)
 
 
 def check_law_13(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that the first request behind each message of the user contains the whole message."""
-    done = sessions.run_compacted(seed, preset, is_graded=False)
-    requests = iter(done.requests)
+    run = sessions.run_compacted(seed, preset, is_graded=False)
+    requests = iter(run.requests)
     new: list[str] = []
-    for _, event in done.entries:
+    for _, event in run.entries:
         if isinstance(event, MessageAdded) and event.message.role == "user":
             new.append(event.message.text)
         elif isinstance(event, StepFinished):
             request, _ = next(requests)
-            sent = [message.text for message in request.messages if message.role == "user"]
+            user_texts = [message.text for message in request.messages if message.role == "user"]
             for text in new:
-                if not any(text in one for one in sent):
+                if not any(text in user_text for user_text in user_texts):
                     words = f"request {event.step} does not contain the message of the user before it, {text!r:.100} ({preset})"
                     yield Finding(words, seed=seed)
             new.clear()
@@ -209,24 +209,24 @@ def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Ite
     """
     task = sessions.make_task(seed)
     other_values = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
-    others = {name: value for name, value in other_values.items() if value is not None}
-    for group in _group_facts(task, list(others)):
-        changed = _run_with_values(sessions, task, {name: others[name] for name in group})
+    known_values = {name: value for name, value in other_values.items() if value is not None}
+    for group in _group_facts(task, list(known_values)):
+        changed_run = _run_with_values(sessions, task, {name: known_values[name] for name in group})
         for name in group:
-            if changed.failed_checks & _find_witness_checks(task, name, group):
+            if changed_run.failed_checks & _find_witness_checks(task, name, group):
                 continue
-            alone = changed if len(group) == 1 else _run_with_values(sessions, task, {name: others[name]})
-            yield from _report_unnoticed(task, sessions.run(seed), alone, name, others[name])
+            alone = changed_run if len(group) == 1 else _run_with_values(sessions, task, {name: known_values[name]})
+            yield from _report_unnoticed(task, sessions.run(seed), alone, name, known_values[name])
 
 
 def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str) -> Iterator[Finding]:
-    resting = _find_witness_checks(task, name, [name])
-    if alone.failed_checks & resting:
+    checks = _find_witness_checks(task, name, [name])
+    if alone.failed_checks & checks:
         return
     if alone.files == plain.files and alone.calls == plain.calls:
         words = f"stated as {other!r} the fact changes nothing: the result does not depend on it"
     else:
-        words = f"stated as {other!r} the fact changes the result, but no check that requires it fails ({sorted(resting)})"
+        words = f"stated as {other!r} the fact changes the result, but no check that requires it fails ({sorted(checks)})"
     yield Finding(words, fact=name)
 
 
@@ -243,13 +243,13 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
         yield Finding(f"with all stated facts deleted the session ends by {blank.outcome.reason}", seed=seed)
     silent = set(rewrite_facts(task, dict.fromkeys(fact.name for fact in facts)).workspace)
     written_text = "\n".join([text for path, text in blank.files.items() if (path, text) not in silent])
-    done = "\n".join(written for _, written in blank.calls)
-    used = _find_used_values(task, blank)
+    call_text = "\n".join(arguments for _, arguments in blank.calls)
+    used_values = _find_used_values(task, blank)
     for fact in facts:
-        if others := sorted(used.get(fact.name, set()) - {fact.prior}):
+        if others := sorted(used_values.get(fact.name, set()) - {fact.prior}):
             words = f"stated nowhere, the fact becomes {others[0]!r}, not its prior {fact.prior!r}: it has another source"
             yield Finding(words, fact=fact.name, seed=seed)
-        elif fact.name not in used and fact.prior not in written_text and fact.prior not in done:
+        elif fact.name not in used_values and fact.prior not in written_text and fact.prior not in call_text:
             words = f"stated nowhere, the prior {fact.prior!r} is not used either: the fact has another source"
             yield Finding(words, fact=fact.name, seed=seed)
         if task.values[fact.name] in read_values(written_text, fact):
@@ -276,9 +276,9 @@ def _run_with_values(sessions: SessionCache, task: Task, values: dict[str, str |
 
 
 def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | None:
-    own = sessions.make_task(seed).values[fact.name]
+    own_value = sessions.make_task(seed).values[fact.name]
     values = (sessions.make_variant(seed, other).values[fact.name] for other in range(seed + 1, seed + MAX_OTHER_SEEDS))
-    return next((value for value in values if value != own), None)
+    return next((value for value in values if value != own_value), None)
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:

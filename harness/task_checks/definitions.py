@@ -27,8 +27,8 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     another user and another time zone. The template must not read the clock, even if the clock makes no difference.
     """
     seeds = sorted({seed, *SEEDS})
-    made = (_make_task(sessions.make_task, seed) for seed in seeds)
-    wrong = next((task for task in made if isinstance(task, Finding)), None)
+    tasks = (_make_task(sessions.make_task, seed) for seed in seeds)
+    wrong = next((task for task in tasks if isinstance(task, Finding)), None)
     again = wrong or _make_task(sessions.template, seed)
     if isinstance(again, Finding):
         yield again
@@ -41,11 +41,11 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
     try:
-        made = make(seed)
+        task = make(seed)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
         return Finding(f"the template raises {_format_error(error)}", seed=seed)
     return (
-        made if isinstance(made, Task) else Finding(f"the template returns {type(made).__name__!r}, expected a Task", seed=seed)
+        task if isinstance(task, Task) else Finding(f"the template returns {type(task).__name__!r}, expected a Task", seed=seed)
     )
 
 
@@ -92,8 +92,8 @@ def _compare_digests(first: Digests, other_digests: Digests, seed: int, when: st
 
 def _format_error(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" (line {frames[-1].lineno} of {frames[-1].filename.rpartition('/')[2]})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+    location = f" (line {frames[-1].lineno} of {frames[-1].filename.rpartition('/')[2]})" if frames else ""
+    return f"{type(error).__name__}: {error}{location}"
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -145,18 +145,18 @@ def _report_drawable_prior(sessions: SessionCache, fact: Fact) -> Iterator[Findi
 
 
 def _report_constant(task: Task, name: str, value: str) -> Finding:
-    holding = [step.name for step in task.script.steps if value in str((step.text, step.calls))]
+    step_names = [step.name for step in task.script.steps if value in str((step.text, step.calls))]
     words = f"its value is {value!r} for every seed, so the script could contain it; derive it from the seed"
-    return Finding(words, fact=name, step=holding[0] if holding else "")
+    return Finding(words, fact=name, step=step_names[0] if step_names else "")
 
 
 def _compare_scripts(first: Task, other: Task, seed: int) -> Iterator[Finding]:
     words = f"differs between the seeds {seed} and {seed + 1}, so it may contain a value; write `${{fact}}` instead of the value"
-    for here, there in zip(first.script.steps, other.script.steps, strict=False):
-        if here != there:
-            yield Finding(words, step=here.name)
-    for fact, again in zip(first.facts, other.facts, strict=False):
-        if fact != again:
+    for step, other_step in zip(first.script.steps, other.script.steps, strict=False):
+        if step != other_step:
+            yield Finding(words, step=step.name)
+    for fact, other_fact in zip(first.facts, other.facts, strict=False):
+        if fact != other_fact:
             yield Finding(words, fact=fact.name)
     if len(first.script.steps) != len(other.script.steps) or len(first.facts) != len(other.facts):
         yield Finding(f"the seeds {seed} and {seed + 1} have different numbers of steps or facts")
@@ -256,7 +256,10 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     The patterns are regular expressions. The places are the user's messages and the files of the initial workspace.
     """
     task = sessions.make_task(seed)
-    messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]
+    messages = [
+        ("the prompt", task.prompt),
+        *((f"the message of step {later.step}", later.text) for later in task.later_messages),
+    ]
     places = {"prompt": messages, "file": list(task.workspace)}
     for fact in task.facts:
         value = task.values.get(fact.name)
@@ -264,16 +267,16 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
             continue
         is_stated = False
         for kind, texts in places.items():
-            for where, text in texts:
+            for location, text in texts:
                 values = set(read_values(text, fact))
                 is_stated |= kind == fact.said_in and value in values
                 for other in sorted(values - {value}):
                     if not fact.is_superseded:
-                        words = f"its patterns read {other!r} from {where}, but its value is {value!r}"
+                        words = f"its patterns read {other!r} from {location}, but its value is {value!r}"
                         yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
         if not is_stated and fact.said_in in places:
-            where = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
-            words = f"its patterns do not read the value from {where}, so it is stated nowhere"
+            location = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
+            words = f"its patterns do not read the value from {location}, so it is stated nowhere"
             yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
 
 

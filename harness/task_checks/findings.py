@@ -42,9 +42,9 @@ class Finding:
     seed: int | None = None
 
     def __str__(self) -> str:
-        where = [f"step {self.step!r}"] * bool(self.step) + [f"fact {self.fact!r}"] * bool(self.fact)
-        where += [f"check {self.check!r}"] * bool(self.check) + [f"seed {self.seed}"] * (self.seed is not None)
-        return f"{', '.join(where)}: {self.message}" if where else self.message
+        location = [f"step {self.step!r}"] * bool(self.step) + [f"fact {self.fact!r}"] * bool(self.fact)
+        location += [f"check {self.check!r}"] * bool(self.check) + [f"seed {self.seed}"] * (self.seed is not None)
+        return f"{', '.join(location)}: {self.message}" if location else self.message
 
 
 class LawSkippedError(Exception):
@@ -120,11 +120,11 @@ def trace(task: Task, requests: Sequence[tuple[Request, Reply]], reading: Reader
         visible = reader.read(request.messages)
         done_steps = frozenset(names[index] for index in visible.done_steps)
         values = {**priors, **visible.facts}
-        fitting = [action for action in actions if _is_match(action.action, reply.message, values)] if reply.message.calls else []
-        if fitting:
-            chosen = next((candidate for candidate in fitting if candidate.step not in done_steps), fitting[0])
-            guessed = tuple(name for name in chosen.action.required_facts if name not in visible.facts)
-            moves.append(Move(number, chosen.kind, chosen.step, guessed, done_steps))
+        matches = [action for action in actions if _is_match(action.action, reply.message, values)] if reply.message.calls else []
+        if matches:
+            chosen = next((candidate for candidate in matches if candidate.step not in done_steps), matches[0])
+            guessed_facts = tuple(name for name in chosen.action.required_facts if name not in visible.facts)
+            moves.append(Move(number, chosen.kind, chosen.step, guessed_facts, done_steps))
         else:
             moves.append(Move(number, "recovery" if reply.message.calls else "end", "", (), done_steps))
     return tuple(moves)

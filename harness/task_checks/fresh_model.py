@@ -50,7 +50,7 @@ def encode_reply(reply: Reply) -> object:
 
 def _answer_request(arguments: list[Any]) -> object:
     *named, request = arguments
-    asked = FreshModelSpec(*named)
-    task = make_task(asked.task, asked.task_seed)
-    model = open_model(asked.model, task=task, seed=asked.model_seed, window_tokens=asked.window_tokens)
+    model_spec = FreshModelSpec(*named)
+    task = make_task(model_spec.task, model_spec.task_seed)
+    model = open_model(model_spec.model, task=task, seed=model_spec.model_seed, window_tokens=model_spec.window_tokens)
     return encode_reply(model.reply(codec.from_plain(Request, request)))

@@ -91,8 +91,8 @@ def digest_in_fresh_process(
         UsageError: The template makes no task in the new process.
     """
     arguments = [_resolve_name(name), list(seeds)]
-    made = run_in_fresh_process(_digest_tasks, arguments, differing=differing, failure_text="the template makes no task")
-    return {seed: {TaskPart(kind, name): digest for kind, name, digest in parts} for seed, parts in made}
+    parts_by_seed = run_in_fresh_process(_digest_tasks, arguments, differing=differing, failure_text="the template makes no task")
+    return {seed: {TaskPart(kind, name): digest for kind, name, digest in parts} for seed, parts in parts_by_seed}
 
 
 def _digest_tasks(arguments: tuple[str, list[int]]) -> object:

@@ -367,7 +367,7 @@ def _try_seeds(template: TaskTemplate) -> Iterator[tuple[str, str, int | None]]:
 
 
 def _is_clock(function: Any) -> bool:
-    owner = function.__self__
+    owner = function.__self__  # module of a function, or class of a class method
     return getattr(owner, "__name__", "") == "time" or (isinstance(owner, type) and issubclass(owner, date))
 
 

@@ -136,11 +136,12 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
     values, files = [task.values[fact.name] for task in tasks], [dict(task.workspace) for task in tasks]
     yield from (path for path, text in files[0].items() if values[0] in read_values(text, fact))
     common = set(files[0]).intersection(*files)
-    yield from (path for path in common if _is_told(values, [texts[path] for texts in files]))
-    if _is_told(values, ["\n".join(texts) for texts in files], numbered=False):
+    # first the text of a file that exists for every seed, then paths, then files whose paths depend on the seed
+    yield from (path for path in common if _has_common_place(values, [texts[path] for texts in files]))
+    if _has_common_place(values, ["\n".join(texts) for texts in files], numbered=False):
         yield from (path for path in files[0] if values[0] in path)
-    others = ["\n".join(text for path, text in texts.items() if path not in common) for texts in files]
-    if _is_told(values, others, numbered=False):
+    other_texts = ["\n".join(text for path, text in texts.items() if path not in common) for texts in files]
+    if _has_common_place(values, other_texts, numbered=False):
         yield from (path for path, text in files[0].items() if path not in common and values[0] in text)
 
 
@@ -180,7 +181,7 @@ def _find_produced_files(own: _TracedSession, trace_other: Callable[[], _TracedS
         other = trace_other()
         other_value, other_texts = other.task.values[fact.name], other.list_texts_before_use(fact)
         common = texts.keys() & other_texts.keys()
-        yield from (path for path in common if _is_told([value, other_value], [texts[path], other_texts[path]]))
+        yield from (path for path in common if _has_common_place([value, other_value], [texts[path], other_texts[path]]))
 
 
 def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -215,9 +216,9 @@ def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding
 
 def _remove_known_lines(output: str, texts: Sequence[str], value: str) -> str:
     """Return a tool output without the lines that contain a line of a known text in which the value appears."""
-    known = {line.strip() for text in texts for line in text.splitlines() if value in line}
+    known_lines = {line.strip() for text in texts for line in text.splitlines() if value in line}
     lines = output.splitlines(keepends=True)
-    return "".join(line for line in lines if not any(text in line for text in known)) if known else output
+    return "".join(line for line in lines if not any(text in line for text in known_lines)) if known_lines else output
 
 
 def _choose_seeds(sessions: SessionCache, fact: Fact, seed: int) -> list[int]:
@@ -232,6 +233,7 @@ def _is_shown(fact: Fact, seed: int, other_seeds: Sequence[int], find_value_and_
     value, output = find_value_and_output(seed)
     if value in read_values(output, fact):
         return True
+    # makes no further session for most outputs, in which the value does not occur at all
     if not any(value in _decode(kind, output) for kind in ("", *DECODINGS)):
         return False
     values, outputs = [value], [output]
@@ -239,7 +241,7 @@ def _is_shown(fact: Fact, seed: int, other_seeds: Sequence[int], find_value_and_
         value, output = find_value_and_output(other)
         values.append(value)
         outputs.append(output)
-        if len({*values}) > 1 and not _is_told(values, outputs):
+        if len({*values}) > 1 and not _has_common_place(values, outputs):
             return False
     return len({*values}) > 1
 
@@ -250,8 +252,8 @@ def _list_outputs(sessions: SessionCache, seed: int, values_seed: int) -> dict[s
     moves = trace(task, run.requests, sessions.model_spec.reader)
     outputs: dict[str, list[str]] = {}
     for move, (request, _), (later, _) in zip(moves, run.requests, run.requests[1:], strict=False):
-        added = later.messages[len(request.messages) :]
-        outputs.setdefault(move.step, []).extend(result.output for message in added for result in message.results)
+        new_messages = later.messages[len(request.messages) :]
+        outputs.setdefault(move.step, []).extend(result.output for message in new_messages for result in message.results)
     return {step: "\n".join(texts) for step, texts in outputs.items()}
 
 
@@ -347,7 +349,7 @@ def _bound(value: str) -> str:
     return rf"(?<!{first}){re.escape(value)}(?!{last})"
 
 
-def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
+def _has_common_place(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
     """Return whether one rule finds the right value in the text of every seed.
 
     An agent could then learn the value from the text. The rule is a line number, unless `numbered` is False, or the words next to
@@ -356,7 +358,7 @@ def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = Tr
     if len(set(values)) == 1:
         return False
     decodings = () if max(map(len, texts)) > MAX_ENCODED_CHARACTERS else DECODINGS
-    return any(_is_told_after(decoding, values, texts, numbered) for decoding in ("", *decodings))
+    return any(_has_common_place_after(decoding, values, texts, numbered) for decoding in ("", *decodings))
 
 
 @lru_cache(maxsize=4096)
@@ -365,7 +367,7 @@ def _decode(decoding: str, text: str) -> str:
     return DECODINGS[decoding](text) if decoding and len(text) <= MAX_ENCODED_CHARACTERS else text
 
 
-def _is_told_after(decoding: str, values: Sequence[str], texts: Sequence[str], numbered: bool) -> bool:
+def _has_common_place_after(decoding: str, values: Sequence[str], texts: Sequence[str], numbered: bool) -> bool:
     places = [*dict.fromkeys(_list_places(values[0], _decode(decoding, texts[0])))]
     places = [place for place in places if numbered or place.line is None]
     for value, text in zip(values, texts, strict=True):

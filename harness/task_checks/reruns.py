@@ -36,8 +36,8 @@ def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
     The tool calls, answers, files and verdicts must be the same.
     """
-    again = sessions.watch(seed).run
-    yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
+    second_run = sessions.watch(seed).run
+    yield from find_differences(sessions.make_task(seed), sessions.run(seed), second_run, seed, "when the session is run again")
 
 
 def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -68,9 +68,9 @@ def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> It
 
     The requests, answers, files and verdicts must be the same.
     """
-    again = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
+    second_run = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
     when = f"when a compacted session ({preset}) is run again"
-    yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
+    yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), second_run, seed, when)
 
 
 def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
@@ -91,9 +91,9 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
         step = _find_last_step_about(task, path, first)
         fact = _find_fact(task, step, first.files.get(path, ""), second.files.get(path, ""))
         yield Finding(f"the file {path!r} differs {when}", step=step, fact=fact, seed=seed)
-    for here, there in zip(first.check_results, second.check_results, strict=True):
-        if here.passed != there.passed:
-            yield make_check_finding(task, here.check, f"its verdict differs {when}", seed)
+    for result, second_result in zip(first.check_results, second.check_results, strict=True):
+        if result.passed != second_result.passed:
+            yield make_check_finding(task, result.check, f"its verdict differs {when}", seed)
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
@@ -129,20 +129,20 @@ def _find_first_difference(pairs: Iterable[tuple[object, ...]]) -> int | None:
     return next((index for index, (first, second) in enumerate(pairs) if first != second), None)
 
 
-def _find_fact(task: Task, step: str, here: str, there: str) -> str:
+def _find_fact(task: Task, step: str, text: str, other_text: str) -> str:
     """Return a fact whose values in two texts differ, else a fact that the step needs; empty if there is none."""
-    otherwise = (fact.name for fact in task.facts if {*read_values(here, fact)} != {*read_values(there, fact)})
-    needed = (name for planned in task.script.steps if planned.name == step for name in planned.required_facts)
-    return next(chain(otherwise, needed), "")
+    otherwise = (fact.name for fact in task.facts if {*read_values(text, fact)} != {*read_values(other_text, fact)})
+    facts = (name for script_step in task.script.steps if script_step.name == step for name in script_step.required_facts)
+    return next(chain(otherwise, facts), "")
 
 
 def _find_last_step_about(task: Task, path: str, run: Run) -> str:
-    called = [
+    step_numbers = [
         (move.step, "\n".join(value for call in reply.message.calls for value in map(str, parse_arguments(call).values())))
         for move, (_, reply) in zip(trace(task, run.requests), run.requests, strict=True)
     ]
     names = (path, path.rpartition("/")[2])
-    return next((step for name in names for step, text in reversed(called) if step and name in text), "")
+    return next((step for name in names for step, text in reversed(step_numbers) if step and name in text), "")
 
 
 def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
@@ -151,14 +151,14 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
     Requests of a compacted session are sent again in reverse order, each to a new model, which must give the same answer. The new
     model is made from a task without answer key, prompt, files and checks.
     """
-    done, tight = sessions.run_compacted(seed, preset, is_graded=False), sessions.choose_small_window(seed)
+    run, small_window = sessions.run_compacted(seed, preset, is_graded=False), sessions.choose_small_window(seed)
     trade = replace(sessions.make_task(seed), values={}, prompt="", workspace=(), later_messages=(), checks=(), grader=NO_GRADER)
-    stride = max(1, len(done.requests) // MAX_REPEATED_REQUESTS)
-    for number in reversed(range(0, len(done.requests), stride)):
-        request, reply = done.requests[number]
-        fresh = open_model(sessions.model_spec.full_name, task=trade, seed=1, window_tokens=tight.window_tokens)
+    stride = max(1, len(run.requests) // MAX_REPEATED_REQUESTS)
+    for number in reversed(range(0, len(run.requests), stride)):
+        request, reply = run.requests[number]
+        fresh = open_model(sessions.model_spec.full_name, task=trade, seed=1, window_tokens=small_window.window_tokens)
         if fresh.reply(request).message != reply.message:
-            yield make_answer_finding(sessions.make_task(seed), done, number, "from a new model", seed)
+            yield make_answer_finding(sessions.make_task(seed), run, number, "from a new model", seed)
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -203,14 +203,14 @@ def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
         return
     run = sessions.run_compacted(seed, is_graded=False)
     model, window_tokens = sessions.model_spec, sessions.choose_small_window(seed).window_tokens
-    asked = FreshModelSpec(sessions.name, seed, model.full_name, model.seed, window_tokens)
-    compacted = run.compactions[0].step - 1 if run.compactions else 0
-    for index in sorted({(compacted + len(run.requests) - 1) // 2, compacted}, reverse=True):
+    model_spec = FreshModelSpec(sessions.name, seed, model.full_name, model.seed, window_tokens)
+    kept_steps = run.compactions[0].step - 1 if run.compactions else 0
+    for index in sorted({(kept_steps + len(run.requests) - 1) // 2, kept_steps}, reverse=True):
         request, reply = run.requests[index]
         try:
-            same = answer_in_fresh_process(asked, request) == encode_reply(reply)
+            is_same = answer_in_fresh_process(model_spec, request) == encode_reply(reply)
         except UsageError as error:
             yield Finding(str(error), seed=seed)
             return
-        if not same:
+        if not is_same:
             yield make_answer_finding(sessions.make_task(seed), run, index, "in a new process", seed)

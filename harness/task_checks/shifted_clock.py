@@ -68,8 +68,8 @@ class ShiftedClockSandbox:
 
     def measure_shift(self) -> float:
         """Return by how many seconds the clock of a command is ahead of the clock of the sandbox."""
-        shifted, real = (runner.run("date +%s").stdout for runner in (self, self._sandbox))
-        return float(shifted or 0) - float(real or 0)
+        shifted_time, real_time = (runner.run("date +%s").stdout for runner in (self, self._sandbox))
+        return float(shifted_time or 0) - float(real_time or 0)
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
         """Run a shell command with the shifted date.

@@ -324,8 +324,8 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 def find_stated_facts(task: Task) -> list[Fact]:
     """Return the facts that user messages or initial files state, so that they can be changed."""
-    laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
-    return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
+    stated_text = "\n".join([task.prompt, *(later.text for later in task.later_messages), *(text for _, text in task.workspace)])
+    return [fact for fact in task.facts if task.values[fact.name] in read_values(stated_text, fact)]
 
 
 def _swap_value(old: str, new: str | None, match: re.Match[str]) -> str:
@@ -367,8 +367,8 @@ class SmallWindow:
     def scale_policy(self, policy: Policy) -> Policy:
         """Return a policy with settings that suit the small window."""
         if isinstance(policy, KeepLast):
-            kept = self.scaled_preset
-            return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
+            scaled = self.scaled_preset
+            return policy if scaled is None else replace(scaled, threshold=policy.threshold, summarizer=policy.summarizer)
         return scale_policy(policy, self.window_tokens / NOMINAL_WINDOW_TOKENS)
 
 

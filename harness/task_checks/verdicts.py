@@ -28,12 +28,12 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
     """
     task, (other_seed, other_task, watched) = sessions.make_task(seed), sessions.watch_other(seed)
     other_values = other_task.values
-    changed = {fact.name for fact in find_stated_facts(task) if other_values[fact.name] != task.values[fact.name]}
+    changed_facts = {fact.name for fact in find_stated_facts(task) if other_values[fact.name] != task.values[fact.name]}
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
         sandbox.start()
-        passed = _count_passes(task, sandbox, watched.trees[-1], 1)
+        passed_count = _count_passes(task, sandbox, watched.trees[-1], 1)
     for check in task.checks:
-        if passed[check.name] and changed & set(check.required_facts):
+        if passed_count[check.name] and changed_facts & set(check.required_facts):
             words = (
                 f"passes on the work for seed {other_seed}, which has other values: it ignores its facts, or reads its "
                 "expectation from a file that the agent can write"
@@ -53,24 +53,24 @@ def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     that only counts the lines of a file also passes on a meaningless text, does not believe the claim, and is not reported.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
-    initial, finished = watched.trees[0], watched.trees[-1]
+    initial, final_tree = watched.trees[0], watched.trees[-1]
     unnamed = _find_unnamed_files(task, watched)
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
         sandbox.start()
-        read_paths = {*_list_read_paths(task, sandbox, initial), *_list_read_paths(task, sandbox, finished)}
-        claimed, alone = set[str](), set[str]()
+        read_paths = {*_list_read_paths(task, sandbox, initial), *_list_read_paths(task, sandbox, final_tree)}
+        claimed_files, alone = set[str](), set[str]()
         passed_lengths = defaultdict[str, set[int]](set)  # by check: numbers of lines of the meaningless texts that it accepts
         for claim in _make_claims(task):
             meaningless = re.sub(r"\w", "x", claim)
-            accepting = _grade_files(task, sandbox, initial, dict.fromkeys(read_paths, meaningless))
-            for name in accepting:
+            accepting_checks = _grade_files(task, sandbox, initial, dict.fromkeys(read_paths, meaningless))
+            for name in accepting_checks:
                 passed_lengths[name].add(claim.count("\n"))
-            claimed |= _grade_files(task, sandbox, initial, dict.fromkeys(read_paths, claim)) - accepting
-        claimed |= {name for name, lengths in passed_lengths.items() if len(lengths) > 1}
+            claimed_files |= _grade_files(task, sandbox, initial, dict.fromkeys(read_paths, claim)) - accepting_checks
+        claimed_files |= {name for name, lengths in passed_lengths.items() if len(lengths) > 1}
         if unnamed.keys() & read_paths:
-            alone = _grade_files(task, sandbox, initial, unnamed) - claimed
+            alone = _grade_files(task, sandbox, initial, unnamed) - claimed_files
     for check in task.checks:
-        if check.name in claimed:
+        if check.name in claimed_files:
             words = "passes if the files that the judge reads only claim that the work is done; look at the work instead"
             yield make_check_finding(task, check, words, seed)
         elif check.name in alone:
@@ -94,10 +94,10 @@ def _find_unnamed_files(task: Task, watched: WatchedRun) -> dict[str, str]:
     A file also counts as named if a text names one of its folders.
     """
     initial = dict(task.workspace)
-    texts = (task.prompt, *(late.text for late in task.later_messages), *initial, *initial.values())
+    texts = (task.prompt, *(later.text for later in task.later_messages), *initial, *initial.values())
     words = {word for text in texts for word in re.split(r"[^\w.-]+|[.](?!\w)", text)}
-    made = {path: text for path, text in watched.read_texts(watched.trees[-1]).items() if initial.get(path) != text}
-    return {path: text for path, text in made.items() if words.isdisjoint(path.split("/"))}
+    changed_texts = {path: text for path, text in watched.read_texts(watched.trees[-1]).items() if initial.get(path) != text}
+    return {path: text for path, text in changed_texts.items() if words.isdisjoint(path.split("/"))}
 
 
 class _ReadingSandbox:
@@ -147,10 +147,10 @@ def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
             "the initial workspace": _count_passes(task, sandbox, watched.trees[0], times),
         }
         yield from _find_hidden_inputs(task, sandbox, watched.trees[-1], seed)
-    for what, counts in passed.items():
+    for description, counts in passed.items():
         for check in task.checks:
             if 0 < counts[check.name] < times:
-                words = f"{what} passes {counts[check.name]} of {times} gradings; the verdict must depend on files alone"
+                words = f"{description} passes {counts[check.name]} of {times} gradings; the verdict must depend on files alone"
                 yield make_check_finding(task, check, words, seed)
 
 
