@@ -39,8 +39,8 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
     steps_by_trial = _split_by_trial(results.steps, _STEP_COLUMNS, "step")
     summaries = compactions[wrote_summary]
-    asked = summaries["summarizer"] != ""
-    summaries = summaries.assign(summarizer_cost_usd=summaries["summarizer_cost_usd"].where(asked, 0.0))
+    has_call = summaries["summarizer"] != ""
+    summaries = summaries.assign(summarizer_cost_usd=summaries["summarizer_cost_usd"].where(has_call, 0.0))
     summaries_by_trial = _split_by_trial(summaries, _COMPACTION_COLUMNS, "event")
     no_summaries = {name: summaries[name].to_numpy()[:0] for name in _COMPACTION_COLUMNS}
     rows = [
@@ -80,8 +80,8 @@ def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[AlertReading
     """Yield the worst value of each alert about summaries in one trial."""
     monitor, waiting = AlertMonitor(), deque(zip(*(summaries[name].tolist() for name in _SUMMARY_NUMBERS), strict=True))
 
-    def add_summaries(until: float) -> None:
-        while waiting and waiting[0][0] <= until:
+    def add_summaries(end: float) -> None:
+        while waiting and waiting[0][0] <= end:
             _, seconds, cost_usd = waiting.popleft()
             monitor.add_summary(seconds, cost_usd)
 

@@ -48,10 +48,9 @@ class ArmMark(NamedTuple):
     @classmethod
     def from_number(cls, number: int) -> Self:
         """Return one of 245 different marks; the first seven differ in both colour and shape."""
-        plain = STAR  # a shape for each colour, without the star
-        return cls(
-            number % len(COLOURS), (number + number // len(COLOURS)) % plain, number // (len(COLOURS) * plain) % len(FILLS)
-        )
+        # Each round of colours shifts the shapes by one, so that all pairs of both occur. The star, the last shape, is not used.
+        round_number, colour = divmod(number, len(COLOURS))
+        return cls(colour, (number + round_number) % STAR, round_number // STAR % len(FILLS))
 
 
 def read_marks(results: Tables) -> dict[str, str]:
@@ -81,8 +80,8 @@ def _mark_by_settings(
     marks, stars = dict[str, ArmMark](), 0
     for arm in arms:
         if all(axis in settings.get(arm, {}) for axis in axes):
-            places = [known.index(json.dumps(settings[arm][axis])) for axis, known in zip(axes, values, strict=True)]
-            marks[arm] = ArmMark(*(places if len(places) > 1 else places * 2))
+            places = [texts.index(json.dumps(settings[arm][axis])) for axis, texts in zip(axes, values, strict=True)]
+            marks[arm] = ArmMark(*(places if len(places) > 1 else places * 2))  # one axis decides both colour and shape
         else:
             marks[arm] = ArmMark(stars % len(COLOURS), STAR, stars // len(COLOURS) % len(FILLS))
             stars += 1

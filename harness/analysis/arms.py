@@ -204,8 +204,8 @@ def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
     wholes = [whole if isinstance(whole := settings.get("policy"), dict) else {} for settings in axes]
     specified_values = [settings.get(f"policy.{field}", whole.get(field)) for settings, whole in zip(axes, wholes, strict=True)]
     values = [
-        own if specified is None else specified
-        for specified, own in zip(specified_values, read_policy_field(trials, field), strict=True)
+        own_value if specified_value is None else specified_value
+        for specified_value, own_value in zip(specified_values, read_policy_field(trials, field), strict=True)
     ]
     return pd.Series(values, index=trials.index, dtype=object)
 
@@ -373,16 +373,16 @@ def _flatten_configuration(configuration: Mapping[str, Any]) -> dict[str, object
     return _drop_blocks({**flatten(configuration), "policy": configuration.get("policy")})
 
 
-def _is_equal(value: object, wanted: object) -> bool:
+def _is_equal(value: object, other: object) -> bool:
     """Return whether a setting has the wanted value.
 
     A policy's name matches the policy whatever the values of its fields.
     """
-    if isinstance(value, Mapping) and isinstance(wanted, str):
-        return bool(value.get("kind") == wanted)
-    if is_dataclass(wanted) and not isinstance(wanted, type):
-        wanted = codec.to_plain(wanted)
-    return bool(value == wanted)
+    if isinstance(value, Mapping) and isinstance(other, str):
+        return bool(value.get("kind") == other)
+    if is_dataclass(other) and not isinstance(other, type):
+        other = codec.to_plain(other)
+    return bool(value == other)
 
 
 def _drop_blocks(values: Mapping[str, object]) -> dict[str, object]:
@@ -397,8 +397,8 @@ def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str
         raise UsageError(
             f"{path!r} cannot select an arm, which contains all tasks and seeds; `compare` pairs trials of equal task and seed"
         )
-    for known in (axis_paths, all_paths):
-        ends = [known_path for known_path in known if known_path == path or known_path.endswith(f".{path}")]
+    for paths in (axis_paths, all_paths):
+        ends = [known_path for known_path in paths if known_path == path or known_path.endswith(f".{path}")]
         if path in ends or len(ends) == 1:
             return path if path in ends else ends[0]
         if ends:

@@ -464,10 +464,10 @@ class ArmComparer:
     def _bound_matched(self, arm_pairs: Sequence[tuple[str, str]], metric: str) -> Interval | None:
         """Return the mean of the bounds of several pairs of arms; None if both arms of each pair lost the same trials."""
         bounds = [self.bound_attrition(a, b, metric) for a, b in arm_pairs]
-        if all(known is None for known in bounds):
+        if all(bound is None for bound in bounds):
             return None
         values = [
-            known or Interval(*[self.estimate(a, b, metric).value] * 2) for known, (a, b) in zip(bounds, arm_pairs, strict=True)
+            bound or Interval(*[self.estimate(a, b, metric).value] * 2) for bound, (a, b) in zip(bounds, arm_pairs, strict=True)
         ]
         return Interval(*(sum(value[side] for value in values) / len(values) for side in (0, 1)))
 

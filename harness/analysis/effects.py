@@ -222,9 +222,9 @@ def _compute_p(kind: Kind, values: _Values, estimand: Estimand, null: float = 0.
     return max(p_value, compute_test_p("bounded", values.a, values.b, estimand, null)) if values.is_merged else p_value
 
 
-def _choose_estimand(pairs: pd.DataFrame, values: _Values, wanted: Estimand | None) -> Estimand:
+def _choose_estimand(pairs: pd.DataFrame, values: _Values, requested: Estimand | None) -> Estimand:
     """Return the quantity to estimate. If one is wanted, all tasks of the pairs count, even if a value is unknown on some."""
-    return choose_estimand(len(values.a) if wanted is None else pairs["task"].nunique(), wanted)
+    return choose_estimand(len(values.a) if requested is None else pairs["task"].nunique(), requested)
 
 
 def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool, merges_copies: bool) -> _Values:
@@ -255,6 +255,7 @@ def _collect_task_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool, me
     courses = _list_courses(pairs) if merges_copies else None
     known_courses = [None] * int(known.sum()) if courses is None else courses[known]
     columns = (task_names[known], pairs["seed"].to_numpy()[known], _list_trajectories(pairs)[known], known_courses, a, b)
+    # values by task, seed and trajectory
     tasks: dict[object, _Seeds] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     seed_courses: dict[object, dict[object, list[object]]] = defaultdict(lambda: defaultdict(list))
     for task, seed, trajectory, course, value_a, value_b in zip(*columns, strict=True):

@@ -44,7 +44,7 @@ SMALLEST_INVERTED_P = 1e-6
 """Smallest p-value that is found by searching the confidence level at which an interval excludes the tested value."""
 
 
-def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand:
+def choose_estimand(task_count: int, requested: Estimand | None = None) -> Estimand:
     """Return the quantity to estimate: the wanted one, or a default that depends on the number of tasks.
 
     The default is `tasks like these` if there are at least six tasks, else `these tasks`.
@@ -53,16 +53,16 @@ def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand
         UnknownName: The wanted estimand does not exist.
         UsageError: The wanted estimand is `tasks like these`, but there are fewer than six tasks.
     """
-    if wanted is None:
+    if requested is None:
         return "tasks like these" if task_count >= MIN_TASKS else "these tasks"
-    if wanted not in get_args(Estimand):
-        raise UnknownName("estimand", wanted, get_args(Estimand))
-    if wanted == "tasks like these" and task_count < MIN_TASKS:
+    if requested not in get_args(Estimand):
+        raise UnknownName("estimand", requested, get_args(Estimand))
+    if requested == "tasks like these" and task_count < MIN_TASKS:
         raise UsageError(
             f"the estimand 'tasks like these' needs at least {MIN_TASKS} tasks (got {task_count}); use more tasks, or the "
             "estimand 'these tasks', which says nothing about other tasks"
         )
-    return wanted
+    return requested
 
 
 def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:

@@ -144,7 +144,9 @@ def find_withheld(results: Tables, *, allows_interim_analysis: bool = True) -> U
     """
     parts = [part.trials for part in list_experiments(find_source(results))]
     withheld = [
-        one for part in parts if (one := find_unfinished(part, allows_interim_analysis=allows_interim_analysis)) is not None
+        unfinished
+        for part in parts
+        if (unfinished := find_unfinished(part, allows_interim_analysis=allows_interim_analysis)) is not None
     ]
     if not withheld or len(parts) == 1:
         return withheld[0] if withheld else None

@@ -260,17 +260,17 @@ def describe_power(
     best_case = f"at most {' or '.join(possible)} could be shown after {corrections}, if all tasks and seeds agreed"
     effect = compute_least_detectable_difference(task_count, seed_count, assumptions, estimand)
     if effect is None:
-        shown = "differences in success are unlikely to be shown"
+        conclusion = "differences in success are unlikely to be shown"
     else:
-        shown = f"a difference in success of {100 * effect:.0f} points is shown with 80 % probability"
+        conclusion = f"a difference in success of {100 * effect:.0f} points is shown with 80 % probability"
     link = "and assuming that" if assumptions.pilot and assumptions.task_sd == TYPICAL_TASK_SD else "and that"
     varies = f" {link} true differences vary over tasks by {100 * assumptions.task_sd:.0f} points (sd)"
     chance = f"{100 * assumptions.discordance:.0f} % of pairs differ by chance"
     source = f"as measured in {assumptions.pilot}" if assumptions.pilot else "assuming"
-    given = f"{source} that {chance}{varies if estimand == 'tasks like these' else ''}"
+    premise = f"{source} that {chance}{varies if estimand == 'tasks like these' else ''}"
     corrected = "" if assumptions.contrasts * assumptions.looks == 1 else ", after correction"
     hint = "" if task_count >= MIN_TASKS else f"; statements about tasks like these need {MIN_TASKS} tasks"
-    return f"{units}, {estimand}: {best_case}; {shown}{corrected}, {given}{hint}"
+    return f"{units}, {estimand}: {best_case}; {conclusion}{corrected}, {premise}{hint}"
 
 
 def _describe_possible(task_count: int, seed_count: int, estimand: Estimand, looks: int, metric: Metric | None) -> str:

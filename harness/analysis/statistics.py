@@ -157,8 +157,8 @@ def _check_replicates(successes: int, replicates: int, k: int) -> None:
 
 def adjust_holm(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for multiple comparisons by Holm's method, and return them in the given order."""
-    order, ordered, count = *_sort_with_order(p_values), len(p_values)
-    adjusted = np.maximum.accumulate(ordered * np.arange(count, 0, -1))
+    order, ordered = _sort_with_order(p_values)
+    adjusted = np.maximum.accumulate(ordered * np.arange(len(p_values), 0, -1))
     return _restore_order(adjusted, order)
 
 
@@ -169,7 +169,8 @@ def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """
     values = np.asarray(p_values, dtype=float)
     known = ~np.isnan(values)
-    order, ordered, count = *_sort_with_order(values[known].tolist()), int(known.sum())
+    order, ordered = _sort_with_order(values[known].tolist())
+    count = len(ordered)
     adjusted = np.minimum.accumulate((ordered * count / np.arange(1, count + 1))[::-1])[::-1]
     values[known] = _restore_order(adjusted, order)
     return [float(p_value) for p_value in values]

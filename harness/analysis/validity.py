@@ -129,9 +129,9 @@ class RequestDigests:
 
     def _find_first_difference(self, a: str, b: str) -> tuple[int | None, int]:
         """Return the first step at which two trials sent different requests, or None, and the number of compared steps."""
-        until = min(self.first_compaction_steps.get(a, inf), self.first_compaction_steps.get(b, inf))
+        end_step = min(self.first_compaction_steps.get(a, inf), self.first_compaction_steps.get(b, inf))
         sent_a, sent_b = self.list_digests(a), self.list_digests(b)
-        length = int(min(len(sent_a), len(sent_b), until - 1))
+        length = int(min(len(sent_a), len(sent_b), end_step - 1))
         for place in range(length):
             if sent_a[place] != sent_b[place]:
                 return place + 1, place + 1
@@ -162,12 +162,14 @@ class RepeatComparison:
         changes = [abs(score_change) for score_change in self.score_changes if not isnan(score_change)]
         if metric == "score" and changes:
             changed = sum(change > 0 for change in changes)
-            what = f"the score changed in {changed} of {n} pairs, by {sum(changes) / len(changes):.3f} on average over all pairs"
+            result = (
+                f"the score changed in {changed} of {n} pairs, by {sum(changes) / len(changes):.3f} on average over all pairs"
+            )
         else:
-            what = f"success changed in {self.counts.discordant_pairs} of {n} pairs"
+            result = f"success changed in {self.counts.discordant_pairs} of {n} pairs"
         known = self.known_request_pairs
         requests = f"; {self.equal_request_pairs} of {known} pairs sent the same requests throughout" if known else ""
-        return f"A/A (same settings run again with another seed of the model, so differences are chance): {what}{requests}"
+        return f"A/A (same settings run again with another seed of the model, so differences are chance): {result}{requests}"
 
     def __str__(self) -> str:
         return self.describe()

@@ -66,11 +66,11 @@ class BestArm:
 
     def __str__(self) -> str:
         unit = f" {self.metric.unit}" if self.metric.unit else ""
-        there, elsewhere = (self.metric.format_value(share) for share in (self.value_where_chosen, self.value))
-        estimate = f"{elsewhere}{unit} {self.metric.format_interval(*self.interval)} (n {self.trial_count})"
+        chosen_value, estimated_value = (self.metric.format_value(share) for share in (self.value_where_chosen, self.value))
+        estimate = f"{estimated_value}{unit} {self.metric.format_interval(*self.interval)} (n {self.trial_count})"
         lines = [
             f"best of {format_count(self.candidate_count, 'arm')} by {self.metric.name}: {self.arm}",
-            f"chosen on one half of the {self.halves}, with {there}{unit} there; estimated on the other half: {estimate}",
+            f"chosen on one half of the {self.halves}, with {chosen_value}{unit} there; estimated on the other half: {estimate}",
             describe_estimand(self.estimand, self.task_count),
         ]
         return "\n".join([*lines, *([] if self.effect is None else [describe_effect(self.effect)])])

@@ -154,9 +154,9 @@ def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimR
 
 
 def _test_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
-    tested = [_test_contrast(comparer, contrast) for contrast in family.contrasts]
-    corrected = adjust_holm([1.0 if isnan(p) else p for _, p in tested])
-    for contrast, (effect, p_value), holm_p in zip(family.contrasts, tested, corrected, strict=True):
+    tests = [_test_contrast(comparer, contrast) for contrast in family.contrasts]
+    p_values = adjust_holm([1.0 if isnan(p) else p for _, p in tests])
+    for contrast, (effect, p_value), holm_p in zip(family.contrasts, tests, p_values, strict=True):
         yield Claim(
             contrast=contrast,
             effect=effect,

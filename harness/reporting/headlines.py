@@ -152,11 +152,11 @@ def _describe_run_dates(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the arms that did not run interleaved with others."""
     separated = find_separated_arms(drop_repeats(trials))
     if separated:
-        (earlier, later, separation), *more = separated
-        others = f", and so did {format_count(len(more), 'other pair')} of arms" if more else ""
+        (earlier, later, separation), *further = separated
+        suffix = f", and so did {format_count(len(further), 'other pair')} of arms" if further else ""
         yield (
             f"{earlier} and {later} ran at separate times ({earlier} first in {100 * (1 + separation) / 2:.0f} % of the pairs of "
-            f"trials){others}, so whatever changed in between, such as the model of a provider, counts as an effect of the arm."
+            f"trials){suffix}, so whatever changed in between, such as the model of a provider, counts as an effect of the arm."
         )
 
 
@@ -170,13 +170,13 @@ def _describe_stopped(trials: pd.DataFrame) -> Iterator[str]:
         return
     its = "its score and cost depend" if len(counts) == 1 else "their scores and costs depend"
     if len(counts) > MAX_LISTED_ARMS:
-        stopped = f"more than a quarter of the trials of {len(counts)} arms were"
+        beginning = f"more than a quarter of the trials of {len(counts)} arms were"
     else:
         (first, *rest) = counts.itertuples()
-        stopped = f"{first.stopped} of {format_count(first.trials, 'trial')} of {first.Index}"
-        stopped += "".join(f", {row.stopped} of {row.trials} of {row.Index}" for row in rest)
-        stopped += " were" if counts["stopped"].sum() > 1 else " was"
-    yield f"{stopped} stopped at the maximum number of steps, so {its} on that number."
+        beginning = f"{first.stopped} of {format_count(first.trials, 'trial')} of {first.Index}"
+        beginning += "".join(f", {row.stopped} of {row.trials} of {row.Index}" for row in rest)
+        beginning += " were" if counts["stopped"].sum() > 1 else " was"
+    yield f"{beginning} stopped at the maximum number of steps, so {its} on that number."
 
 
 def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
@@ -262,16 +262,18 @@ def _describe_claims(judged: ClaimReport | None, comparer: ArmComparer, arms: Co
         return
     *first, last = (_describe_claim(claim, _describe_costs(claim, comparer, arms)) for claim in judged.claims[:MAX_CLAIMS])
     yield from first
-    more = len(judged.claims) - MAX_CLAIMS
-    further = f" {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else ""
+    further_count = len(judged.claims) - MAX_CLAIMS
+    further = (
+        f" {format_count(further_count, 'further contrast')} in the section of declared contrasts." if further_count > 0 else ""
+    )
     count, looks = len(judged.family.contrasts), judged.family.looks
-    declared = "This comparison was" if count == 1 else f"These {count} comparisons were"
+    beginning = "This comparison was" if count == 1 else f"These {count} comparisons were"
     reasons = [*([f"{count} comparisons"] if count > 1 else []), *([f"{looks} declared looks"] if looks > 1 else [])]
     correction = f"; p is corrected for {' and '.join(reasons)}{_describe_smallest_p(judged)}" if reasons else ""
     estimands = {(claim.effect.estimand, claim.effect.task_count): None for claim in judged.claims}
     about = " and ".join(describe_estimand(*estimand).partition(": ")[2].partition(";")[0] for estimand in estimands)
     interval = f"the {'uncorrected ' if reasons else ''}95 % interval for {about}"
-    yield f"{last} {declared} declared before the run; in brackets, {interval}{correction}.{further}"
+    yield f"{last} {beginning} declared before the run; in brackets, {interval}{correction}.{further}"
 
 
 def _describe_smallest_p(judged: ClaimReport) -> str:
@@ -409,9 +411,9 @@ def _advise_equal(trials: pd.DataFrame, metric: str, cells: Mapping[str, Cell]) 
     if value > EQUAL_VALUES:
         return ""
     if (trials["reason"] == "max_steps").mean() > 1 / 4:
-        most = trials["max_steps"].max()
+        steps = trials["max_steps"].max()
         return (
-            f"the same arms with a higher max_steps (now {most}) or a larger window, since no arm scored before it was stopped."
+            f"the same arms with a higher max_steps (now {steps}) or a larger window, since no arm scored before it was stopped."
         )
     return f"easier tasks, a larger window or other settings, since every arm has the lowest {metric}."
 

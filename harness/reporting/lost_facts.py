@@ -161,17 +161,17 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> _ChosenKinds:
         return _ChosenKinds([], "")
     totals = pd.concat(counts).groupby(level=0, sort=False).sum()
     shares = (totals["lost"] / totals["facts"]).sort_values(ascending=False, kind="stable")
-    most = [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
-    return _ChosenKinds(most, str(shares.index[-1]) if len(shares) > MAX_KINDS else "")
+    kinds = [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
+    return _ChosenKinds(kinds, str(shares.index[-1]) if len(shares) > MAX_KINDS else "")
 
 
 def _list_kinds(counts: pd.DataFrame, chosen: _ChosenKinds) -> str:
     """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
     shares = counts["lost"] / counts["facts"]
     if len(shares) > 1 and shares.max() - shares.min() <= SIMILAR_SHARES:
-        least, most = (f"{100 * share:.0f} %" for share in (shares.min(), shares.max()))
-        return " (of each kind)" if least == most else f" ({least} to {most}, depending on the kind)"
+        lowest, highest = (f"{100 * share:.0f} %" for share in (shares.min(), shares.max()))
+        return " (of each kind)" if lowest == highest else f" ({lowest} to {highest}, depending on the kind)"
     texts = {kind: f"{100 * share:.0f} % of {KIND_TEXTS.get(kind, kind)}" for kind, share in shares.items()}
-    most = ", ".join(texts[kind] for kind in chosen.most if kind in texts)
-    least = texts.get(chosen.least, "")
-    return f" (most: {most}; least: {least})" if most and least else f" ({most})" if most else ""
+    highest = ", ".join(texts[kind] for kind in chosen.most if kind in texts)
+    lowest = texts.get(chosen.least, "")
+    return f" (most: {highest}; least: {lowest})" if highest and lowest else f" ({highest})" if highest else ""

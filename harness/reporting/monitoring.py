@@ -76,8 +76,8 @@ def _describe_fired_alerts(alert_table: pd.DataFrame) -> Iterator[str]:
         off = alert_table[(alert_table["alert"] == alert.name) & alert_table["fired"]]
         if len(off):
             worst = ", ".join(f"{arm} ({count})" for arm, count in off["arm"].value_counts().head(3).items())
-            where = f"in {format_count(len(off), 'trial')}, mostly of {worst}"
-            yield f"{alert.severity}, {alert.name}: {alert.condition_text} {where}; {alert.advice}."
+            trials_text = f"in {format_count(len(off), 'trial')}, mostly of {worst}"
+            yield f"{alert.severity}, {alert.name}: {alert.condition_text} {trials_text}; {alert.advice}."
 
 
 def build_overhead_section(results: Tables) -> Iterator[Section]:

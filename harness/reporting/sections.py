@@ -110,7 +110,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
     constant = describe_constant_success(groups)
     metrics = ["score"] if constant else ["success", "score"]
     if groups and choose_metric(groups).name == "score":
-        metrics.sort()
+        metrics.sort()  # the metric of the headlines comes first
     rows = {}
     for arm in arms:
         cells = {
@@ -272,6 +272,7 @@ def _build_comparison_section(
     )
     metrics = [*([] if _is_success_constant(comparisons) else ["success"]), *_SHOWN_METRICS]
     shown = [[comparison.find_effect(metric) for metric in metrics] for comparison in comparisons]
+    # one adjustment for all numbers of the table, in the order in which its cells are filled below
     adjusted = iter(_adjust([effect for effects in shown for effect in effects]))
     declared = (
         {} if judged is None else {(claim.contrast.a, claim.contrast.b, claim.effect.metric): claim for claim in judged.claims}
@@ -555,8 +556,8 @@ def _describe_attrition(comparisons: Sequence[Comparison]) -> Iterator[str]:
     for comparison, _ in widest[:MAX_ATTRITION_NOTES]:
         yield f"Different trials were lost in {comparison.a} (a) and {comparison.b} (b): {comparison.describe_attrition()}."
     if len(widest) > MAX_ATTRITION_NOTES:
-        more = format_count(len(widest) - MAX_ATTRITION_NOTES, "further comparison")
-        yield f"{more} also lost different trials in both arms; `harness.compare` shows the worst-case bounds of each."
+        rest = format_count(len(widest) - MAX_ATTRITION_NOTES, "further comparison")
+        yield f"{rest} also lost different trials in both arms; `harness.compare` shows the worst-case bounds of each."
 
 
 MAX_ATTRITION_NOTES = 3

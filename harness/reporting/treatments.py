@@ -51,8 +51,12 @@ def build_warning_section(trials: pd.DataFrame) -> Iterator[Section]:
     notes = list_warnings(trials)
     if not notes:
         return
-    more = len(notes) - MAX_LISTED_WARNINGS
-    further = [f"{format_count(more, 'further warning')} in the column `advisories_json` of the trials."] if more > 0 else []
+    further_count = len(notes) - MAX_LISTED_WARNINGS
+    further = (
+        [f"{format_count(further_count, 'further warning')} in the column `advisories_json` of the trials."]
+        if further_count > 0
+        else []
+    )
     yield Section(
         heading="Warnings about the configuration, as given before the run",
         notes=(*notes[:MAX_LISTED_WARNINGS], *further),
@@ -134,9 +138,9 @@ def list_output_threats(trials: pd.DataFrame) -> Iterator[str]:
         return
     sizes = {arm: cut.outputs if isnan(cut.size_bytes) else cut.size_bytes for arm, cut in cut_outputs.items()}
     unit = "outputs" if any(isnan(cut.size_bytes) for cut in cut_outputs.values()) else "bytes of tool outputs"
-    least, most = min(sizes, key=lambda arm: sizes[arm]), max(sizes, key=lambda arm: sizes[arm])
-    if sizes[most] > MAX_CUT_RATIO * sizes[least]:
-        amounts = f"{format_short_number(sizes[most])} in {most}, {format_short_number(sizes[least])} in {least}"
+    shortest, longest = min(sizes, key=lambda arm: sizes[arm]), max(sizes, key=lambda arm: sizes[arm])
+    if sizes[longest] > MAX_CUT_RATIO * sizes[shortest]:
+        amounts = f"{format_short_number(sizes[longest])} in {longest}, {format_short_number(sizes[shortest])} in {shortest}"
         yield f"very different numbers of {unit} were cut per trial ({amounts}), {why}."
 
 
@@ -167,13 +171,13 @@ def describe_missed_targets(trials: pd.DataFrame, compactions: pd.DataFrame) -> 
         compactions: Attempts at compactions of these and other trials, with the column `shortfall`.
     """
     attempts = compactions.merge(trials[["trial_id", "arm"]], on="trial_id")
-    missed = attempts[attempts["shortfall"].astype(str).str.startswith(MISSED_TARGET)]
+    missed_attempts = attempts[attempts["shortfall"].astype(str).str.startswith(MISSED_TARGET)]
     for arm in order_arms(trials):
-        texts = missed.loc[missed["arm"] == arm, "shortfall"]
+        texts = missed_attempts.loc[missed_attempts["arm"] == arm, "shortfall"]
         if not texts.empty:
-            tried = int((attempts["arm"] == arm).sum())
+            count = int((attempts["arm"] == arm).sum())
             example = texts.iloc[-1].removeprefix(f"{MISSED_TARGET}: ")
-            yield f"{arm}: {len(texts)} of {format_count(tried, 'compaction')} could not reach their target, e.g. {example}."
+            yield f"{arm}: {len(texts)} of {format_count(count, 'compaction')} could not reach their target, e.g. {example}."
 
 
 def _list_arms(arms: list[str]) -> str:

@@ -148,7 +148,7 @@ def _draw_marks(ax: "Axes", arms: pd.DataFrame, offset_points: float) -> float:
 def _draw_settings(ax: "Axes", settings: "Mapping[int, Mapping[str, Any]]", offset_points: float) -> float:
     """Draw a column of text for each setting; return the distance from the axes at which the first one begins."""
     names = list(next(iter(settings.values())))
-    shown: dict[str, dict[int, str]] = {name: {} for name in names}
+    texts_by_setting: dict[str, dict[int, str]] = {name: {} for name in names}
     last: list[str] = []
     for place, values in sorted(settings.items()):
         texts = [_wrap(format_value(values[name])) for name in names]
@@ -156,10 +156,10 @@ def _draw_settings(ax: "Axes", settings: "Mapping[int, Mapping[str, Any]]", offs
         for column, name in enumerate(names):
             changed = changed or texts[: column + 1] != last[: column + 1] or column == len(names) - 1
             if changed:
-                shown[name][place] = texts[column]
+                texts_by_setting[name][place] = texts[column]
         last = texts
     for name in reversed(names):
-        offset_points = _draw_column(ax, name, shown[name], offset_points)
+        offset_points = _draw_column(ax, name, texts_by_setting[name], offset_points)
     return offset_points
 
 

@@ -114,9 +114,10 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
     counts = count_bubbles(table)
     trials = table["place"].value_counts()
     draw_arms(ax, table, {"n": {int(place): str(trials[place]) for place in trials.index}})
-    most, marks = int(counts["trials"].max()), dict(zip(table["place"], table["mark"], strict=True))
+    max_trials, marks = int(counts["trials"].max()), dict(zip(table["place"], table["mark"], strict=True))
     for row in counts.itertuples():
         is_failed = not pd.isna(row.success) and not row.success
+        # successes are drawn above the line of their arm, failures below it
         y = row.place + (0 if pd.isna(row.success) else 0.22 if is_failed else -0.22)
         colour = choose_colour(marks[row.place])
         options: dict[str, Any] = {
@@ -124,7 +125,7 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
             "edgecolor": colour,
             "linewidth": 1.2,
         }
-        ax.scatter(row.rounds, y, s=52 + 60 * (row.trials / most) ** 0.5, zorder=3, **options)
+        ax.scatter(row.rounds, y, s=52 + 60 * (row.trials / max_trials) ** 0.5, zorder=3, **options)
         ink = colours.text if is_failed else style.choose_ink(colour)
         ax.text(row.rounds, y, str(row.trials), ha="center", va="center_baseline", fontsize=6.2, color=ink, zorder=4)
     for place in range(int(table["place"].max()) + 1):

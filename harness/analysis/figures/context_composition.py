@@ -100,8 +100,8 @@ def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame
         limits = {limit: _find_common(members[limit]) for limit in LIMITS}
         rows.append(parts.join(band, on="step").assign(**labels, trial_id=session["trial_id"], **limits))
     whole = pd.concat(rows, ignore_index=True).sort_values("place", kind="stable", ignore_index=True)
-    used = whole.groupby("kind")["tokens"].transform("max") > 0
-    composition = whole[used].assign(level=require_single_level(trials))[list(COLUMNS)].reset_index(drop=True)
+    is_used = whole.groupby("kind")["tokens"].transform("max") > 0
+    composition = whole[is_used].assign(level=require_single_level(trials))[list(COLUMNS)].reset_index(drop=True)
     composition.attrs |= {"omitted": groups.omitted, "repeats": repeats}
     return composition
 

@@ -151,8 +151,8 @@ def _draw_rows(ax: "Axes", table: pd.DataFrame) -> None:
         ax.plot([row.low, row.high], [row.place + 0.22] * 2, color=colours.text, linewidth=1.3, solid_capstyle="butt", zorder=3)
         ax.plot(row.typical, row.place + 0.22, marker="|", markersize=6, markeredgewidth=1.6, color=colours.text, zorder=4)
         text = f"{metric.format_change(row.typical)} {metric.format_change_interval(row.low, row.high)}"
-        where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "textcoords": "offset points"}
-        ax.annotate(text, (1, row.place), va="center", fontsize=7, color=colours.text, **where)
+        position: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "textcoords": "offset points"}
+        ax.annotate(text, (1, row.place), va="center", fontsize=7, color=colours.text, **position)
     use_ratio_axis(ax, pd.concat([table["ratio"], arms["low"], arms["high"]]))
     ax.set_xlabel(f"{metric.name} of the arm ÷ {metric.name} of the baseline (ratio), ← better")
     ax.grid(axis="x", zorder=0)

@@ -50,10 +50,10 @@ def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
             colour and shape of its arm.
         metric: Metric whose differences, or ratios, are shown.
     """
-    colours, none = style.read_colours(), 1.0 if metric.is_ratio else 0.0
-    ax.axvline(none, color=colours.muted, linewidth=0.9, zorder=1)
+    colours, no_effect = style.read_colours(), 1.0 if metric.is_ratio else 0.0
+    ax.axvline(no_effect, color=colours.muted, linewidth=0.9, zorder=1)
     for row in rows.itertuples():
-        is_shown = row.p_value <= ALPHA and not row.low <= none <= row.high
+        is_shown = row.p_value <= ALPHA and not row.low <= no_effect <= row.high
         point = choose_point(getattr(row, "mark", str(NEUTRAL)), MARK_POINTS, is_hollow=not is_shown)
         bar: dict[str, Any] = {"color": point["color"], "linewidth": 1.3, "solid_capstyle": "butt"}
         ax.plot([row.low, row.high], [row.place, row.place], zorder=2, **bar)
@@ -71,8 +71,8 @@ def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
 def _write_numbers(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
     options: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "center", "fontsize": LABEL_POINTS}
     for row, text in zip(rows.itertuples(), _format_numbers(rows, metric), strict=True):
-        where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "color": style.read_colours().text}
-        ax.annotate(text, (1, row.place), **where, **options)
+        position: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "color": style.read_colours().text}
+        ax.annotate(text, (1, row.place), **position, **options)
 
 
 def _format_numbers(rows: pd.DataFrame, metric: Metric) -> list[str]:
@@ -110,6 +110,7 @@ def make_panels(table: pd.DataFrame, draw_names: DrawNames) -> "Figure":
     axes = figure.subplots(1, len(metrics), squeeze=False)[0]
     names_inches = draw_panel(axes[0], table, metrics[0], draw_names)
     numbers = [text for name in metrics for text in _format_numbers(table[table["metric"] == name], METRICS[name])]
+    # a character is on average 0.56 times as wide as its font size; 72 points are an inch
     numbers_inches = 0.56 * LABEL_POINTS / 72 * max(map(len, numbers))
     if len(metrics) > 1 and (figure.get_figwidth() - names_inches) / len(metrics) - numbers_inches < MIN_PANEL_INCHES:
         figure = style.make_figure(6.3, height_inches * len(metrics))

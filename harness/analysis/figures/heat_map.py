@@ -230,9 +230,9 @@ def _scale_colours(table: pd.DataFrame) -> "tuple[Colormap, Normalize]":
     widths = (_scale_values(table, "high") - _scale_values(table, "low")).dropna()
     widest = float(widths.max()) if len(widths) else 0.0
     if table["baseline"].iloc[0]:
-        most = max(abs(low), abs(high), MIN_SPAN, widest / 2)
+        largest = max(abs(low), abs(high), MIN_SPAN, widest / 2)
         ends = colours.diverging if metric.is_higher_better else colours.diverging[::-1]
-        return LinearSegmentedColormap.from_list("diverging", list(ends)), Normalize(-most, most)
+        return LinearSegmentedColormap.from_list("diverging", list(ends)), Normalize(-largest, largest)
     span = max(high - low, widest, MIN_SPAN * max(abs(high), MIN_SPAN))
     ceiling = math.inf if metric.kind == "amount" else max(1.0, high)
     first = max(min((low + high - span) / 2, ceiling - span), min(0.0, low))  # no colours for values that cannot be

@@ -153,6 +153,7 @@ def _list_kinds(table: pd.DataFrame) -> list[str]:
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     kinds, arms = _list_kinds(table), _list_rows(table)
     is_wide = style.read_max_width_inches() > style.WIDTHS_INCHES["paper"]
+    # `-(-a // b)` is a / b, rounded up
     across = min(style.fit_columns(1.75), -(-len(kinds) // 2) if len(kinds) > 3 else len(kinds))
     down = -(-len(kinds) // across)
     row_inches = max(CELL_INCHES, compute_row_inches(arms))

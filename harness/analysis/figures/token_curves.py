@@ -257,16 +257,16 @@ def _is_crowded(grid: pd.DataFrame) -> bool:
 def _draw_panel(ax: "Axes", rows: pd.DataFrame) -> None:
     crowded = _is_crowded(rows[~rows["reference"]])
     is_single = rows.loc[~rows["reference"], "mark"].nunique() <= 1
-    many: dict[tuple[str, bool], list[pd.DataFrame]] = {}
+    rows_by_look: dict[tuple[str, bool], list[pd.DataFrame]] = {}
     for _, session in rows.groupby("trial_id", sort=False):
         first = session.iloc[0]
         is_reference = bool(first["reference"])
         line = choose_line(first["mark"]) | ({"linestyle": "-"} if is_single else {})
         if crowded:
-            many.setdefault((first["mark"], is_reference), []).append(session)
+            rows_by_look.setdefault((first["mark"], is_reference), []).append(session)
         else:
             _draw_session(ax, session, line, REFERENCE_STRENGTH if is_reference else 0.9)
-    for (mark, is_reference), sessions in many.items():
+    for (mark, is_reference), sessions in rows_by_look.items():
         _draw_many(ax, sessions, choose_line(mark) | ({"linestyle": "-"} if is_single else {}), 0.25 if is_reference else 0.4)
     if crowded:
         _draw_ends(ax, rows[~rows["reference"]])

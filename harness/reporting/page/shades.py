@@ -76,6 +76,7 @@ def shade_values(metric: Metric, estimates: Sequence[Estimate]) -> Scale:
     lowest, highest = min(size.value for size in known), max(size.value for size in known)
     span = max(highest - lowest, *(size.width for size in known))
     ceiling = inf if metric.kind == "amount" else max(1.0, highest)
+    # the span lies around the middle of the values, moved if it would leave the range of the metric
     low = max(min((lowest + highest - span) / 2, ceiling - span), min(0.0, lowest))
 
     def shade(size: _Extent | None) -> int | None:
@@ -89,8 +90,9 @@ def shade_values(metric: Metric, estimates: Sequence[Estimate]) -> Scale:
 def shade_differences(metric: Metric, estimates: Sequence[Estimate]) -> list[int | None]:
     """Return the shades of cells that show differences to a baseline, or ratios, from 0 for the lowest one to 6."""
     sizes = [_locate(estimate, is_ratio=metric.is_ratio) for estimate in estimates]
-    most = max((max(abs(size.value), size.width / 2) for size in sizes if size is not None), default=0.0) or 1.0
-    return [None if size is None else floor(NO_DIFFERENCE * (1 + size.value / most) + 0.5) for size in sizes]
+    largest = max((max(abs(size.value), size.width / 2) for size in sizes if size is not None), default=0.0) or 1.0
+    # values from -largest to largest become shades from 0 to 2 * NO_DIFFERENCE, rounded as JavaScript rounds
+    return [None if size is None else floor(NO_DIFFERENCE * (1 + size.value / largest) + 0.5) for size in sizes]
 
 
 def _locate(estimate: Estimate, *, is_ratio: bool = False) -> _Extent | None:

@@ -289,6 +289,7 @@ def _compare_arms(
             task_effects[baseline] = {metric: {} for metric in METRICS}
     for baseline in baselines:
         for name, rows in groups.items():
+            # of two baselines, the pair is estimated once, and the other direction is derived from it
             if name == baseline or (name in effects and places[name] < places[baseline]):
                 continue
             if repeats.get(name, baseline) != baseline or repeats.get(baseline, name) != name:
@@ -310,8 +311,10 @@ def _compare_arms(
                             effect and _encode_task_effect(metric, effect) for effect in effects_by_task
                         ]
                     if name in task_effects:
-                        turned = [effect and _encode_task_effect(metric, turn_effect(effect)) for effect in effects_by_task]
-                        task_effects[name][metric.name][places[baseline]] = turned
+                        turned_effects = [
+                            effect and _encode_task_effect(metric, turn_effect(effect)) for effect in effects_by_task
+                        ]
+                        task_effects[name][metric.name][places[baseline]] = turned_effects
     for (baseline, metric_name), found_by_arm in found_effects.items():
         effects[baseline][metric_name] = _encode_effects(METRICS[metric_name], found_by_arm)
     return effects, task_effects
@@ -355,9 +358,9 @@ def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: S
                     f"{'shown' if claim.is_shown else 'not shown'} to be worse by less than {contrast.margin:g} (declared)"
                 )
                 continue
-            none = 1.0 if claim.effect.scale == "ratio" else 0.0
+            no_effect = 1.0 if claim.effect.scale == "ratio" else 0.0
             if claim.is_shown:
-                cell[6] = "better" if (cell[1] > none) == metric.is_higher_better else "worse"
+                cell[6] = "better" if (cell[1] > no_effect) == metric.is_higher_better else "worse"
             else:
                 cell[6] = "not shown"
             cell.append(f"{cell[6] if claim.is_shown else 'no difference shown'} (declared)")
@@ -382,10 +385,10 @@ def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
 def judge_effect(metric: Metric, effect: Effect) -> str:
     """Return `better` or `worse` if both interval and p-value show it, else `not shown`."""
     interval = effect.interval
-    none = 1.0 if effect.scale == "ratio" else 0.0
-    if isnan(interval.low) or interval.low <= none <= interval.high or not effect.p_value <= ALPHA:
+    no_effect = 1.0 if effect.scale == "ratio" else 0.0
+    if isnan(interval.low) or interval.low <= no_effect <= interval.high or not effect.p_value <= ALPHA:
         return "not shown"
-    return "better" if (effect.value > none) == metric.is_higher_better else "worse"
+    return "better" if (effect.value > no_effect) == metric.is_higher_better else "worse"
 
 
 def _list_tasks(groups: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -425,14 +428,14 @@ def lay_out_arms(trials: pd.DataFrame) -> list[Json]:
     varying = [path for path in paths if len(values[path]) > 1]
     if len(varying) < 2:
         return []
-    *others, down, across = varying
+    *other_paths, down, across = varying
     names = order_arms(trials)
     tables: dict[tuple[str, ...], Json] = {}
     rows, columns = (_list_unique_texts(point.get(path) for point in points.values()) for path in (down, across))
     for name in names:
         if name in points:
             point = points[name]
-            key = tuple(f"{path} = {point.get(path)}" for path in others)
+            key = tuple(f"{path} = {point.get(path)}" for path in other_paths)
             empty = [[-1] * len(columns) for _ in rows]
             table = tables.setdefault(key, {"title": ", ".join(key), "rows": rows, "columns": columns, "cells": empty})
             table["cells"][rows.index(str(point.get(down)))][columns.index(str(point.get(across)))] = names.index(name)
