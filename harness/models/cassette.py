@@ -176,12 +176,12 @@ def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, 
     The answer to the request is recorded under the last hash.
     """
     tools = codec.to_canonical_json(request.tools, tuple[ToolSpec, ...])
-    asked = hashlib.sha256(f"{name}\n{take}\n{request.max_output_tokens}\n{tools}".encode()).digest()
+    key = hashlib.sha256(f"{name}\n{take}\n{request.max_output_tokens}\n{tools}".encode()).digest()
     keys, chain = [], b""
     for message in request.messages:
         chain = codec.digest_message(message, chain)
-        keys.append(hashlib.sha256(asked + chain).hexdigest())
-    return tuple(keys) or (asked.hex(),)
+        keys.append(hashlib.sha256(key + chain).hexdigest())
+    return tuple(keys) or (key.hex(),)
 
 
 class CassetteFile:

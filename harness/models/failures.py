@@ -138,15 +138,15 @@ def _replace_pieces(text: str, secret: str) -> str:
     An error message that was cut, or that repeats one chunk of a stream, may begin or end in the middle of a secret.
     """
     pieces = _list_pieces(secret)
-    parts, done = [], 0
-    while places := [(start, number) for number, piece in enumerate(pieces) if (start := text.find(piece, done)) >= 0]:
+    parts, position = [], 0
+    while places := [(start, number) for number, piece in enumerate(pieces) if (start := text.find(piece, position)) >= 0]:
         start, number = min(places)
         end = start + len(pieces[0])
         while end < len(text) and number + end - start < len(secret) and text[end] == secret[number + end - start]:
             end += 1
-        parts += [text[done:start], "***"]
-        done = end
-    return "".join(parts) + text[done:]
+        parts += [text[position:start], "***"]
+        position = end
+    return "".join(parts) + text[position:]
 
 
 def _hides_secret(run: str, pieces: Sequence[str], encodings: int = MAX_ENCODINGS) -> bool:
@@ -210,8 +210,8 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
 
 def _needs_more_than_a_minute_allows(text: str) -> bool:
     """Return whether a rate limit says that no wait helps, because the request alone exceeds it."""
-    stated = REQUESTED_TOKENS.search(text)
-    return stated is not None and int(stated["requested"]) > int(stated["limit"])
+    match = REQUESTED_TOKENS.search(text)
+    return match is not None and int(match["requested"]) > int(match["limit"])
 
 
 def _means_no_credit(text: str, asked_seconds: float | None) -> bool:
@@ -259,12 +259,12 @@ def parse_retry_after_seconds(headers: Mapping[str, str], now: datetime) -> floa
 
     The header may hold seconds or a date. Keys of `headers` are in lower case.
     """
-    given = headers.get("retry-after", "")
+    value = headers.get("retry-after", "")
     try:
-        seconds = float(given)
+        seconds = float(value)
     except ValueError:
         try:
-            seconds = (parsedate_to_datetime(given) - now).total_seconds()
+            seconds = (parsedate_to_datetime(value) - now).total_seconds()
         except (ValueError, TypeError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -111,25 +111,25 @@ def decode_messages(plain: Sequence[object]) -> tuple[Message, ...]:
 
 
 def _decode_message(plain: object, names: Mapping[str, str], where: str) -> Message:
-    given = _coerce_mapping(plain)
-    role, text = given.get("role"), _decode_text(given.get("content"))
+    fields = _coerce_mapping(plain)
+    role, text = fields.get("role"), _decode_text(fields.get("content"))
     if role == "tool":
-        call_id = _coerce_string(given.get("tool_call_id"))
-        name = _coerce_string(given.get("name")) or names.get(call_id, "")
+        call_id = _coerce_string(fields.get("tool_call_id"))
+        name = _coerce_string(fields.get("name")) or names.get(call_id, "")
         return Message(role="tool", parts=(ToolResult(call_id=call_id, name=name, output=text),))
     roles: dict[object, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
     if not isinstance(role, str) or role not in roles:
         raise UsageError(f"{where}.role: must be system, developer, user, assistant or tool (got {role!r:.80})")
-    calls = tuple(_decode_call(call) for call in _coerce_sequence(given.get("tool_calls")))
+    calls = tuple(_decode_call(call) for call in _coerce_sequence(fields.get("tool_calls")))
     parts: tuple[Part, ...] = (Text(text=text),) if text or not calls else ()
     return Message(role=roles[role], parts=parts + calls)
 
 
 def _decode_call(plain: object) -> ToolCall:
-    given = _coerce_mapping(plain)
-    function = _coerce_mapping(given.get("function"))
+    fields = _coerce_mapping(plain)
+    function = _coerce_mapping(fields.get("function"))
     return ToolCall(
-        call_id=_coerce_string(given.get("id")),
+        call_id=_coerce_string(fields.get("id")),
         name=_coerce_string(function.get("name")),
         arguments_json=_coerce_string(function.get("arguments")),
     )
@@ -156,17 +156,17 @@ def decode_usage(plain: object) -> Usage:
 
     Missing and negative numbers count as 0.
     """
-    given = _coerce_mapping(plain)
-    prompt = _coerce_mapping(given.get("prompt_tokens_details"))
-    completion = _coerce_mapping(given.get("completion_tokens_details"))
-    read = _coerce_count(prompt.get("cached_tokens")) or _coerce_count(given.get("cache_read_input_tokens"))
-    written = _coerce_count(prompt.get("cache_creation_tokens")) or _coerce_count(given.get("cache_creation_input_tokens"))
+    fields = _coerce_mapping(plain)
+    prompt = _coerce_mapping(fields.get("prompt_tokens_details"))
+    completion = _coerce_mapping(fields.get("completion_tokens_details"))
+    cache_read = _coerce_count(prompt.get("cached_tokens")) or _coerce_count(fields.get("cache_read_input_tokens"))
+    cache_write = _coerce_count(prompt.get("cache_creation_tokens")) or _coerce_count(fields.get("cache_creation_input_tokens"))
     return Usage(
-        input_tokens=Measured(max(0, _coerce_count(given.get("prompt_tokens")) - read - written)),
-        output_tokens=Measured(_coerce_count(given.get("completion_tokens"))),
+        input_tokens=Measured(max(0, _coerce_count(fields.get("prompt_tokens")) - cache_read - cache_write)),
+        output_tokens=Measured(_coerce_count(fields.get("completion_tokens"))),
         reasoning_tokens=Measured(_coerce_count(completion.get("reasoning_tokens"))),
-        cache_read_tokens=Measured(read),
-        cache_write_tokens=Measured(written),
+        cache_read_tokens=Measured(cache_read),
+        cache_write_tokens=Measured(cache_write),
     )
 
 
@@ -186,9 +186,9 @@ def find_finish_reason(chunk: object) -> str:
 
     The chunk has the format of OpenAI, Anthropic or Gemini.
     """
-    given = _coerce_mapping(chunk)
-    choice = _coerce_mapping(next(iter(_coerce_sequence(given.get("choices") or given.get("candidates"))), None))
-    reason = choice.get("finish_reason") or choice.get("finishReason") or _coerce_mapping(given.get("delta")).get("stop_reason")
+    fields = _coerce_mapping(chunk)
+    choice = _coerce_mapping(next(iter(_coerce_sequence(fields.get("choices") or fields.get("candidates"))), None))
+    reason = choice.get("finish_reason") or choice.get("finishReason") or _coerce_mapping(fields.get("delta")).get("stop_reason")
     return _coerce_string(reason)
 
 
@@ -282,13 +282,13 @@ def make_call_namer(messages: Iterable[Message]) -> Callable[[str], str]:
 
     The function adds a number to empty or repeated ids.
     """
-    taken = {call.call_id for message in messages for call in message.calls}
+    used_ids = {call.call_id for message in messages for call in message.calls}
 
-    def name_call(given: str) -> str:
-        candidate, number = given, 1
-        while not candidate or candidate in taken:
-            candidate, number = f"{given or 'call'}-{len(taken) + number}", number + 1
-        taken.add(candidate)
+    def name_call(call_id: str) -> str:
+        candidate, number = call_id, 1
+        while not candidate or candidate in used_ids:
+            candidate, number = f"{call_id or 'call'}-{len(used_ids) + number}", number + 1
+        used_ids.add(candidate)
         return candidate
 
     return name_call

@@ -98,5 +98,5 @@ def is_overflow(status: int | None, text: str, *, is_known: bool = False) -> boo
 
 def find_prompt_tokens(text: str) -> int | None:
     """Return the token count of the refused prompt that an error states; None if it states none."""
-    counted = PROMPT_TOKENS.search(text)
-    return int(counted[counted.lastindex or 0]) if counted else None
+    match = PROMPT_TOKENS.search(text)
+    return int(match[match.lastindex or 0]) if match else None  # each wording of the pattern has a group of its own

@@ -43,13 +43,13 @@ class Price:
 
     def compute_cost_usd(self, usage: Usage) -> float:
         """Return the cost in USD of a call with this token usage at this price."""
-        read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
+        cache_read_usd = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
         write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
-        uncached = usage.input_tokens * self.input_usd + usage.output_tokens * self.output_usd
+        uncached_usd = usage.input_tokens * self.input_usd + usage.output_tokens * self.output_usd
         if self.reasoning_usd is not None:
             reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
-            uncached += reasoning_tokens * (self.reasoning_usd - self.output_usd)
-        return (uncached + usage.cache_read_tokens * read + usage.cache_write_tokens * write) / MILLION
+            uncached_usd += reasoning_tokens * (self.reasoning_usd - self.output_usd)
+        return (uncached_usd + usage.cache_read_tokens * cache_read_usd + usage.cache_write_tokens * write) / MILLION
 
 
 NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75, above_prompt_tokens=-1)
@@ -107,8 +107,8 @@ def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
     if not usage.cache_read_tokens and not usage.cache_write_tokens:
         return None if compute_cost_usd(name, usage) is None else 0.0
     bare = replace(usage, input_tokens=usage.prompt_tokens, cache_read_tokens=Measured(0), cache_write_tokens=Measured(0))
-    paid, unaided = compute_cost_usd(name, usage), compute_cost_usd(name, bare)
-    return None if paid is None or unaided is None else unaided - paid
+    paid_usd, uncached_usd = compute_cost_usd(name, usage), compute_cost_usd(name, bare)
+    return None if paid_usd is None or uncached_usd is None else uncached_usd - paid_usd
 
 
 def _build_price(known: Mapping[str, Any], suffix: str, above: int) -> Price | None:
@@ -116,12 +116,12 @@ def _build_price(known: Mapping[str, Any], suffix: str, above: int) -> Price | N
         value = known.get(key + suffix, known.get(key))
         return value * MILLION if isinstance(value, int | float) and value > 0 else None
 
-    paid, output = read_rate("input_cost_per_token"), read_rate("output_cost_per_token")
-    if paid is None or output is None:
+    input_usd, output_usd = read_rate("input_cost_per_token"), read_rate("output_cost_per_token")
+    if input_usd is None or output_usd is None:
         return None
     return Price(
-        input_usd=paid,
-        output_usd=output,
+        input_usd=input_usd,
+        output_usd=output_usd,
         reasoning_usd=read_rate("output_cost_per_reasoning_token"),
         cache_read_usd=read_rate("cache_read_input_token_cost"),
         cache_write_usd=read_rate("cache_creation_input_token_cost"),

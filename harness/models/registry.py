@@ -242,10 +242,10 @@ def look_up_window(name: str, override_tokens: int | None = None) -> Window:
         override_tokens: Size of the window in tokens; None uses the size in the registry or in this project's catalogue of local
             models. The limits on prompt and answer are always those of the registry.
     """
-    known = _look_up_listed_window(name)
+    window = _look_up_listed_window(name)
     if override_tokens is None:
-        return known
-    return replace(known, tokens=override_tokens, source="configuration", registry_tokens=known.tokens)
+        return window
+    return replace(window, tokens=override_tokens, source="configuration", registry_tokens=window.tokens)
 
 
 def _look_up_listed_window(name: str) -> Window:

@@ -49,8 +49,8 @@ class Retry:
         from tenacity import Retrying, retry_if_exception, stop_after_attempt  # noqa: PLC0415  (takes a tenth of a second)
 
         def report_wait(state: "RetryCallState") -> None:
-            what = f"retry {state.attempt_number} of {self.retries}: {_find_error(state)}"
-            on_wait(Waiting(what=what, seconds=state.upcoming_sleep))
+            text = f"retry {state.attempt_number} of {self.retries}: {_find_error(state)}"
+            on_wait(Waiting(what=text, seconds=state.upcoming_sleep))
 
         return Retrying(
             stop=stop_after_attempt(self.retries + 1),
@@ -72,9 +72,9 @@ class Retry:
 
         A wait that the provider asks for has priority; otherwise the wait doubles with each attempt. Jitter is added to both.
         """
-        asked = error.retry_after_seconds if isinstance(error, RateLimited) else None
+        requested = error.retry_after_seconds if isinstance(error, RateLimited) else None
         doubled = min(self.longest_seconds, self.first_seconds * 2.0 ** (failed_tries - 1))
-        return (doubled if asked is None else asked) + self.jitter_seconds * self.draw()
+        return (doubled if requested is None else requested) + self.jitter_seconds * self.draw()
 
 
 def _find_error(state: "RetryCallState") -> BaseException | None:

@@ -45,10 +45,10 @@ _LINE_END = re.compile(r"\n(?=\S)")
 def _load_encoding() -> "Encoding":
     package = find_spec("litellm")
     folders = list(package.submodule_search_locations or ()) if package else []
-    bundled = [path for folder in folders if (path := Path(folder) / "litellm_core_utils" / "tokenizers").is_dir()]
-    if not bundled:
+    bundled_folders = [path for folder in folders if (path := Path(folder) / "litellm_core_utils" / "tokenizers").is_dir()]
+    if not bundled_folders:
         raise UsageError("the scripted model counts tokens with a file of litellm, which is not installed; install litellm")
-    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled[0]))
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled_folders[0]))
     import tiktoken  # noqa: PLC0415  (slow, and reads the variable set above)
 
     return tiktoken.get_encoding(ENCODING)

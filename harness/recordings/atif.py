@@ -47,15 +47,15 @@ def _read_agent_step(step: Fields, draft: Draft, model: str) -> None:
         make_call(call.read_text("tool_call_id"), call.read_text("function_name"), call.values.get("arguments"))
         for call in step.read_objects("tool_calls")
     ]
-    metrics, copied = step.read_object("metrics"), step.read_flag("is_copied_context")
+    metrics, is_copied = step.read_object("metrics"), step.read_flag("is_copied_context")
     usage = read_usage(metrics, "prompt_tokens", "completion_tokens", "cached_tokens", with_read=True)
     draft.add_answer(
         [*make_reasoning_parts(step.read_text("reasoning_content")), *read_parts(step, draft, "message"), *calls],
         step.place,
-        example=copied,
+        example=is_copied,
         model=step.read_text("model_name") or model,
-        usage=None if copied else usage,
-        cost_usd=None if copied else metrics.read_amount("cost_usd"),
+        usage=None if is_copied else usage,
+        cost_usd=None if is_copied else metrics.read_amount("cost_usd"),
     )
     _read_observation(step, calls, draft)
 

@@ -57,8 +57,8 @@ def make_reasoning_parts(text: str) -> tuple[Part, ...]:
 
 def make_call(call_id: str, name: str, arguments: Any) -> ToolCall:
     """Return a tool call. A string of arguments is used unchanged; any other arguments are encoded as JSON."""
-    written = arguments if isinstance(arguments, str) else encode_json({} if arguments is None else arguments)
-    return ToolCall(call_id=call_id, name=name, arguments_json=written)
+    arguments_json = arguments if isinstance(arguments, str) else encode_json({} if arguments is None else arguments)
+    return ToolCall(call_id=call_id, name=name, arguments_json=arguments_json)
 
 
 def read_openai_calls(message: Fields) -> Iterator[ToolCall]:

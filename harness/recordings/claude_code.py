@@ -49,9 +49,9 @@ def read(document: Document) -> Iterator[Draft]:
     Rows of sub-agents are left out, unless the file has no others.
     """
     draft, rows = Draft(), document.list_objects()
-    spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
-    is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}
-    sessions = Counter(found for row in spoken if (found := row.read_text("sessionId")))
+    message_rows = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
+    is_sidechain_file = {row.read_flag("isSidechain") for row in message_rows} == {True}
+    sessions = Counter(session_id for row in message_rows if (session_id := row.read_text("sessionId")))
     draft.session_id = sessions.most_common(1)[0][0] if sessions else ""
     if len(sessions) > 1:
         draft.warn("", f"rows of {len(sessions)} sessions; the id is that of the session with most rows")

@@ -126,7 +126,7 @@ class _Reader:
 
     def read_reasoning(self, item: Fields) -> Iterable[Part]:
         thoughts = [*item.read_objects("summary"), *item.read_objects("content")]
-        text = "\n".join(found for thought in thoughts if (found := thought.read_text("text")))
+        text = "\n".join(summary for thought in thoughts if (summary := thought.read_text("text")))
         if not text:
             self.draft.count_dropped("reasoning without text (encrypted)")
         return make_reasoning_parts(text)
@@ -140,8 +140,8 @@ class _Reader:
         if not isinstance(wrapper, dict) or not isinstance(wrapper.get("output"), str):
             return text, "completed"
         metadata = wrapper.get("metadata")
-        failed = isinstance(metadata, dict) and metadata.get("exit_code") not in (0, None)
-        return wrapper["output"], "error" if failed else "completed"
+        has_failed = isinstance(metadata, dict) and metadata.get("exit_code") not in (0, None)
+        return wrapper["output"], "error" if has_failed else "completed"
 
     def read_event(self, event: Fields) -> None:
         if event.read_text("type") != "token_count" or not event.has("info"):

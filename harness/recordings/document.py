@@ -103,8 +103,8 @@ class Fields:
         value = self.values.get(name)
         if value is None:
             return None
-        known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not 0 <= value <= MAX_COUNT:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= MAX_COUNT:
             raise self.build_error(name, "a number of at least 0")
         return float(value)
 
@@ -149,8 +149,8 @@ class Fields:
             value: Invalid value; if it is None, the value that the field has in the file.
         """
         actual = self.values.get(name) if value is None else value
-        where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
-        return MalformedRecording(self.file, where, expected, type(actual).__name__)
+        location = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
+        return MalformedRecording(self.file, location, expected, type(actual).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,10 +210,10 @@ def parse_document(data: bytes, file: str) -> Document:
     """
     _check_text(data, file)
     text = data.decode("utf-8-sig", errors="replace")
-    broken = text.count("\ufffd") - data.count("\ufffd".encode())
+    count = text.count("\ufffd") - data.count("\ufffd".encode())
     caveats = (
-        [Caveat(place="", text=f"replaced {format_count(broken, 'byte')} that {'is' if broken == 1 else 'are'} not UTF-8")]
-        if broken > 0
+        [Caveat(place="", text=f"replaced {format_count(count, 'byte')} that {'is' if count == 1 else 'are'} not UTF-8")]
+        if count > 0
         else []
     )
     if text.lstrip()[:1] not in {"{", "["}:
@@ -283,8 +283,8 @@ def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
             _check_depth(value, file, number)
             yield Row(number, value)
         if fault:
-            what = "the file is truncated here; the rest of the line was dropped" if number == last else f"dropped: {fault}"
-            caveats.append(Caveat(place=f"line {number}", text=what))
+            problem = "the file is truncated here; the rest of the line was dropped" if number == last else f"dropped: {fault}"
+            caveats.append(Caveat(place=f"line {number}", text=problem))
 
 
 def _parse_values(line: str) -> tuple[list[Any], str]:

@@ -160,12 +160,12 @@ class Draft:
         """Add a note for the user that something at `place` in the file was dropped or repaired."""
         self.caveats.append(Caveat(place=place, text=text))
 
-    def count_dropped(self, what: str) -> None:
+    def count_dropped(self, kind: str) -> None:
         """Count a part of the file that is not read, such as an image.
 
         `finish` adds a note with all counts, e.g. `3 × image`.
         """
-        self._dropped_counts[what] += 1
+        self._dropped_counts[kind] += 1
 
     def add_summary(self, summary: str) -> None:
         """Set the summary of the compaction that was just added.
@@ -188,7 +188,7 @@ class Draft:
             MalformedRecording: The file has no messages.
         """
         self.caveats[:0] = document.caveats
-        self.caveats += [Caveat(place="", text=f"{count} × {what}") for what, count in sorted(self._dropped_counts.items())]
+        self.caveats += [Caveat(place="", text=f"{count} × {kind}") for kind, count in sorted(self._dropped_counts.items())]
         order = _TurnOrder(self.caveats)
         placed = order.place_turns(self.turns)
         if not placed:
@@ -197,12 +197,14 @@ class Draft:
         system_recorded = messages[0].message.role == "system"
         if not system_recorded:
             self.warn("", MISSING_SYSTEM_TEXT)
-        redacted = sum(any("REDACTED" in extract_part_text(part) for part in item.message.parts) for item in messages)
-        if redacted:
-            self.warn("", f"{format_count(redacted, 'message')} with REDACTED marks, whose text differs from what the model read")
-        opening = () if system_recorded else (system("(not recorded)"),)
-        broken = find_violation([*opening, *(recorded.message for recorded in messages)])
-        assert broken is None, broken
+        redacted_count = sum(any("REDACTED" in extract_part_text(part) for part in item.message.parts) for item in messages)
+        if redacted_count:
+            self.warn(
+                "", f"{format_count(redacted_count, 'message')} with REDACTED marks, whose text differs from what the model read"
+            )
+        opening_messages = () if system_recorded else (system("(not recorded)"),)
+        violation = find_violation([*opening_messages, *(recorded.message for recorded in messages)])
+        assert violation is None, violation
         costs = [recorded.cost_usd for recorded in messages if recorded.cost_usd is not None]
         anchors = [item.anchor for item in placed]
         return Recording(

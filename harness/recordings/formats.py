@@ -122,8 +122,8 @@ def detect_format(document: Document) -> str:
             f"the end of the file, because a {alone[0]} recording is a single JSON value",
         )
     if len(claims) != 1:
-        what = f" (the file fits {' and '.join(claims)}; specify one of them)" if claims else ""
-        raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}{what}")
+        claim_text = f" (the file fits {' and '.join(claims)}; specify one of them)" if claims else ""
+        raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}{claim_text}")
     return claims[0]
 
 

@@ -91,12 +91,12 @@ def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) ->
 
 def _read_response(response: Fields, call_id: str, draft: Draft, place: str, status: str = "completed") -> None:
     body = response.read_object("response").values
-    failed = "error" in body and "output" not in body
-    content = body.get("error" if failed else "output", dict(body))
+    has_failed = "error" in body and "output" not in body
+    content = body.get("error" if has_failed else "output", dict(body))
     text = replace_surrogates(content) if isinstance(content, str) else encode_json(content)
     if _MASKED in text:
         draft.count_dropped("result that the agent had masked before the file was written")
-    draft.add_result(call_id, text, place, status="error" if failed else status)
+    draft.add_result(call_id, text, place, status="error" if has_failed else status)
 
 
 def _read_session(document: Document, draft: Draft) -> None:

@@ -46,9 +46,9 @@ def read(document: Document) -> Iterator[Draft]:
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))
     model = info.read_object("config").read_object("model").read_text("model_name")
-    waiting = ""
+    open_call_id = ""
     for index, message in enumerate(whole.read_objects("messages")):
-        waiting = _read_message(message, draft, model, waiting or f"call-{index}", expects_output=bool(waiting))
+        open_call_id = _read_message(message, draft, model, open_call_id or f"call-{index}", expects_output=bool(open_call_id))
     draft.cost_usd = info.read_object("model_stats").read_amount("instance_cost")
     yield draft
 

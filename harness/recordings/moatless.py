@@ -45,9 +45,9 @@ def read(document: Document) -> Iterator[Draft]:
     path = _find_deepest_path(nodes)
     if len(path) < len(nodes):
         draft.warn("nodes", f"{len(nodes) - len(path)} of {len(nodes)} nodes are not on the deepest path and were left out")
-    shown = {call_id: text for node in path for call_id, text in _read_shown_results(node, draft)}
+    outputs = {call_id: text for node in path for call_id, text in _read_shown_results(node, draft)}
     for node in path:
-        _read_node(node, draft, shown, agent.read_object("completion").read_text("model"))
+        _read_node(node, draft, outputs, agent.read_object("completion").read_text("model"))
     costs = [cost for node in nodes for cost in _read_costs(node)]
     draft.cost_usd = sum(costs) if costs else None
     yield draft
@@ -59,32 +59,32 @@ def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
         for node in whole.read_objects("nodes"):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
         return
-    waiting: deque[tuple[int | None, Fields]] = deque([(None, whole.read_object("root"))])
-    while waiting:
-        parent, node = waiting.popleft()
+    queue: deque[tuple[int | None, Fields]] = deque([(None, whole.read_object("root"))])
+    while queue:
+        parent, node = queue.popleft()
         yield node.read_count("node_id"), parent, node
-        waiting += [(node.read_count("node_id"), child) for child in node.read_objects("children")]
+        queue += [(node.read_count("node_id"), child) for child in node.read_objects("children")]
 
 
 def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:
     """Return the longest chain of nodes from the root to a leaf; of several equally long ones, the last."""
-    known = {node_id: (parent, node) for node_id, parent, node in nodes}
+    nodes_by_id = {node_id: (parent, node) for node_id, parent, node in nodes}
     depths: dict[int, int] = {}
-    for node_id in known:
+    for node_id in nodes_by_id:
         trail: dict[int, None] = {}
         current_id: int | None = node_id
-        while current_id is not None and current_id in known and current_id not in depths and current_id not in trail:
+        while current_id is not None and current_id in nodes_by_id and current_id not in depths and current_id not in trail:
             trail[current_id] = None
-            current_id = known[current_id][0]
+            current_id = nodes_by_id[current_id][0]
         start = depths.get(current_id, 0) if current_id is not None else 0
         depths.update({node_id: start + height for height, node_id in enumerate(reversed(trail), start=1)})
     path: list[Fields] = []
     current_id = max(depths, key=lambda node_id: (depths[node_id], node_id), default=None)
-    seen: set[int] = set()
-    while current_id is not None and current_id in known and current_id not in seen:
-        seen.add(current_id)
-        path.append(known[current_id][1])
-        current_id = known[current_id][0]
+    visited: set[int] = set()
+    while current_id is not None and current_id in nodes_by_id and current_id not in visited:
+        visited.add(current_id)
+        path.append(nodes_by_id[current_id][1])
+        current_id = nodes_by_id[current_id][0]
     return path[::-1]
 
 
@@ -102,7 +102,7 @@ def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]
             yield message.read_text("tool_call_id"), flatten_text(message, "content", draft)
 
 
-def _read_node(node: Fields, draft: Draft, shown: dict[str, str], model: str) -> None:
+def _read_node(node: Fields, draft: Draft, outputs: dict[str, str], model: str) -> None:
     draft.add_message("user", make_text_parts(node.read_text("message") or node.read_text("user_message")), node.place)
     if not node.has("action") and not node.read_object("completions").has("build_action"):
         return
@@ -111,8 +111,8 @@ def _read_node(node: Fields, draft: Draft, shown: dict[str, str], model: str) ->
     observation = node.read_object("observation") if node.has("observation") else node.read_object("output")
     output = observation.read_text("message")
     for call in calls:
-        if call.call_id in shown or output:
-            draft.add_result(call.call_id, shown.get(call.call_id, output), node.place)
+        if call.call_id in outputs or output:
+            draft.add_result(call.call_id, outputs.get(call.call_id, output), node.place)
     if not calls:
         draft.add_message("user", make_text_parts(output), node.place)
 

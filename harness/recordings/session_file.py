@@ -293,8 +293,8 @@ class _Reader:
     def _parse_time_ms(self, row: Mapping[str, Any], place: str) -> int:
         timestamp = row.get("timestamp")
         try:
-            when = dt.datetime.fromisoformat(timestamp)  # type: ignore[arg-type]
-            return round(when.replace(tzinfo=when.tzinfo or dt.UTC).timestamp() * 1000)
+            time = dt.datetime.fromisoformat(timestamp)  # type: ignore[arg-type]
+            return round(time.replace(tzinfo=time.tzinfo or dt.UTC).timestamp() * 1000)
         except (TypeError, ValueError, OverflowError):
             raise MalformedRecording(self.file, place, "a timestamp in ISO 8601 format", repr(timestamp)[:80]) from None
 

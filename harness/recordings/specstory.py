@@ -67,9 +67,9 @@ def _parse_parts(body: str, line: int) -> Iterator[Part]:
         else:
             attributes, _, inner = block.removeprefix(_TOOL).partition(">")
             name, call_id = _NAME.search(attributes), f"call-{line}-{number}"
-            asked, fence, answered = _WRAPPING.sub("", inner).strip().partition("```")
-            yield make_call(call_id, name[1] if name else "tool", {"text": asked.strip()})
-            yield ToolResult(call_id=call_id, name="", output=fence + answered)
+            call_text, fence, output_text = _WRAPPING.sub("", inner).strip().partition("```")
+            yield make_call(call_id, name[1] if name else "tool", {"text": call_text.strip()})
+            yield ToolResult(call_id=call_id, name="", output=fence + output_text)
     yield from make_text_parts(body[position:].strip())
 
 

@@ -38,23 +38,23 @@ def parse_completion_request(body: bytes) -> CompletionRequest:
         raise UsageError(f"the body is not valid JSON: {error!s:.200}") from None
 
 
-def _parse_body(given: object) -> CompletionRequest:
-    if not isinstance(given, dict):
+def _parse_body(body: object) -> CompletionRequest:
+    if not isinstance(body, dict):
         raise UsageError("the body must be a JSON object")
-    model, stream = given.get("model"), given.get("stream") or False
+    model, stream = body.get("model"), body.get("stream") or False
     if not isinstance(model, str) or not model:
         raise UsageError(f"model: must be a name (got {model!r:.80})")
     if not isinstance(stream, bool):
         raise UsageError(f"stream: must be true or false (got {stream!r:.80})")
-    if given.get("n") not in (None, 1):
-        raise UsageError(f"n: must be 1, because each request gets one answer (got {given['n']!r:.80})")
-    options = given.get("stream_options")
+    if body.get("n") not in (None, 1):
+        raise UsageError(f"n: must be 1, because each request gets one answer (got {body['n']!r:.80})")
+    options = body.get("stream_options")
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    return CompletionRequest(model, _parse_request(given), stream, usage)
+    return CompletionRequest(model, _parse_request(body), stream, usage)
 
 
-def _parse_request(given: Mapping[str, Any]) -> Request:
-    messages, tools = given.get("messages"), given.get("tools") or []
+def _parse_request(body: Mapping[str, Any]) -> Request:
+    messages, tools = body.get("messages"), body.get("tools") or []
     if not isinstance(messages, list) or not messages:
         raise UsageError(f"messages: must be a list of at least one message (got {messages!r:.80})")
     for index, message in enumerate(messages):
@@ -62,7 +62,7 @@ def _parse_request(given: Mapping[str, Any]) -> Request:
     if not isinstance(tools, list):
         raise UsageError(f"tools: must be a list (got {tools!r:.80})")
     decoded = tuple(map(sanitize_message, decode_messages(messages)))
-    return Request(messages=decoded, tools=decode_tools(tools), max_output_tokens=_parse_output_limit(given))
+    return Request(messages=decoded, tools=decode_tools(tools), max_output_tokens=_parse_output_limit(body))
 
 
 def _check_content(message: object, where: str) -> None:
@@ -77,9 +77,9 @@ def _check_content(message: object, where: str) -> None:
         raise UsageError(f"{where}.tool_calls: must be a list of calls (got {calls!r:.80})")
 
 
-def _parse_output_limit(given: Mapping[str, Any]) -> int | None:
+def _parse_output_limit(body: Mapping[str, Any]) -> int | None:
     for name in ("max_completion_tokens", "max_tokens"):
-        limit = given.get(name)
+        limit = body.get(name)
         if limit is None:
             continue
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:

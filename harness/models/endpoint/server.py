@@ -145,8 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
             except _Refusal as refusal:
                 self._send(refusal.status, completions.encode_error(refusal.status, refusal.message), refusal.headers)
 
-    def _check_path(self, wanted: str) -> None:
-        if self.path.partition("?")[0].rstrip("/") not in {wanted, wanted.removeprefix("/v1")}:
+    def _check_path(self, expected: str) -> None:
+        if self.path.partition("?")[0].rstrip("/") not in {expected, expected.removeprefix("/v1")}:
             raise _Refusal(404, f"there is nothing at {self.path!r:.200}; try {COMPLETIONS_PATH} (POST) or {MODELS_PATH} (GET)")
         given_key = self.headers.get("Authorization", "").removeprefix("Bearer ").encode(errors="replace")
         if self.server.key is not None and not hmac.compare_digest(given_key, self.server.key.encode()):

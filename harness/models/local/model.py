@@ -75,11 +75,11 @@ class LocalModel:
     """Function that is called before a failed call is repeated; a failed call is repeated once, at once."""
 
     def __post_init__(self) -> None:
-        served = look_up_weights(self.name).window_tokens
-        if self.window_tokens is not None and self.window_tokens > served:
+        most = look_up_weights(self.name).window_tokens
+        if self.window_tokens is not None and self.window_tokens > most:
             raise UsageError(
-                f"window_tokens={self.window_tokens} is larger than the window of {served} tokens of {self.name!r}; choose at "
-                f"most {served}"
+                f"window_tokens={self.window_tokens} is larger than the window of {most} tokens of {self.name!r}; choose at "
+                f"most {most}"
             )
 
     @property

@@ -98,16 +98,16 @@ def _render_call(call: ToolCall) -> str:
 
 def parse_reply(message: Message, conversation: Iterable[Message]) -> Message:
     """Return a local model's answer as a tool call or a text; of an incomplete answer, what can be read."""
-    given = parse_partial_object(message.text)
-    name, reasoning = given.get("name"), tuple(part for part in message.parts if isinstance(part, Reasoning))
+    answer = parse_partial_object(message.text)
+    name, reasoning = answer.get("name"), tuple(part for part in message.parts if isinstance(part, Reasoning))
     if name == REPLY_TOOL_NAME or not isinstance(name, str):
-        return Message(role="assistant", parts=(*reasoning, Text(text=_extract_text(given))))
+        return Message(role="assistant", parts=(*reasoning, Text(text=_extract_text(answer))))
     call = ToolCall(call_id=make_call_namer(conversation)(""), name=name, arguments_json=_extract_arguments(message.text))
     return Message(role="assistant", parts=(*reasoning, call))
 
 
-def _extract_text(given: Mapping[str, Any]) -> str:
-    arguments = given.get("arguments") if given.get("name") == REPLY_TOOL_NAME else None
+def _extract_text(answer: Mapping[str, Any]) -> str:
+    arguments = answer.get("arguments") if answer.get("name") == REPLY_TOOL_NAME else None
     return str(arguments.get(REPLY_ARGUMENT, "")) if isinstance(arguments, dict) else ""
 
 

@@ -145,8 +145,8 @@ def _wait_for_address(
     return str(json.loads(line)["address"])
 
 
-def _explain_failure(process: subprocess.Popen[bytes], errors: IO[bytes], ended: bool) -> str:
-    if not ended:
+def _explain_failure(process: subprocess.Popen[bytes], errors: IO[bytes], has_ended: bool) -> str:
+    if not has_ended:
         return f"its server did not start within {START_TIMEOUT_SECONDS:g} s"
     errors.seek(-min(errors.seek(0, os.SEEK_END), MAX_LINE_BYTES), os.SEEK_END)
     last = errors.read(MAX_LINE_BYTES).decode(errors="replace").strip().rsplit("\n", 1)[-1]

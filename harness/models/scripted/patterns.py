@@ -87,8 +87,8 @@ class FactPatterns:
         self._anywhere: list[_NamedPatterns] = []
         self._by_word: dict[str, list[_NamedPatterns]] = {}
         for fact in facts:
-            kept = self._by_word.setdefault(fact.required_word, []) if fact.required_word else self._anywhere
-            kept.append((fact.name, [(find_literal(text), re.compile(text, re.MULTILINE)) for text in fact.patterns]))
+            group = self._by_word.setdefault(fact.required_word, []) if fact.required_word else self._anywhere
+            group.append((fact.name, [(find_literal(text), re.compile(text, re.MULTILINE)) for text in fact.patterns]))
         self._find_matches = lru_cache(maxsize=MAX_CACHED_TEXTS)(self._search)
         self.has_fact = lru_cache(maxsize=MAX_CACHED_LINES)(self._has_fact)
         """Function that returns whether a text contains the value of any fact."""

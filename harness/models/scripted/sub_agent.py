@@ -63,16 +63,16 @@ class ScriptedSubAgent:
 
     def _decide(self, messages: Sequence[Message], prompt_tokens: int) -> Message:
         visible = self._reader.read(messages)
-        asked = list(self._iter_asked_facts(messages))
-        missed = [fact for fact in asked if self._is_missed(fact, visible, prompt_tokens)]
-        for fact in missed:
+        facts = list(self._iter_asked_facts(messages))
+        missed_facts = [fact for fact in facts if self._is_missed(fact, visible, prompt_tokens)]
+        for fact in missed_facts:
             if call := find_next_look_up(fact, visible):
                 arguments_json, call_id = build_arguments_json(call), make_call_id(len(messages), call.tool, visible.call_ids)
                 return assistant(
                     f"I look for the {_spell(fact)}.", ToolCall(call_id=call_id, name=call.tool, arguments_json=arguments_json)
                 )
-        fact_lines = [_find_line(messages, visible.fact_offsets[fact.name]) for fact in asked if fact not in missed]
-        lines = (*dict.fromkeys(fact_lines), *(f"I did not find the {_spell(fact)}." for fact in missed))
+        fact_lines = [_find_line(messages, visible.fact_offsets[fact.name]) for fact in facts if fact not in missed_facts]
+        lines = (*dict.fromkeys(fact_lines), *(f"I did not find the {_spell(fact)}." for fact in missed_facts))
         return assistant("\n".join(lines) or UNKNOWN_ANSWER)
 
     def _iter_asked_facts(self, messages: Sequence[Message]) -> Iterator[Fact]:

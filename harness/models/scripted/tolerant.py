@@ -183,17 +183,14 @@ def _make_value_type(fact: Fact) -> _ValueType:
     group, before, after = fact.value_pattern, "", ""
     if not group:
         group = pattern[start + 1 : end - 1]
-        before = _take(r"(?:\\[^\w\s`.]|[-/_])*$", pattern[:start])
-        after = _take(r"(?:\\[^\w\s`.,;:!?]|[-/_])*(?=[`\s\\]|$)", pattern[end:])
+        # punctuation next to the group, such as the `\$` of `costs \$(\d+)`, may be read as part of the value
+        before_match = re.search(r"(?:\\[^\w\s`.]|[-/_])*$", pattern[:start])
+        after_match = re.match(r"(?:\\[^\w\s`.,;:!?]|[-/_])*(?=[`\s\\]|$)", pattern[end:])
+        before, after = before_match[0] if before_match else "", after_match[0] if after_match else ""
     whole = re.compile(f"(?:{before}({group}){after}|({group}))")
     fragment = re.compile(rf"(?<![\w./:\\-])(?:{before})?({group})(?:{after})?(?![\w/\\-]|[.:]\w)")
     is_open = any(re.fullmatch(group, text) for text in ("word", "some-word", "Word", "WORD", "workday", "^", "[word]"))
     return _ValueType(fragment, whole, bool(_NUMBER_PATTERNS.fullmatch(group)), is_open)
-
-
-def _take(expression: str, text: str) -> str:
-    match = re.search(expression, text) if expression.endswith("*$") else re.match(expression, text)
-    return match[0] if match else ""
 
 
 class _Subject(NamedTuple):
@@ -210,8 +207,8 @@ class _Subject(NamedTuple):
 
 def _split_name(name: str) -> frozenset[str]:
     words = re.sub(r"[_\s-]+(?=\d)", "", name.replace("_", " ")).replace("_", " ").split()
-    named = [word for word in words if word not in _UNITS] or words
-    return frozenset(_stem_key(word) for word in named)
+    name_words = [word for word in words if word not in _UNITS] or words
+    return frozenset(_stem_key(word) for word in name_words)
 
 
 def _stem_key(word: str) -> str:
@@ -299,7 +296,7 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[_Clause]:
         label, sentence, offset = sentence[: label_end.start()], sentence[label_end.end() :], offset + label_end.end()
         first, first_start = next(_split(_CLAUSE_END, sentence, offset))
         yield _Clause(first, first_start, label, sentence[len(first) :][:60])
-    else:
+    else:  # with so many labels, the text is no sentence
         return
     for match in _PARENTHESIS.finditer(sentence):
         yield _Clause(match[1], offset + match.start(1), sentence[: match.start()].rsplit(",", maxsplit=1)[-1])
@@ -326,8 +323,8 @@ class TolerantStatements:
 
     def _find(self, text: str) -> tuple[patterns.FactMatch, ...]:
         end = _find_finished_end(text)
-        read = _blank(text, [match.span() for match in _RECORD.finditer(text) if not self._has_subject(match[1])])
-        whole = (clause for clause in list_clauses(read) if clause.offset + len(clause.text) <= end)
+        readable_text = _blank(text, [match.span() for match in _RECORD.finditer(text) if not self._has_subject(match[1])])
+        whole = (clause for clause in list_clauses(readable_text) if clause.offset + len(clause.text) <= end)
         matches = {match for clause in whole for match in self._read_clause(clause)}
         return tuple(sorted(matches, key=lambda match: match.offset))
 
@@ -367,13 +364,13 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
     if len(candidates) > MAX_CANDIDATES:
         return None
     plain = _blank(clause.text, [(start, end) for _, start, end in candidates])
-    described = _blank(clause.text, [(start, end) for value, start, end in candidates if _is_open_value(value, subject)])
+    description = _blank(clause.text, [(start, end) for value, start, end in candidates if _is_open_value(value, subject)])
     for value, start, end in candidates:
-        others = frozenset(list_stems(f"{clause.label} . {described[:start]} . {described[end:]}"))
-        key_count = max((len(key - _FUNCTION_STEMS) for key in keys if key <= others), default=-1)
-        allowed = MAX_FOREIGN_WORDS if key_count > 1 and not clause.label else 0
+        other_stems = frozenset(list_stems(f"{clause.label} . {description[:start]} . {description[end:]}"))
+        key_count = max((len(key - _FUNCTION_STEMS) for key in keys if key <= other_stems), default=-1)
+        max_foreign_words = MAX_FOREIGN_WORDS if key_count > 1 and not clause.label else 0
         foreign = _count_foreign(f"{clause.label} {plain[:start]}", subject)
-        if key_count < 0 or foreign > allowed or not _is_current(clause, start, end, subject):
+        if key_count < 0 or foreign > max_foreign_words or not _is_current(clause, start, end, subject):
             continue
         is_replacement = subject.is_outdated and _NEWER.search(clause.text[:start])  # e.g. "renamed to `b`" for the old name
         if is_replacement or _describes_another(clause, keys, end, subject) or _is_separated(clause, keys, start, end, subject):

@@ -118,20 +118,20 @@ class FactReader:
     def find_newest(self, message: Message) -> tuple[patterns.FactMatch, ...]:
         """Return the last value of each fact in a message; facts without a value in the message are left out."""
         exact = self._patterns.find_newest(extract_searchable_text(message))
-        if not (stated := self._find_stated(message)):
+        if not (values := self._find_stated(message)):
             return exact
         newest: dict[str, patterns.FactMatch] = {}
-        for match in sorted([*stated, *exact], key=lambda match: match.offset):
+        for match in sorted([*values, *exact], key=lambda match: match.offset):
             newest[match.name] = match
         return tuple(newest.values())
 
     def find_values(self, message: Message) -> dict[str, tuple[str, ...]]:
         """Return all values in a message, in order, by name of the fact; facts without a value are left out."""
         text = extract_searchable_text(message)
-        if not (stated := self._find_stated(message)):
+        if not (stated_values := self._find_stated(message)):
             return dict(self._patterns.find_values(text))
         values_by_fact: dict[str, list[str]] = {}
-        for match in sorted([*stated, *self._patterns.find_matches(text)], key=lambda match: match.offset):
+        for match in sorted([*stated_values, *self._patterns.find_matches(text)], key=lambda match: match.offset):
             values_by_fact.setdefault(match.name, []).append(match.value)
         return {name: tuple(values) for name, values in values_by_fact.items()}
 
@@ -171,7 +171,7 @@ class MessageReader:
         if message.calls or (message.role == "tool" and call is None):
             return MessageReading(facts, characters=len(text))
         listed, output, report, done_patterns = frozenset[str](), None, text, self._done_patterns
-        if call is None:
+        if call is None:  # the user's message or a summary, which may report several calls
             receipts = tuple(
                 Receipt(tool, key, outcome in SUCCESS_OUTCOMES) for tool, key, outcome in transcript.RECEIPT.findall(text)
             )
@@ -259,9 +259,9 @@ class ConversationReader:
 
     def _add_listed(self, visible: VisibleState, new: frozenset[str]) -> None:
         visible.listed_paths |= new
-        touched = {index for path in new for index in self._by_path.get(path, ())}
+        candidates = {index for path in new for index in self._by_path.get(path, ())}
         listed = visible.listed_paths
-        visible.done_steps.update(index for index in touched if listed.issuperset(self._steps[index].done.listed_paths))
+        visible.done_steps.update(index for index in candidates if listed.issuperset(self._steps[index].done.listed_paths))
 
     def _add_calls(self, visible: VisibleState, message: Message) -> None:
         keys = {(call.name, transcript.find_key_argument(call)) for call in message.calls}
@@ -274,15 +274,17 @@ class ConversationReader:
     def _add_receipt(self, visible: VisibleState, receipt: Receipt, output: str | None) -> None:
         slots = self._message_reader.match_receipt(receipt.tool, receipt.key)
         if not receipt.succeeded:
-            for index, _ in slots if output is not None else ():
+            if output is None:  # a summary reports the call, so the agent has no error message to react to
+                return
+            for index, _ in slots:
                 times = visible.failures[index].visible_count + 1 if index in visible.failures else 1
-                visible.failures[index] = Failure(visible.position, output or "", times)
+                visible.failures[index] = Failure(visible.position, output, times)
             return
         visible.success_positions[receipt.tool, receipt.key] = visible.position
         visible.receipt_slots.update(slots)
         for index, _ in slots:
-            wanted = range(len(self._steps[index].done.receipts))
-            if all((index, slot) in visible.receipt_slots for slot in wanted):
+            all_slots = range(len(self._steps[index].done.receipts))
+            if all((index, slot) in visible.receipt_slots for slot in all_slots):
                 visible.done_steps.add(index)
 
 
