@@ -95,10 +95,10 @@ class LastTokens:
         if not self.reaching:
             fitting = find_fitting_start([item.tokens for item in items], self.tokens)
             return max(0, min(fitting, len(items) - self.least_messages))
-        held = 0
+        kept_tokens = 0
         for index in range(len(items) - 1, -1, -1):
-            held += items[index].tokens
-            if held >= self.tokens:
+            kept_tokens += items[index].tokens
+            if kept_tokens >= self.tokens:
                 return index
         return 0
 
@@ -124,11 +124,11 @@ class LastShare:
             beside = min(self.excluded_messages, len(items))
             return beside + int((len(items) - beside) * (1 - self.share))
         sizes = [count_json_characters(item.message) for item in items]
-        before, gone = (1 - self.share) * sum(sizes), 0
+        before, removed_size = (1 - self.share) * sum(sizes), 0
         for index, size in enumerate(sizes):
-            if gone >= before:
+            if removed_size >= before:
                 return index
-            gone += size
+            removed_size += size
         return len(items)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:

@@ -117,12 +117,12 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     """
     due_amounts, kept_amounts = compute_due_amounts(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
-    for due in due_amounts:
-        kept, due_size = kept_amounts.get(due.unit, kept_amounts.get("all")), due.size
+    for due_amount in due_amounts:
+        kept_amount, due_size = kept_amounts.get(due_amount.unit, kept_amounts.get("all")), due_amount.size
         if rule.quiet:
-            due_size = budget.window_tokens if due.unit == "tokens" and budget.window_tokens else math.inf
-        if kept is not None and kept.size >= due_size:
-            conflicts.append(_Conflict(kept, due))
+            due_size = budget.window_tokens if due_amount.unit == "tokens" and budget.window_tokens else math.inf
+        if kept_amount is not None and kept_amount.size >= due_size:
+            conflicts.append(_Conflict(kept_amount, due_amount))
     # whatever triggers the rule, the conversation then has at most the tokens of the threshold, so one such conflict is enough
     by_tokens = next(
         (conflict for conflict in conflicts if conflict.due_amount.unit == conflict.kept_amount.unit == "tokens"), None
@@ -174,17 +174,17 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
     return max(due or Amount(0, "messages"), Amount(messages, "messages"), key=lambda amount: amount.size)
 
 
-def _format_field_name(policy: object, kept: Amount, budget: Budget) -> str:
+def _format_field_name(policy: object, amount: Amount, budget: Budget) -> str:
     """Return the policy field that sets a retained amount, in parentheses; empty if there is none."""
     if not is_dataclass(policy):
         return ""
-    named = (field.name for field in fields(policy) if _is_keep_field(field.name, getattr(policy, field.name), kept, budget))
+    named = (field.name for field in fields(policy) if _is_keep_field(field.name, getattr(policy, field.name), amount, budget))
     return "".join(f" ({name})" for name in list(named)[:1])
 
 
-def _is_keep_field(name: str, value: object, kept: Amount, budget: Budget) -> bool:
+def _is_keep_field(name: str, value: object, amount: Amount, budget: Budget) -> bool:
     if name in SHARE_FIELDS and isinstance(value, int | float):
-        return value >= 1 if kept == ALL_KEPT else int(value * budget.window_tokens) == kept.size
+        return value >= 1 if amount == ALL_KEPT else int(value * budget.window_tokens) == amount.size
     if not name.startswith(("keep", "protect")):
         return False
-    return value == kept.size or (kept.unit == "messages" and value == kept.size - 1)  # the system message counts too
+    return value == amount.size or (amount.unit == "messages" and value == amount.size - 1)  # the system message counts too

@@ -70,7 +70,7 @@ class Pipeline:
                 ignored.
         """
         plan: CompactionPlan | None = None
-        pending: CompactionPlan | None = None
+        pending: CompactionPlan | None = None  # last change, applied to the view only if a further rule looks at it
         rule_hook = self._find_rule_hook() if hook == "manual" else hook
         for rule in self.rules:
             if rule.hook != rule_hook or (hook == "manual" and not rule.on_request):
@@ -112,6 +112,7 @@ def join_plans(first: CompactionPlan, second: CompactionPlan) -> CompactionPlan:
         replace=(*kept, *second.replace),
         insert=(*(insert for insert in first.insert if insert.after not in set(second.forget)), *second.insert),
         texts_to_save=(*first.texts_to_save, *second.texts_to_save),
+        # if the summary of the second plan fails, the first plan still counts
         fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
     )
 

@@ -138,8 +138,8 @@ def _scale_fields(policy: P, factor: float, is_scaled: Callable[[str], bool]) ->
         return _scale_fields(value, factor, is_scaled)
 
     changes: Mapping[str, Any] = {
-        field.name: changed
+        field.name: scaled_value
         for field in fields(policy)
-        if field.init and (changed := scale(field.name, held := getattr(policy, field.name))) != held
+        if field.init and (scaled_value := scale(field.name, old_value := getattr(policy, field.name))) != old_value
     }
     return cast(P, replace(policy, **changes)) if changes else policy

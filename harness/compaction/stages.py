@@ -117,8 +117,10 @@ class Forget:
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts the selected messages; empty if no message is selected."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
-        gone = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
-        return CompactionPlan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
+        removed_ids = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
+        return CompactionPlan(
+            reason=reason if removed_ids else f"{reason}, but nothing lies before the kept messages", forget=removed_ids
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +174,11 @@ class Summarize:
         middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
-        going = [item for item in middle if item.item_id not in stays] if stays else middle
-        forgotten_ids = tuple(item.item_id for item in going)
+        removed_items = [item for item in middle if item.item_id not in stays] if stays else middle
+        forgotten_ids = tuple(item.item_id for item in removed_items)
         if not forgotten_ids:
             return CompactionPlan(reason=f"{reason}, but nothing lies before the kept messages")
-        if self._is_too_few(going, view):
+        if self._is_too_few(removed_items, view):
             count = f"{len(forgotten_ids)} of {len(view.items)} messages"
             return CompactionPlan(reason=f"{reason}, but {count} are too few to be worth a summary")
         news = tuple(item for item in forgotten_ids if item not in former) if former else forgotten_ids
@@ -199,10 +201,10 @@ class Summarize:
         fallback = CompactionPlan(reason=f"{reason}; without a summary", forget=news) if has_fallback else None
         return CompactionPlan(reason=reason, forget=forgotten_ids, slots=(slot,), fallback=fallback)
 
-    def _is_too_few(self, going: Sequence[Item], view: View) -> bool:
+    def _is_too_few(self, removed_items: Sequence[Item], view: View) -> bool:
         if self.least_share == 0 or not self.in_events:
-            return len(going) < self.least_share * len(view.items)
-        return sum(count_events(item.message) for item in going) < self.least_share * view.events
+            return len(removed_items) < self.least_share * len(view.items)
+        return sum(count_events(item.message) for item in removed_items) < self.least_share * view.events
 
 
 def _number_markers(message: Message, round_number: int) -> Message:
@@ -285,8 +287,10 @@ class Mask:
             )
         masked = [replace_results(item, self._make_stub) for item in chosen]
         calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
-        asking = view.items if calls else ()
-        cleared = [empty_arguments(item, calls) for item in asking if any(call.call_id in calls for call in item.message.calls)]
+        calling_items = view.items if calls else ()
+        cleared = [
+            empty_arguments(item, calls) for item in calling_items if any(call.call_id in calls for call in item.message.calls)
+        ]
         return CompactionPlan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
     def is_worthwhile(self, view: View) -> bool:
@@ -311,7 +315,7 @@ class Mask:
 
     def _convert(self, view: View) -> "Mask":
         """Return the same settings with all numbers of tokens as estimates."""
-        return _convert_mask(self, select_calibration(self.measure, view).ratio)
+        return _convert_to_estimates(self, select_calibration(self.measure, view).ratio)
 
     def _is_enough(self, tokens: int) -> bool:
         return not self.least_saved_tokens or tokens > self.least_saved_tokens
@@ -367,7 +371,7 @@ class Mask:
 
 
 @lru_cache(maxsize=1_000)
-def _convert_mask(mask: Mask, ratio: float) -> Mask:
+def _convert_to_estimates(mask: Mask, ratio: float) -> Mask:
     return replace(
         mask,
         measure="estimate",

@@ -112,8 +112,8 @@ def remove_tag(tag: str, text: str) -> str:
     """Remove the first `<tag>...</tag>` from a text, unless nothing else would be left."""
     before, opening, rest = text.partition(f"<{tag}>")
     _, ending, after = rest.partition(f"</{tag}>")
-    left = f"{before}{after}".strip() if opening and ending else ""
-    return left or text.strip()
+    remaining_text = f"{before}{after}".strip() if opening and ending else ""
+    return remaining_text or text.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +146,8 @@ class CapTexts:
 
 def truncate_text(text: str, limit_characters: int) -> str:
     """Return the first characters of a text, followed by a mark with the number of characters left out."""
-    gone = len(text) - limit_characters
-    return text if gone <= 0 else f"{text[:limit_characters]}\n[... {gone} more characters]"
+    cut_count = len(text) - limit_characters
+    return text if cut_count <= 0 else f"{text[:limit_characters]}\n[... {cut_count} more characters]"
 
 
 ACCEPT_EMPTY = SummaryProcedure(empty_text="")
@@ -165,8 +165,8 @@ class Notes:
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return one user message with the instruction, the messages to summarize and the user's request."""
-        asked = f"\n\nORIGINAL USER TASK:\n{request.task}" if request.task else ""
-        return (user(f"{self.instruction}\n\n{format_material(request)}{asked}"),)
+        request_text = f"\n\nORIGINAL USER TASK:\n{request.task}" if request.task else ""
+        return (user(f"{self.instruction}\n\n{format_material(request)}{request_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """Return the summarizer's answer below the heading, as the agent sees it."""
@@ -193,11 +193,11 @@ class Sections:
         former = f"\n\n{heading}:\n{request.previous_summary}" if request.previous_summary else ""
         task = f"\n\nORIGINAL USER TASK:\n{request.task}" if self.with_task else ""
         transcript_text = transcript.render(request.to_summarize)
-        asked = (
+        request_text = (
             "Write down what an agent needs to go on with the work below when it can no longer see these messages. Use these "
             f"sections, and leave none out:\n\n{titles}"
         )
-        return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
+        return (user(f"{request_text}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """Return the summarizer's answer between the opening and the closing line, as the agent sees it."""

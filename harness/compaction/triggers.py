@@ -324,8 +324,8 @@ class MoreThan:
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason such as `41 messages > 40` if the limit is exceeded; None otherwise."""
-        held = view.events if self.unit == "events" else len(view.items)
-        return f"{held} {self.unit} > {self.count}" if held > self.count else None
+        count = view.events if self.unit == "events" else len(view.items)
+        return f"{count} {self.unit} > {self.count}" if count > self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the size at which the policy acts, `count` + 1 messages; no size if events are counted."""
@@ -425,8 +425,8 @@ def select_calibration(measure: Measure, view: View) -> Calibration:
 
 
 def _rescale_estimate(view: View, known: ContextUsage) -> int:
-    then = view.tokens - known.trailing_tokens
-    factor = min(MAX_RESCALE_FACTOR, max(1.0, known.usage_tokens / then)) if then > 0 else 1.0
+    tokens_then = view.tokens - known.trailing_tokens
+    factor = min(MAX_RESCALE_FACTOR, max(1.0, known.usage_tokens / tokens_then)) if tokens_then > 0 else 1.0
     return math.ceil(view.tokens * factor)
 
 

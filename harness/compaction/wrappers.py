@@ -73,8 +73,8 @@ class IfSaves:
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
-        held = {item.item_id: item.tokens for item in view.items}
-        saved = sum(held[change.item] - self.counter.count(change.message) for change in plan.replace)
+        tokens_by_item = {item.item_id: item.tokens for item in view.items}
+        saved = sum(tokens_by_item[change.item] - self.counter.count(change.message) for change in plan.replace)
         if saved >= self.tokens:
             return plan
         return CompactionPlan(reason=f"{plan.reason}, but {saved} tokens would be saved, fewer than {self.tokens}")

@@ -134,9 +134,9 @@ class Unless:
         if plan.is_empty:
             return self.then.reduce(view, budget, reason)
         before = sum(count_characters(item.message) for item in view.items)
-        left = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, self.counter)
-        saved = before - sum(count_characters(item.message) for item in left)
-        if saved >= self.enough_share * before:
+        remaining_items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, self.counter)
+        saved_characters = before - sum(count_characters(item.message) for item in remaining_items)
+        if saved_characters >= self.enough_share * before:
             return plan
         return join_plans(plan, self.then.reduce(apply_plan(view, plan, self.counter), budget, reason))
 
@@ -197,17 +197,17 @@ class Digest:
         turn = (request_indexes or [0])[-1] + 1
         fitting = turn + find_fitting_start([item.tokens for item in view.items[turn:]], room)
         begin = Snap(direction="forward", legal="assistant").find_legal_index(view.items, fitting)
-        gone = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
-        if not gone:
+        removed_items = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
+        if not removed_items:
             return CompactionPlan(reason=f"{reason}, but everything that may be evicted fits the target")
         anchor = view.items[request_indexes[-1] if request_indexes else max(survivors)]
-        change = () if anchor is view.items[0] else (self._add_notice(anchor, gone),)
-        return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
+        change = () if anchor is view.items[0] else (self._add_notice(anchor, removed_items),)
+        return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in removed_items), replace=change)
 
-    def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
+    def _add_notice(self, anchor: Item, removed_items: Sequence[Item]) -> Replace:
         """Return the user message with the notice about evicted messages, which replaces a former notice."""
         body, _, former = anchor.message.text.partition(f"\n\n{NOTICE_HEADING}\n")
-        lines = [*former.splitlines(), *_format_notice_lines(gone)]
+        lines = [*former.splitlines(), *_format_notice_lines(removed_items)]
         answers = [line for line in lines if line.startswith(SAID_PREFIX)]
         action_lines = dict.fromkeys(line for line in lines if not line.startswith(SAID_PREFIX))
         text = "\n".join((f"{body}\n\n{NOTICE_HEADING}", *action_lines, *answers[-self.texts :]))
@@ -215,8 +215,8 @@ class Digest:
         return Replace(item=anchor.item_id, message=replace(anchor.message, parts=(Text(text=text), *others)))
 
 
-def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
-    for item in gone:
+def _format_notice_lines(items: Iterable[Item]) -> Iterable[str]:
+    for item in items:
         for call in item.message.calls:
             if label := LABELS.get(call.name):
                 yield f"{label}: {_describe_call(call)}"
@@ -226,10 +226,10 @@ def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
 
 def _describe_call(call: ToolCall) -> str:
     """Return the file path of a tool call with its range of lines, or the beginning of its command."""
-    key, given = transcript.find_key_argument(call), transcript.parse_arguments(call)
+    key, arguments = transcript.find_key_argument(call), transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
         return key[:COMMAND_CHARACTERS]
-    first, last = given.get("start_line"), given.get("end_line")
+    first, last = arguments.get("start_line"), arguments.get("end_line")
     return f"{key}:{first}-{last}" if isinstance(first, int) and isinstance(last, int) else key
 
 
@@ -255,19 +255,20 @@ class ForgetHalf:
         """Return a plan that keeps the first messages, evicts a share of the messages after them, and inserts a notice."""
         notices = [item for item in view.items if self._is_notice(item)]
         units = group_results([item for item in view.items[1:] if item not in notices])
+        # whole pairs of a user's and an assistant's message, as in the original
         count = int(self.share * max(0, len(units) - self.excluded_messages)) // 2 * 2
         first = self.keep_first
         while first < len(units) and units[first][0].message.role == "tool":
             first += 1
-        gone = [item for unit in units[first : first + count] for item in unit]
+        removed_items = [item for unit in units[first : first + count] for item in unit]
         rest = [item for unit in units[first + count :] for item in unit]
         while rest and rest[0].message.role == "tool":
-            gone.append(rest.pop(0))
-        if not gone:
+            removed_items.append(rest.pop(0))
+        if not removed_items:
             return CompactionPlan(reason=f"{reason}, but {len(units)} messages are too few to be halved")
-        plan = CompactionPlan(reason=reason, forget=tuple(item.item_id for item in gone))
-        kept = [view.items[0], *(item for unit in units[:first] for item in unit), *notices]
-        return self._add_notice(plan, view, kept[-1], len(gone))
+        plan = CompactionPlan(reason=reason, forget=tuple(item.item_id for item in removed_items))
+        kept_items = [view.items[0], *(item for unit in units[:first] for item in unit), *notices]
+        return self._add_notice(plan, view, kept_items[-1], len(removed_items))
 
     def _add_notice(self, plan: CompactionPlan, view: View, last_kept: Item, count: int) -> CompactionPlan:
         text = self.notice.replace("{count}", str(count))
@@ -310,9 +311,9 @@ class NoteRereads:
                     replace_results(item, lambda result: with_output(result, self.note) if result.call_id in paths else result)
                 )
             read_paths |= read
-        nothing = f"{reason}, but no file was read twice"
+        no_change_reason = f"{reason}, but no file was read twice"
         return CompactionPlan(
-            reason=f"{reason}; {len(changes)} files read again" if changes else nothing, replace=tuple(changes[::-1])
+            reason=f"{reason}; {len(changes)} files read again" if changes else no_change_reason, replace=tuple(changes[::-1])
         )
 
 

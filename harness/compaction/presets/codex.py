@@ -47,13 +47,13 @@ class HandOver:
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that retains the user's newest messages and replaces all others by a summary."""
         end = find_answered_end(view)
-        kept, change = self._select_kept(view, end)
+        kept_items, change = self._select_kept(view, end)
         summarized_items = view.items[1:end]
-        gone = tuple(item.item_id for item in summarized_items if item not in kept)
-        if not gone:
+        removed_ids = tuple(item.item_id for item in summarized_items if item not in kept_items)
+        if not removed_ids:
             return CompactionPlan(reason=f"{reason}, but only messages of the user could be summarized")
         slot = Slot(
-            after=max([view.items[0], *kept]).item_id,
+            after=max([view.items[0], *kept_items]).item_id,
             role="user",
             stands_for=tuple(item.item_id for item in summarized_items),
             format=self.format,
@@ -61,7 +61,7 @@ class HandOver:
             former="among",
             procedure=self.procedure,
         )
-        return CompactionPlan(reason=reason, forget=gone, replace=change, slots=(slot,))
+        return CompactionPlan(reason=reason, forget=removed_ids, replace=change, slots=(slot,))
 
     def _select_kept(self, view: View, end: int) -> tuple[list[Item], tuple[Replace, ...]]:
         kept_items: list[Item] = []

@@ -47,10 +47,10 @@ class RequestsAndTools:
     def write_summary(self, request: SummaryRequest) -> str:
         """Return a text with the newest user requests, the tools used, the number of messages and the current task."""
         texts = [" ".join(message.text.split()) for message in request.to_summarize if message.role == "user"]
-        asked = "; ".join(text[: self.request_characters] for text in texts[-self.requests :])
+        requests_text = "; ".join(text[: self.request_characters] for text in texts[-self.requests :])
         tools = ", ".join(dict.fromkeys(call.name for message in request.to_summarize for call in message.calls))
         lines = [
-            f"asked: {asked or 'various things'}",
+            f"asked: {requests_text or 'various things'}",
             f"tools used: {tools or 'none'}",
             f"messages: {len(request.to_summarize)}",
         ]
@@ -121,8 +121,8 @@ class SummarizeNews:
         newest_requests = find_user_messages(view, first)[-self.turns :]
         if newest_requests and newest_requests[0] > first:
             return newest_requests[0]
-        kept = max(self.least_kept_messages, int(self.share * (len(view.items) - first)))
-        return Snap().find_legal_index(view.items, len(view.items) - kept)
+        kept_count = max(self.least_kept_messages, int(self.share * (len(view.items) - first)))
+        return Snap().find_legal_index(view.items, len(view.items) - kept_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,14 +43,15 @@ class BeforeUserMessage:
             end -= 1
         sizes = [count_json_characters(item.message) for item in items[1:end]]
         before, last_candidate = (1 - self.keep_share) * sum(sizes), 1
-        gone = 0
+        passed_tokens = 0
         for index, size in enumerate(sizes, start=1):
             role = items[index].message.role
             if role == "user" or (self.answers and role == "assistant"):
-                if gone >= before:
+                if passed_tokens >= before:
                     return index
                 last_candidate = index
-            gone += size
+            passed_tokens += size
+        # everything can be summarized unless the last answer waits for the results of its calls
         return end if end > 1 and not items[end - 1].message.calls else last_candidate
 
 
@@ -144,7 +145,7 @@ class Offload(Mask):
 
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces old tool results by pointers, together with the full texts to save."""
-        plan = Mask.reduce(self, view, budget, reason)
+        plan = Mask.reduce(self, view, budget, reason)  # `super()` finds no class in a dataclass with slots
         if plan.is_empty:
             return plan
         changed_ids = {change.item for change in plan.replace}
@@ -167,8 +168,8 @@ def format_pointer(text: str, preview_characters: int) -> str:
     """Return the replacement of a saved text: its two ends, the number of omitted characters, and where to read it."""
     head, tail = text[:preview_characters], text[len(text) - preview_characters :]
     head, tail = head.rpartition("\n")[0] if "\n" in head else head, tail[tail.find("\n") + 1 :]
-    gone = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"
-    return "\n".join(part for part in (head, gone, tail, describe_location(name_output(text))) if part)
+    notice = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"
+    return "\n".join(part for part in (head, notice, tail, describe_location(name_output(text))) if part)
 
 
 INSTRUCTION = """\

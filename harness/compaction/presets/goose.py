@@ -25,8 +25,8 @@ class WithoutResults:
         if attempt > len(self.shares) or not results:
             return ()
         count, middle = max(1, int(len(results) * self.shares[attempt - 1])), (len(results) - 1) / 2
-        gone = {results[place] for place in sorted(range(len(results)), key=lambda place: abs(place - middle))[:count]}
-        return tuple(_empty_results(message) if index in gone else message for index, message in enumerate(messages))
+        removed_results = {results[place] for place in sorted(range(len(results)), key=lambda place: abs(place - middle))[:count]}
+        return tuple(_empty_results(message) if index in removed_results else message for index, message in enumerate(messages))
 
 
 def _empty_results(message: Message) -> Message:
@@ -113,7 +113,7 @@ class Goose(SummarizingPreset):
             behind=(assistant(NOTE),),
             procedure=SummaryProcedure(shorter=WithoutResults(shares=(0.1, 0.2, 0.5, 1.0))),
         )
-        again = WithClosingMessage(reducer=summary, text="{said}")
+        summary_and_request = WithClosingMessage(reducer=summary, text="{said}")
         full = Full(measure="reported", above=True)
-        due = Rule(full, again) if self.adapted else Rule(full, summary, hook="turn")
-        return Pipeline(ShareOfAvailable(share=self.threshold), (due, Rule(Always(), again, hook="overflow")))
+        rule = Rule(full, summary_and_request) if self.adapted else Rule(full, summary, hook="turn")
+        return Pipeline(ShareOfAvailable(share=self.threshold), (rule, Rule(Always(), summary_and_request, hook="overflow")))

@@ -32,17 +32,17 @@ class Repeat:
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty or plan.slots:
             return plan
-        left, before = apply_plan(view, plan, self.counter), view.tokens + 1
+        remaining_view, before = apply_plan(view, plan, self.counter), view.tokens + 1
         for _ in range(self.max_passes - 1):
-            if left.tokens <= (budget.threshold_tokens or 0) or left.tokens >= before:
+            if remaining_view.tokens <= (budget.threshold_tokens or 0) or remaining_view.tokens >= before:
                 break
-            before, more = left.tokens, self.reducer.reduce(left, budget, reason)
-            if more.is_empty:
+            before, next_plan = remaining_view.tokens, self.reducer.reduce(remaining_view, budget, reason)
+            if next_plan.is_empty:
                 break
-            plan = replace(join_plans(plan, more), reason=plan.reason)
-            if more.slots:
+            plan = replace(join_plans(plan, next_plan), reason=plan.reason)
+            if next_plan.slots:
                 break
-            left = apply_plan(view, plan, self.counter)
+            remaining_view = apply_plan(view, plan, self.counter)
         return plan
 
 

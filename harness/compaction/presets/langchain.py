@@ -69,26 +69,26 @@ class ShortenArguments:
     def _shorten_part(self, part: Part) -> Part:
         if not isinstance(part, ToolCall) or part.name not in self.tools or len(part.arguments_json) <= self.characters:
             return part
-        given = dict(transcript.parse_arguments(part))
-        long = {name: text for name, text in given.items() if isinstance(text, str) and len(text) > self.characters}
+        arguments = dict(transcript.parse_arguments(part))
+        long = {name: text for name, text in arguments.items() if isinstance(text, str) and len(text) > self.characters}
         if not long:
             return part
         short = {name: f"{text[: self.kept_characters]}{self.mark}" for name, text in long.items()}
-        return replace(part, arguments_json=json.dumps(given | short, ensure_ascii=False))
+        return replace(part, arguments_json=json.dumps(arguments | short, ensure_ascii=False))
 
 
 class _LongCallTally:
     """Search for the first message with a long tool call argument, which reads each message only once."""
 
-    __slots__ = ("_by", "_count", "first")
+    __slots__ = ("_count", "_stage", "first")
 
     def __init__(self, stage: ShortenArguments) -> None:
-        self._by = stage
+        self._stage = stage
         self._count = 0
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
-        if self.first is None and self._by.shorten_item(item):
+        if self.first is None and self._stage.shorten_item(item):
             self.first = self._count
         self._count += 1
 
@@ -128,8 +128,8 @@ class NewestFromUser:
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the newest messages that fit the token limit, beginning at a user message; may be empty."""
         start, room = len(messages), self.tokens
-        while start and (held := self.counter.count(messages[start - 1])) <= room:
-            start, room = start - 1, room - held
+        while start and (message_tokens := self.counter.count(messages[start - 1])) <= room:
+            start, room = start - 1, room - message_tokens
         if start and messages[start - 1].role == "user" and (end := self._take_last_lines(messages[start - 1], room)):
             return (user(end), *messages[start:])
         while start < len(messages) and messages[start].role != "user":
@@ -156,11 +156,11 @@ class WithoutMiddle:
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """Return the beginning and end of the transcript as one message; empty after the first attempt."""
         text = transcript.render(messages)
-        kept = int(self.share * len(text))
-        head = int(self.head_share * kept)
-        if attempt > 1 or not kept:
+        kept_characters = int(self.share * len(text))
+        head = int(self.head_share * kept_characters)
+        if attempt > 1 or not kept_characters:
             return ()
-        tail = text[len(text) - kept + head :]
+        tail = text[len(text) - kept_characters + head :]
         return (user(f"{text[:head]}\n\n(The middle of the conversation is left out here.)\n\n{tail}"),)
 
 
@@ -205,11 +205,11 @@ class CharactersAndOverhead:
         """Return the estimated number of tokens in a message; 0 for a system message unless `with_system` is set."""
         if message.role == "system" and not self.with_system:
             return Estimated(0)
-        written = [
+        calls = [
             {"name": call.name, "args": dict(transcript.parse_arguments(call)), "id": call.call_id, "type": "tool_call"}
             for call in message.calls
         ]
-        characters = len(transcript.extract_text(message)) + len(message.role) + (len(repr(written)) if written else 0)
+        characters = len(transcript.extract_text(message)) + len(message.role) + (len(repr(calls)) if calls else 0)
         characters += sum(len(result.call_id) + len(result.name) for result in message.results)
         return Estimated(math.ceil(characters / self.characters_per_token) + self.overhead_tokens)
 

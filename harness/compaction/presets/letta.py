@@ -61,17 +61,17 @@ class Ends:
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """Return a prompt with cut tool results in attempt 1, without the middle in attempt 2, and empty later."""
-        clamped = CapTexts(result_characters=self.result_characters).select(messages)
+        clamped_messages = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
-            return clamped
-        sizes = [len(transcript.render((message,))) for message in clamped]
+            return clamped_messages
+        sizes = [len(transcript.render((message,))) for message in clamped_messages]
         room = int(self.share * sum(sizes))
         # the beginning is measured like the end, in the reverse order
-        head, tail = (len(sizes) - find_fitting_start(ordered, room) for ordered in (sizes[::-1], sizes))
-        if attempt > 2 or head + tail >= len(clamped):
+        head, tail = (len(sizes) - find_fitting_start(ordered_sizes, room) for ordered_sizes in (sizes[::-1], sizes))
+        if attempt > 2 or head + tail >= len(clamped_messages):
             return ()
-        left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
-        return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
+        left_out = user(f"({len(clamped_messages) - head - tail} messages in the middle are left out here.)")
+        return (*clamped_messages[:head], left_out, *clamped_messages[len(clamped_messages) - tail :])
 
 
 INSTRUCTION = """\

@@ -195,8 +195,8 @@ class OpenCode(SummarizingPreset):
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
         if self.input_limit_tokens is not None and self.input_limit_tokens <= self.input_reserve_tokens:
-            given, least = self.input_limit_tokens, self.input_reserve_tokens
-            raise UsageError(f"input_limit_tokens={given!r} must be more than input_reserve_tokens={least}")
+            limit, least = self.input_limit_tokens, self.input_reserve_tokens
+            raise UsageError(f"input_limit_tokens={limit!r} must be more than input_reserve_tokens={least}")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -207,14 +207,14 @@ class OpenCode(SummarizingPreset):
         summarize = self._build_summarize(tail)
         usual = WithClosingMessage(reducer=summarize, text=CONTINUE_REQUEST)
         repeating = WithClosingMessage(reducer=BeforeLastRequest(reducer=summarize), text="{said}")
-        due = Rule(Full(measure="reported"), usual)
+        rule = Rule(Full(measure="reported"), usual)
         emergency = Rule(Always(), OrElse(first=repeating, second=usual), hook="overflow")
         budget_rule = UsableInput(
             max_output_tokens=self.max_output_tokens,
             input_limit_tokens=self.input_limit_tokens,
             input_reserve_tokens=self.input_reserve_tokens,
         )
-        return Pipeline(budget_rule, (due, emergency), counter=JsonCharacters(characters_of_token=4))
+        return Pipeline(budget_rule, (rule, emergency), counter=JsonCharacters(characters_of_token=4))
 
     def _build_summarize(self, stretch: BeforeTurns) -> Summarize:
         return Summarize(

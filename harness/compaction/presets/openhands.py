@@ -76,9 +76,11 @@ class LastBelowThreshold:
         if over <= 0:
             return tokens
         *_, last = head
-        gone = set(last.message.calls[len(last.message.calls) - over :])
-        held = Message(role=last.message.role, parts=tuple(part for part in last.message.parts if part not in gone))
-        return tokens - last.tokens + self.counter.count(held)
+        removed_calls = set(last.message.calls[len(last.message.calls) - over :])
+        head_message = Message(
+            role=last.message.role, parts=tuple(part for part in last.message.parts if part not in removed_calls)
+        )
+        return tokens - last.tokens + self.counter.count(head_message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +145,14 @@ class EventList:
         titles = "\n".join(f"{title}:" for title in self.titles)
         former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut_text(request.previous_summary)}\n</PREVIOUS SUMMARY>"
         events = "\n".join(f"<EVENT>\n{event.format_line()}\n</EVENT>" for event in self.list_events(request.to_summarize))
-        asked = (
+        request_lines = (
             "You keep the memory of a coding agent. Bring it up to date with the events below, so that the agent can go on "
             f"without them. Write under these headings, and leave out those for which there is nothing:\n\n{titles}"
         )
         material = f"{former if request.previous_summary else ''}\n\n{events}"
-        return (system(asked), user(material.strip())) if self.instructs_in_system else (user(f"{asked}{material}"),)
+        return (
+            (system(request_lines), user(material.strip())) if self.instructs_in_system else (user(f"{request_lines}{material}"),)
+        )
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """Return the summarizer's answer without surrounding white space, as it is inserted into the view."""
@@ -166,8 +170,8 @@ class EventList:
         else:
             thought = self._cut_text(transcript.extract_text(message))
             for index, call in enumerate(message.calls):
-                given = json.dumps(dict(transcript.parse_arguments(call)), ensure_ascii=False) if self.with_arguments else ""
-                yield TranscriptEvent("call", call.name, "" if index else thought, given)
+                arguments = json.dumps(dict(transcript.parse_arguments(call)), ensure_ascii=False) if self.with_arguments else ""
+                yield TranscriptEvent("call", call.name, "" if index else thought, arguments)
 
     def _cut_text(self, text: str, *, mark_inside: bool = False) -> str:
         """Cut a text to the maximum length of an event.
@@ -347,12 +351,12 @@ class OpenHands(_OpenHands):
         by_events = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         by_tokens = LastBelowThreshold(share=0.5, head_events=self.keep_first)
         by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
-        many, full = MoreThan(count=self.max_size, unit="events"), Full(above=True)
+        many_events, full = MoreThan(count=self.max_size, unit="events"), Full(above=True)
         rules = (
-            Rule(AllOf((full, many)), self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
+            Rule(AllOf((full, many_events)), self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
             Rule(full, self._build_hard_reset(by_tokens)),
-            Rule(many, self._build_condensation(by_events)),
-            Rule(many, self._build_hard_reset(ShortestTail((by_half, by_events))), hook="overflow"),
+            Rule(many_events, self._build_condensation(by_events)),
+            Rule(many_events, self._build_hard_reset(ShortestTail((by_half, by_events))), hook="overflow"),
             Rule(Always(), self._build_hard_reset(by_half), hook="overflow"),
         )
         return Pipeline(ShareOfAvailable(share=1.0, at_most_tokens=self.max_tokens), rules)

@@ -58,10 +58,10 @@ class SummarizeSplitTurn:
             excerpt=self.excerpt,
         )
         beginning = replace(slot, format=self.beginning, max_tokens=self.beginning_max_tokens)
-        alone = replace(beginning, format=self.beginning_alone)
+        alone = replace(beginning, format=self.beginning_alone)  # for a turn without history before it
         slots = make_split_slots(view, (*former, *before), view.items[turn:cut], slot, beginning, alone)
-        gone = tuple(item.item_id for item in view.items[1:cut])
-        return CompactionPlan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
+        removed_ids = tuple(item.item_id for item in view.items[1:cut])
+        return CompactionPlan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=removed_ids, slots=slots)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of newest tokens that the reducer retains."""

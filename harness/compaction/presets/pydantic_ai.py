@@ -109,9 +109,11 @@ class ForgetExceptRequest:
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts all but the newest messages and, if `keep_request` is set, the user's first one."""
         before = view.items[1 : SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
-        kept = find_request(view, len(before) + 1) if self.keep_request else None
-        gone = tuple(item.item_id for item in before if item is not kept)
-        return CompactionPlan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
+        request = find_request(view, len(before) + 1) if self.keep_request else None
+        removed_ids = tuple(item.item_id for item in before if item is not request)
+        return CompactionPlan(
+            reason=reason if removed_ids else f"{reason}, but nothing lies before the kept messages", forget=removed_ids
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +144,14 @@ class SummarizeExceptRequest:
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces all but the newest messages by a summary behind the user's first message."""
         cut = SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))
-        kept = find_request(view, cut) if self.keep_request else None
+        request = find_request(view, cut) if self.keep_request else None
         former = [item for item in view.items if item.item_id in view.summaries]
-        news = [item for item in view.items[1:cut] if item not in former and item is not kept]
+        news = [item for item in view.items[1:cut] if item not in former and item is not request]
         if cut <= 1 or (self.only_news and not news):
             return CompactionPlan(reason=f"{reason}, but nothing lies before the kept messages")
         summarized_items = [*view.items[1:cut], *(item for item in former if self.updates and item not in view.items[1:cut])]
         slot = Slot(
-            after=(kept or view.items[0]).item_id,
+            after=(request or view.items[0]).item_id,
             role="user",
             stands_for=tuple(item.item_id for item in summarized_items),
             format=self.format,
@@ -159,7 +161,7 @@ class SummarizeExceptRequest:
             procedure=self.procedure,
         )
         return CompactionPlan(
-            reason=reason, forget=tuple(item.item_id for item in summarized_items if item is not kept), slots=(slot,)
+            reason=reason, forget=tuple(item.item_id for item in summarized_items if item is not request), slots=(slot,)
         )
 
 
@@ -236,8 +238,8 @@ class _PydanticAi(Preset):
 
     def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
         full = Full(measure="reported-and-since", above=True)
-        many = () if self.trigger_messages is None else (MoreBundles(count=self.trigger_messages, stub=stub),)
-        rule = Rule(AnyOf((*many, full)), reducer)
+        many_messages = () if self.trigger_messages is None else (MoreBundles(count=self.trigger_messages, stub=stub),)
+        rule = Rule(AnyOf((*many_messages, full)), reducer)
         description = f"more than {self.trigger_messages} requests and answers"
         budget_rule = make_budget_rule(self.trigger_share, self.trigger_tokens, description)
         return Pipeline(budget_rule, (rule,), counter=COUNTER)

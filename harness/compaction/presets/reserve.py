@@ -57,9 +57,9 @@ class Checkpoint:
             return (user(f"{what}the rest of the turn needs to be understood.\n\n{material}"),)
         merge = " Merge the previous summary with the new messages into one document: keep what still holds."
         merge = merge if request.previous_summary else ""
-        asked = f"ORIGINAL USER TASK:\n{request.task}"
+        request_text = f"ORIGINAL USER TASK:\n{request.task}"
         instruction = f"Create a summary of this coding session in exactly this format.{merge}\n\n{_SECTIONS}"
-        return (user(f"The session so far is to be summarized.\n\n{material}\n\n{asked}\n\n{instruction}"),)
+        return (user(f"The session so far is to be summarized.\n\n{material}\n\n{request_text}\n\n{instruction}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """Return the summary as the agent sees it: with lists of files, or below `## Turn in progress`."""
@@ -110,10 +110,10 @@ class SummarizeBeforeRecent:
             procedure=OWN_PROCEDURE,
         )
         slots = make_split_slots(view, before, within, slot, replace(slot, format=self.beginning), slot)
-        gone = tuple(item.item_id for item in view.items[1:cut])
+        removed_ids = tuple(item.item_id for item in view.items[1:cut])
         newest = not find_user_messages(view, turn + 1)
         split = f"; {'the newest' if newest else 'an older'} turn is split" if within else ""
-        return CompactionPlan(reason=f"{reason}{split}", forget=gone, slots=slots)
+        return CompactionPlan(reason=f"{reason}{split}", forget=removed_ids, slots=slots)
 
     def _is_enough(self, view: View, budget: Budget, start: int, turn: int) -> bool:
         """Return whether a cut before a turn evicts enough messages, so that the turn need not be split.

@@ -42,14 +42,14 @@ class _ResultTally:
             self.count = 0 if elided else self.count + 1
 
 
-def _count_overdue(view: View, keep: int, every: int) -> int:
+def _count_overdue(view: View, keep: int, period: int) -> int:
     """Return the number of old tool results that must be replaced by a line now; 0 or less if there are none.
 
     As in the original, the user's request counts as the first tool result, but it is never replaced.
     """
-    shown: int
-    shown, masked = view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: (tally.count, tally.masked))
-    return (shown - keep) // every * every if masked else (shown + 1) // every * every - keep - 1
+    count: int
+    count, has_masked = view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: (tally.count, tally.masked))
+    return (count - keep) // period * period if has_masked else (count + 1) // period * period - keep - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class SummarizeOldestTurns:
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces the oldest turns by a checkpoint; empty if there are too few turns."""
         items, former = view.items, set(view.summaries)
-        first = 1 + (len(items) > 1 and is_from_user(view, items[1]))
+        first = 1 + (len(items) > 1 and is_from_user(view, items[1]))  # system message and request stay
         starts = [index for index, item in enumerate(items) if item.message.calls]
         end = starts[self.turns] if len(starts) > self.turns else len(items)
         old = [item.item_id for item in items[first:end] if item.item_id not in former]
@@ -225,8 +225,8 @@ class _LastObservations(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """The policy's only rule, which replaces old tool results by one line each before every step."""
-        keep, every = self.keep_results, self.polling
-        rule = Rule(Overdue(keep=keep, every=every), ElideResults(keep=keep, every=every), quiet=True)
+        keep, period = self.keep_results, self.polling
+        rule = Rule(Overdue(keep=keep, every=period), ElideResults(keep=keep, every=period), quiet=True)
         return Pipeline(NoThreshold(rule=f"the newest {keep} results stay"), (rule,))
 
 

@@ -42,8 +42,8 @@ class Continuation:
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return the instruction as a system message and one user message with the messages to summarize."""
         focus = "".join(f"\n- {line}" for line in self.focus)
-        asked = f"{_UPDATE_REQUEST if request.previous_summary else _REQUEST}\n\n{format_material(request)}"
-        return (system(f"{_PROMPT}\n\nFocus on:{focus}" if focus else _PROMPT), user(asked))
+        instruction = f"{_UPDATE_REQUEST if request.previous_summary else _REQUEST}\n\n{format_material(request)}"
+        return (system(f"{_PROMPT}\n\nFocus on:{focus}" if focus else _PROMPT), user(instruction))
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """Return the summarizer's answer without surrounding white space, as it is inserted into the view."""
@@ -201,9 +201,9 @@ class ThreeTiers(CalibratedPreset, SummarizingPreset):
         budget_rule = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
         full, summarize = Full(measure=self.measure, above=True), self._build_summarize()
         due_at_step = AllOf((Attended(), full)) if self.lazy else full
-        due = (Rule(full, summarize, hook="turn"), Rule(due_at_step, summarize))
+        rules = (Rule(full, summarize, hook="turn"), Rule(due_at_step, summarize))
         counter = RoundedQuarter()
-        return Pipeline(budget_rule, (*pruning, *due, self.build_overflow_rule(summarize, summarize, counter)), counter=counter)
+        return Pipeline(budget_rule, (*pruning, *rules, self.build_overflow_rule(summarize, summarize, counter)), counter=counter)
 
     def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]

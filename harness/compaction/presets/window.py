@@ -50,7 +50,7 @@ class EvictThenSummarize:
         if not any(item.message.text.strip() for item in (*view.set_aside, *evicted)):
             return plan
         plan = self.summarize.reduce(view, budget, reason)
-        former = set(view.summaries)
+        former = set(view.summaries)  # the summarizer reads former summaries first
         slots = (
             replace(slot, stands_for=tuple(sorted((*waiting_ids, *slot.stands_for), key=lambda item: item not in former)))
             for slot in plan.slots
@@ -171,9 +171,9 @@ class MessageWindow(CalibratedPreset, SummarizingPreset):
         if not self.is_overcommitted:
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
-        kept = f"preserve_first_n={first} and preserve_last_n={last} keep {first + last} messages"
+        sizes = f"preserve_first_n={first} and preserve_last_n={last} keep {first + last} messages"
         no_room = f"max_messages={most} leaves no room between them: only these messages are retained"
-        return (f"{kept}, and {no_room}; raise max_messages or preserve fewer messages",)
+        return (f"{sizes}, and {no_room}; raise max_messages or preserve fewer messages",)
 
     def check_view(self, view: View) -> str | None:
         """Return a warning if the newest step added messages beyond 80 % of the maximum number of messages, or None."""
