@@ -163,11 +163,11 @@ class Inbox:
         if not self._queue and not self._later:
             return ()
         with self._lock:
-            due = [message.text for message in self._later if message.step <= step]
+            texts = [message.text for message in self._later if message.step <= step]
             self._later = [message for message in self._later if message.step > step]
-            due.extend(self._queue)
+            texts.extend(self._queue)
             self._queue.clear()
-        return tuple(due)
+        return tuple(texts)
 
 
 class StreamBuffer:

@@ -381,20 +381,20 @@ class Session:
             if agent.save_result:
                 agent.save_result(step, result, timing)
 
-        started, tool_seconds = agent.stopwatch(), 0.0
+        started_at, tool_seconds = agent.stopwatch(), 0.0
         try:
             if stop:
                 results = [make_interrupted_result(call) for call in calls]
             else:
                 results = self.run_tools(step, calls, timings, save_result)
-                tool_seconds = agent.stopwatch() - started if calls else 0.0
+                tool_seconds = agent.stopwatch() - started_at if calls else 0.0
             if agent.save_workspace and calls:
                 workspace_events += agent.save_workspace(step)
         except SandboxError as error:
-            stop, tool_seconds = Stop.from_error(error), tool_seconds or agent.stopwatch() - started
+            stop, tool_seconds = Stop.from_error(error), tool_seconds or agent.stopwatch() - started_at
             results = [saved_results.get(call.call_id) or make_interrupted_result(call) for call in calls]
         self.usage = None if reply.impossible_usage else reply.usage
-        finished = StepFinished(
+        step_event = StepFinished(
             step=step,
             view_tokens=view.tokens,
             view_messages=len(view.items),
@@ -413,7 +413,7 @@ class Session:
         )
         message_events += [_build_message_event(tool(result), step, timings.get(result.call_id)) for result in results]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
-        self.record(*message_events, *subagent_events, finished, *workspace_events)
+        self.record(*message_events, *subagent_events, step_event, *workspace_events)
         agent.listen(compute_context_usage(self.conversation.view, self.usage))
         return stop or self.check_cancellation() or _find_stop(reply) or self.check_tool_time()
 

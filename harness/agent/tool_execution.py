@@ -43,10 +43,10 @@ class CallClocks(NamedTuple):
         _, stopwatch, cache_hits = self
         started_at_ms = int(self.clock() * 1_000)
         hits, hit_seconds = (cache_hits.hits, cache_hits.hit_seconds) if cache_hits else (0, 0.0)
-        started = stopwatch()
+        started_at = stopwatch()
 
         def stop() -> CallTiming:
-            seconds = stopwatch() - started
+            seconds = stopwatch() - started_at
             if cache_hits is None or cache_hits.hits == hits:
                 return CallTiming(started_at_ms=started_at_ms, seconds=seconds)
             cached_seconds = cache_hits.hit_seconds - hit_seconds
@@ -123,12 +123,12 @@ class Toolbox:
         return [answer(call) for call in calls]
 
     def _run(self, call: ToolCall) -> ToolResult:
-        known = self._tools.get(call.name)
-        if known is None:
+        tool = self._tools.get(call.name)
+        if tool is None:
             output = f"error: no tool {call.name!r}; there are {', '.join(sorted(self._tools))}"
             return ToolResult(call_id=call.call_id, name=call.name, output=output, status="error")
         self._listen(ToolStarted(call=call))
-        result = known.run(call)
+        result = tool.run(call)
         self._listen(ToolEnded(result=result))
         return result
 

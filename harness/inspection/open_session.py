@@ -81,9 +81,9 @@ def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
         return matching_names[0]
     if not matching_names:
         raise UnknownName(f"session in {str(path)!r}:", str(part), names)
-    more = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
+    suffix = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
     listed = ", ".join(matching_names[:MAX_NAMES_SHOWN])
-    raise UsageError(f"{str(path)!r} contains {len(matching_names)} sessions; choose one of {listed}{more}")
+    raise UsageError(f"{str(path)!r} contains {len(matching_names)} sessions; choose one of {listed}{suffix}")
 
 
 def _open_built_in(name: str) -> RecordedSession:

@@ -49,21 +49,21 @@ def count_parts(entries: Iterable[Entry]) -> PartCounts:
 
     versions, retired = _collect_versions(log)
     others = [seq for seq, event in log for _ in range(_count_step_parts(event))]
-    gone = sum(map(is_undone, others))
+    hidden_count = sum(map(is_undone, others))
     for version in versions:
         later = (seq for seq in retired.get(version.item_id, ()) if seq > version.event)
         if is_undone(version.event) or not all(map(is_undone, later)):
-            gone += version.parts
-    return PartCounts(len(others) + sum(version.parts for version in versions), gone)
+            hidden_count += version.parts
+    return PartCounts(len(others) + sum(version.parts for version in versions), hidden_count)
 
 
 def _count_step_parts(event: object) -> int:
     """Return the number of parts that an event adds besides those of messages."""
     match event:
-        case MessageAdded(message=Message(role="assistant")) | StepFinished() | SubAgentEnded():
+        case MessageAdded(message=Message(role="assistant")) | StepFinished() | SubAgentEnded():  # an answer starts a step
             return 1
         case WorkspaceSaved():
-            return int(event.step > 0 and event.patch_hash != "")
+            return int(event.step > 0 and event.patch_hash != "")  # step 0 has the initial files; no hash, no change
         case Compaction():
             return int(event.status == "applied")
     return 0

@@ -117,8 +117,8 @@ class SessionSteps:
         ]
         if saved := bisect_right(self._workspace_steps, point.step):
             newest = self._workspace_events[saved - 1]
-            when = "after this step" if newest.step == point.step else f"unchanged since step {newest.step}"
-            rows.append(("workspace", f"{newest.tree_id[:16]}… {when}" if newest.tree_id else f"not saved, {when}"))
+            time = "after this step" if newest.step == point.step else f"unchanged since step {newest.step}"
+            rows.append(("workspace", f"{newest.tree_id[:16]}… {time}" if newest.tree_id else f"not saved, {time}"))
         return rows
 
     def build_constants(self) -> dict[str, Any]:
@@ -165,9 +165,10 @@ def get_message(sent: SentRequest, index: int) -> StepMessage:
     """Return a message of a step by its index: first the messages sent, then the answer, then the results."""
     answer = len(sent.messages)
     if index < answer:
-        return StepMessage("sent", sent.messages[index], index >= sent.end_event.kept_prefix_messages)
+        is_new = index >= sent.end_event.kept_prefix_messages
+        return StepMessage("sent", sent.messages[index], is_new)
     kind, message = ("answer", sent.answer) if index == answer else ("result", sent.results[index - answer - 1])
-    return StepMessage(kind, message, False)
+    return StepMessage(kind, message, is_new=False)
 
 
 def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, str]]:

@@ -285,7 +285,7 @@ class LogReader:
     def _read_run(self, run: Sequence[Entry]) -> None:
         """Read entries without a compaction."""
         self.view = fold_entries(self.view, run, self.counter)
-        added = 0
+        added_tokens = 0
         for entry in run:
             self.totals(entry)
             self.alerts(entry)
@@ -293,10 +293,10 @@ class LogReader:
                 case SessionStarted() as started:
                     self.start_event = started
                 case MessageAdded():
-                    added += 1
+                    added_tokens += 1
                 case StepFinished() as finished:
                     self.timeline.append(_make_step_point(finished, self.view.rounds))
-        for item in self.view.items[len(self.view.items) - added :]:
+        for item in self.view.items[len(self.view.items) - added_tokens :]:
             self.added_messages[item.item_id] = item.message
             self._count_item(item)
 

@@ -209,10 +209,10 @@ class SessionCompactor:
         if saved_tokens < least_share * tokens_before:
             causes.append(f"it saved {saved_tokens} of {tokens_before} tokens, fewer than {least_share:.0%}")
         after = fold(view, Entry(view.items[-1].item_id.event + 1 if view.items else 1, event), self.policy.counter)
-        again = self.policy.plan(after, self.budget, None, "step" if event.moment in HOOKS_WITHOUT_PAUSE else event.moment)
-        if again is not None:
-            causes.append(f"the policy is due again at once ({again.reason})")
-        if not causes or (event.status == "no-op" and again is None):
+        next_plan = self.policy.plan(after, self.budget, None, "step" if event.moment in HOOKS_WITHOUT_PAUSE else event.moment)
+        if next_plan is not None:
+            causes.append(f"the policy is due again at once ({next_plan.reason})")
+        if not causes or (event.status == "no-op" and next_plan is None):
             return event
         opening = MISSED_TARGET if is_own else "a policy of this project would count it as fruitless"
         shortfall = f"{opening}: {' and '.join(causes)}; {_describe_rest(after)}"
@@ -268,13 +268,14 @@ class SessionCompactor:
     ) -> Patch:
         """Request every summary that a plan needs, and return the plan's changes of the conversation."""
         inserts: list[Insert] = []
+        # the summarizer reads a message that is both replaced and evicted in its replaced form
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
         items = apply_patch(view.items, Patch(replace=changes), 0, self.policy.counter)
         edited_view = replace(view, items=items, tally_cache=TallyCache())
         for slot in map(self._limit_slot, plan.slots):
             notify(Waiting(what="summary"))
             summary_prompt = build_summary_prompt(
-                slot, edited_view, partial(self._count_tokens, slot, more=slot.procedure.retry_text)
+                slot, edited_view, partial(self._count_tokens, slot, more_text=slot.procedure.retry_text)
             )
             text = slot.format.render(self._request_summary(slot, summary_prompt, outcome), summary_prompt.request)
             stands_for = summary_prompt.stands_for
@@ -371,12 +372,12 @@ class SessionCompactor:
             outcome.notes.append("the summarizer or a content filter refused to complete an answer")
         return reply.message
 
-    def _count_tokens(self, slot: Slot, prompt: tuple[Message, ...], more: str = "") -> int:
-        """Return the number of tokens in the prompt for a summary and in a further user message with the text `more`.
+    def _count_tokens(self, slot: Slot, prompt: tuple[Message, ...], more_text: str = "") -> int:
+        """Return the number of tokens in the prompt for a summary and in a further user message with `more_text`.
 
         The summarizer counts them if it can; otherwise they are estimated, and scaled as the planned summary (slot) says.
         """
-        prompt = (*prompt, user(more)) if more else prompt
+        prompt = (*prompt, user(more_text)) if more_text else prompt
         summarizer: object = self._summarizer
         if isinstance(summarizer, PromptTokenCounter):
             return summarizer.count_prompt_tokens(prompt)
@@ -402,8 +403,8 @@ class SessionCompactor:
         later: CompactionPlan | None = plan
         while later is not None:
             places = (*(insert.after for insert in later.insert), *(slot.after for slot in later.slots))
-            named = (*later.forget, *(change.item for change in later.replace), *places)
-            strangers = [item for item in named if item not in view_ids]
+            named_ids = (*later.forget, *(change.item for change in later.replace), *places)
+            strangers = [item for item in named_ids if item not in view_ids]
             strangers += [item for slot in later.slots for item in slot.stands_for if item not in known_ids]
             if strangers:
                 raise IllegalPlan(
@@ -431,8 +432,8 @@ class SessionCompactor:
                 self._policy_name,
                 "the system message would be changed or evicted; leave the first of `view.items` out of `forget` and `replace`",
             )
-        if found := find_violation([item.message for item in items]):
-            raise IllegalPlan(self._policy_name, f"{found}; evict a tool call and its result together, or keep both")
+        if violation := find_violation([item.message for item in items]):
+            raise IllegalPlan(self._policy_name, f"{violation}; evict a tool call and its result together, or keep both")
         tokens_after = Estimated(sum(item.tokens for item in items))
         summarized_ids = {item for insert in patch.insert for item in insert.stands_for}
         tokens_set_aside = sum(item.tokens for item in view.set_aside if item.item_id in summarized_ids)
@@ -479,8 +480,8 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: CompactionPlan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    gone = set(plan.forget)  # a message that is both replaced and evicted is only evicted
-    changes = tuple(change for change in plan.replace if change.item not in gone)
+    forgotten_ids = set(plan.forget)  # a message that is both replaced and evicted is only evicted
+    changes = tuple(change for change in plan.replace if change.item not in forgotten_ids)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert), set_aside=plan.set_aside)
 
 
@@ -541,12 +542,12 @@ def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
     """Return a summary prompt that leaves out the messages before index `start`, and says how many."""
     former = set(view.summaries)
     kept_ids = tuple(item for index, item in enumerate(slot.stands_for) if index >= start or item in former)
-    gone = len(slot.stands_for) - len(kept_ids)
+    lost = len(slot.stands_for) - len(kept_ids)
     messages = sum(item not in former for item in slot.stands_for)
     request = build_summary_request(replace(slot, stands_for=kept_ids), view)
-    mark = user(f"({gone} older messages of {messages} are left out here; together they are too long to be read.)")
+    mark = user(f"({lost} older messages of {messages} are left out here; together they are too long to be read.)")
     request = replace(request, to_summarize=(mark, *request.to_summarize))
     note = (
-        f"the oldest messages were left out: {gone} of {messages} (the summarizer reads at most {slot.max_input_tokens} tokens)"
+        f"the oldest messages were left out: {lost} of {messages} (the summarizer reads at most {slot.max_input_tokens} tokens)"
     )
     return SummaryPrompt(slot.format.build_prompt(request), request, kept_ids, note)

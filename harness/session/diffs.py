@@ -66,8 +66,8 @@ def join_patches(file_patches: Sequence[FilePatch]) -> str:
     """
     overflow_note = ["(there may be more files; these are the first)\n"] if len(file_patches) == MAX_FILES else []
     text = "".join([*(file_patch.text for file_patch in file_patches), *overflow_note])
-    cut = len(text) - MAX_TOTAL_CHARACTERS
-    return f"{text[:MAX_TOTAL_CHARACTERS]}\n({cut:,} characters more)\n" if cut > 0 else text
+    cut_characters = len(text) - MAX_TOTAL_CHARACTERS
+    return f"{text[:MAX_TOTAL_CHARACTERS]}\n({cut_characters:,} characters more)\n" if cut_characters > 0 else text
 
 
 def _build_patch(blobs: BlobStore, path: str, old: FileState | None, new: FileState | None) -> FilePatch:
@@ -92,7 +92,7 @@ def _iter_differences(blobs: BlobStore, old: FileState | None, new: FileState | 
         yield f"(too large to be shown: {sizes})\n"
         return
     before, after = (blobs.get(state.sha256) if state else b"" for state in (old, new))
-    if any(b"\0" in content[:8192] for content in (before, after)):
+    if any(b"\0" in content[:8192] for content in (before, after)):  # Git recognizes binary files in the same way
         yield f"(binary: {sizes})\n"
         return
     hunks = _compute_hunks(_split_lines(before), _split_lines(after))

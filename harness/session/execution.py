@@ -193,7 +193,7 @@ def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
     Raises:
         StoreError: The folder cannot be written.
     """
-    file_count, skipped = 0, list[tuple[str, str]]()
+    file_count, skipped_files = 0, list[tuple[str, str]]()
     try:
         snapshot = sandbox.snapshot()
     except ToolError as error:
@@ -203,19 +203,19 @@ def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
             continue
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
-            skipped.append((name, "its name leads out of the folder"))
+            skipped_files.append((name, "its name leads out of the folder"))
         elif not stat.S_ISREG(state.mode):
-            skipped.append((name, "a link, not a file"))
+            skipped_files.append((name, "a link, not a file"))
         else:
             try:
                 _write_file(folder.joinpath(*path.parts), sandbox.read(name), folder)
                 file_count += 1
             except ToolError as error:
-                skipped.append((name, str(error)))
+                skipped_files.append((name, str(error)))
             except _NameRefused as error:
-                skipped.append((name, f"its name cannot exist in the folder: {error}"))
-    skipped += [("/workspace", f"left out: {line}") for line in snapshot.left_out]
-    return CopiedFiles(file_count, tuple(skipped))
+                skipped_files.append((name, f"its name cannot exist in the folder: {error}"))
+    skipped_files += [("/workspace", f"left out: {line}") for line in snapshot.left_out]
+    return CopiedFiles(file_count, tuple(skipped_files))
 
 
 class _NameRefused(Exception):

@@ -260,11 +260,11 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | 
         events.append(WorkspaceSaved(step=step, tree_id=draft.tree_id))
     detail = "the process of the session ended during this answer; the part received so far is kept"
     if calls:
-        lost = [call.name for call in calls if call.call_id not in saved_results]
-        names = ", ".join(dict.fromkeys(lost or [call.name for call in calls]))
-        kept = f"; {format_count(len(saved_results), 'result')} of {len(calls)} kept" if saved_results else ""
-        detail = f"the process of the session ended during tool calls ({names}); their results and changes are lost{kept}"
-        if not lost:
+        lost_names = [call.name for call in calls if call.call_id not in saved_results]
+        names = ", ".join(dict.fromkeys(lost_names or [call.name for call in calls]))
+        kept_text = f"; {format_count(len(saved_results), 'result')} of {len(calls)} kept" if saved_results else ""
+        detail = f"the process of the session ended during tool calls ({names}); their results and changes are lost{kept_text}"
+        if not lost_names:
             detail = (
                 f"the process of the session ended after tool calls ({names}); their results are kept, with the workspace as it "
                 "was saved last"

@@ -76,7 +76,7 @@ class ScriptedOracle:
                 needs[newest[fact.name]].append(Need(next_use[fact.name], _is_lost_for_good(fact)))
         for index, need in self._iter_evidence(state, readings, _measure_blocks(messages)):
             needs[index].append(need)
-        return [_merge_needs(each) for each in needs]
+        return [_merge_needs(item_needs) for item_needs in needs]
 
     def _compute_next_uses(self, state: VisibleState) -> dict[str, int]:
         """Return the number of steps until the agent next needs each fact, by name of the fact."""
@@ -96,8 +96,8 @@ class ScriptedOracle:
         with other evidence does.
         """
         states = [self._reader.build_state(reading) for reading in readings]  # what each message shows without the others
-        message_by_receipt = {receipt: index for index, each in enumerate(states) for receipt in each.receipt_slots}
-        message_by_path = {path: index for index, each in enumerate(states) for path in each.listed_paths}
+        message_by_receipt = {receipt: index for index, item_state in enumerate(states) for receipt in item_state.receipt_slots}
+        message_by_path = {path: index for index, item_state in enumerate(states) for path in item_state.listed_paths}
         message_by_step: dict[int, int] = {}
         for index in sorted(range(len(states)), key=sizes.__getitem__):
             for step in states[index].done_steps:

@@ -110,11 +110,11 @@ def _plan_interview(interview: Interview, prefix: str, survey: Survey, rng: Rand
     if not interview.changes:
         yield PlannedRun(interview=interview, names={name: name for name in interview.names}, is_repeated=False)
         return
-    found = [one for change in interview.changes for one in _find_function(change, survey)]
-    if len(found) < min(MIN_FOUND, len(interview.changes)):
+    functions = [function for change in interview.changes for function in _find_function(change, survey)]
+    if len(functions) < min(MIN_FOUND, len(interview.changes)):
         return
     count = len(interview.questions)
-    culprits = rng.sample(found, len(found))
+    culprits = rng.sample(functions, len(functions))
     for number, kind in enumerate(_draw_kinds(interview, rng)):
         names = tuple(f"{prefix}{number}.{question}" for question in interview.questions)
         run = replace(interview, answer_names=names, broken=(), changes=())
@@ -123,7 +123,7 @@ def _plan_interview(interview: Interview, prefix: str, survey: Survey, rng: Rand
             interview=run,
             names=dict(zip(names, final_names, strict=True)),
             is_repeated=True,
-            replaced=tuple(_list_replaced(interview, kind, found, culprits, survey, rng)),
+            replaced=tuple(_list_replaced(interview, kind, functions, culprits, survey, rng)),
         )
 
 
@@ -136,7 +136,7 @@ def _draw_kinds(interview: Interview, rng: Random) -> list[RunKind]:
 
 
 def _list_replaced(
-    interview: Interview, kind: RunKind, found: Sequence[_Found], culprits: list[_Found], survey: Survey, rng: Random
+    interview: Interview, kind: RunKind, functions: Sequence[_Found], culprits: list[_Found], survey: Survey, rng: Random
 ) -> Iterator[tuple[str, str]]:
     """Yield the files that a run replaces; takes the function that is wrong in the run from the end of `culprits`."""
     if kind == "plain":
@@ -145,15 +145,17 @@ def _list_replaced(
         yield from interview.broken
         return
     if interview.broken:  # the tests concern the broken modules only, and which of these matter is no business of the interview
-        edited, wrong = list(found), list(found) if kind == "wrong" else []
+        edited, wrong = list(functions), list(functions) if kind == "wrong" else []
     else:
         wrong = [culprits.pop() if len(culprits) > 1 else culprits[0]] if kind == "wrong" else []
-        others = [one for one in found if one not in wrong]
-        edited = wrong + rng.sample(others, min(len(others), EDITED_FUNCTIONS - len(wrong)))
+        correct = [function for function in functions if function not in wrong]
+        edited = wrong + rng.sample(correct, min(len(correct), EDITED_FUNCTIONS - len(wrong)))
     edits: dict[str, list[tuple[int, int, str]]] = {}
-    for one in edited:
-        path = one.change.path
-        edits.setdefault(path, []).extend(write_edits(survey.texts[path], one.change, one.places, one in wrong, rng))
+    for function in edited:
+        path = function.change.path
+        edits.setdefault(path, []).extend(
+            write_edits(survey.texts[path], function.change, function.places, function in wrong, rng)
+        )
     for path, changes in edits.items():
         yield path, apply_edits(survey.texts[path], changes)
 

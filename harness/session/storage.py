@@ -141,8 +141,8 @@ class ProgressSaver:
         self._snapshot, self._left_out = snapshot, snapshot.left_out
         if snapshot.left_out and not is_said:
             self._listen(Notice(text=f"the saved workspace lacks {'; '.join(snapshot.left_out)}"))
-        saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id, left_out=snapshot.left_out)
-        return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
+        event = WorkspaceSaved(step=step, tree_id=snapshot.tree_id, left_out=snapshot.left_out)
+        return (event if former is None else replace(event, **summarize_patch(former, snapshot)._asdict()),)
 
     def save_result(self, step: int, result: ToolResult, timing: CallTiming) -> None:
         """Save the result and the timing of a tool call, then the workspace, so that a crash during the step loses none."""

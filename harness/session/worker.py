@@ -192,8 +192,8 @@ class SessionWorker:
         self._loop_session = control.inner = self._reopen_session() if control.log.has_begun else self._begin_session()
         control.log.log_early_messages()
         control.is_coming_up = False
-        while (todo := control.wait_for_job(self._run_turn)) is not None:
-            todo()
+        while (job := control.wait_for_job(self._run_turn)) is not None:
+            job()
         self._finish_session()
 
     def _enter_context(self, context: AbstractContextManager[OpenSession], stack: ExitStack) -> OpenSession | None:

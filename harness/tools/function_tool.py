@@ -79,13 +79,15 @@ class FunctionTool:
         if preview.cut_bytes:
             mark = build_mark(self._save_output(output), self.limits)
             return format_preview(preview, self.limits, mark), measure_cut(output, preview.text, preview.essential)
-        most = self.limits.max_characters
-        if most is None or len(output) <= most:
+        max_characters = self.limits.max_characters
+        if max_characters is None or len(output) <= max_characters:
             return output, Cut()
         mark = build_mark(self._save_output(output), self.limits)
         ending = f"\n\n{mark}" if mark else ""
-        shown, cut = clip(output, max(0, most - len(ending)), ends=self.limits.keep == "ends", essentials=essentials)
-        return shown + ending, cut
+        shown_text, cut = clip(
+            output, max(0, max_characters - len(ending)), ends=self.limits.keep == "ends", essentials=essentials
+        )
+        return shown_text + ending, cut
 
     def _save_output(self, output: str) -> str:
         if self.outputs is None or not self.limits.saved:
@@ -94,13 +96,13 @@ class FunctionTool:
 
     def _parse_arguments(self, call: ToolCall) -> Mapping[str, Any]:
         try:
-            given: Any = json.loads(call.arguments_json)
+            arguments: Any = json.loads(call.arguments_json)
         except (ValueError, RecursionError) as error:
             raise ToolError(f"the arguments are not valid JSON: {error}") from None
-        if not isinstance(given, dict) or not all(isinstance(given.get(name), str) for name in self.string_fields):
-            wanted = f" with the string fields: {', '.join(self.string_fields)}" if self.string_fields else ""
-            raise ToolError(f"{self.spec.name} takes an object{wanted}")
-        return given
+        if not isinstance(arguments, dict) or not all(isinstance(arguments.get(name), str) for name in self.string_fields):
+            field_text = f" with the string fields: {', '.join(self.string_fields)}" if self.string_fields else ""
+            raise ToolError(f"{self.spec.name} takes an object{field_text}")
+        return arguments
 
 
 def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Essentials = NOTHING_ESSENTIAL) -> tuple[str, Cut]:

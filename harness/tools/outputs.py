@@ -32,20 +32,20 @@ def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
         first = _require_whole_number(arguments, "from_line", 1)
         if first > len(lines):
             raise ToolError(f"from_line={first}: the output has {len(lines)} lines")
-        most = _require_whole_number(arguments, "lines", PAGE_LINES, most=PAGE_LINES)
-        page = list(_iter_page(enumerate(lines[first - 1 :], first), most))
+        max_lines = _require_whole_number(arguments, "lines", PAGE_LINES, most=PAGE_LINES)
+        page = list(_iter_page(enumerate(lines[first - 1 :], first), max_lines))
         last = first + len(page) - 1
         rest = f"; go on with from_line={last + 1}" if last < len(lines) else ""
         return "\n".join([*page, f"[lines {first} to {last} of {len(lines)}{rest}]"])
 
     def search(arguments: Mapping[str, Any]) -> str:
-        lines, wanted = _split_lines(store.load(_require_text(arguments, "output"))), _require_text(arguments, "text").casefold()
+        lines, text = _split_lines(store.load(_require_text(arguments, "output"))), _require_text(arguments, "text").casefold()
         first = _require_whole_number(arguments, "from_line", 1)
-        matches = [(number, line) for number, line in enumerate(lines, 1) if wanted in line.casefold()]
+        matches = [(number, line) for number, line in enumerate(lines, 1) if text in line.casefold()]
         page = list(_iter_page(iter([match for match in matches if match[0] >= first]), MAX_MATCHES))
         before = sum(number < first for number, _ in matches)
-        left = len(matches) - before - len(page)
-        rest = f"; go on with from_line={matches[before + len(page)][0]}" if left else ""
+        later_matches = len(matches) - before - len(page)
+        rest = f"; go on with from_line={matches[before + len(page)][0]}" if later_matches else ""
         return "\n".join([*page, f"[{len(page)} of {len(matches)} lines that hold it{rest}]"])
 
     name = {"type": "string", "description": "Name of the saved output, as the mark of a truncated result tells it"}

@@ -182,8 +182,8 @@ class AgentWidget(SnapshotWidget):
             StoreError: The journal or the session does not exist.
             UsageError: The session was never started, or its cassette is missing.
         """
-        before = LiveSession.reopen(Path(journal), session_id, task=task, cassette=cassette).spec
-        spec = replace(before, unsafe_local=unsafe_local)
+        stored_spec = LiveSession.reopen(Path(journal), session_id, task=task, cassette=cassette).spec
+        spec = replace(stored_spec, unsafe_local=unsafe_local)
         widget = cls.__new__(cls)
         reopen = partial(LiveSession.reopen, Path(journal), session_id, spec=spec, on_event=widget._listen)
         widget._initialize(spec, reopen, pace_seconds)
@@ -228,7 +228,7 @@ class AgentWidget(SnapshotWidget):
         return ended
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+        handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "start": lambda _: self._run_in_background(self.session.start),
             "send": self._send_text,
             "stop": self._stop,
@@ -244,7 +244,7 @@ class AgentWidget(SnapshotWidget):
             "beat": lambda _: self.channel.update_state(beat=time.monotonic()),
             "end": lambda _: self._run_in_background(self.close),
         }
-        act = known.get(str(message.get("kind")))
+        act = handlers.get(str(message.get("kind")))
         if act is not None:
             act(message)
 
@@ -286,14 +286,14 @@ class AgentWidget(SnapshotWidget):
         is_slow = isinstance(item, TextDelta) or (isinstance(item, StateChanged) and item.state == "compacting")
         if self._pace_seconds and is_slow:
             end = time.monotonic() + self._pace_seconds
-            while not self.session.is_stopping and (left := end - time.monotonic()) > 0:
-                if self._skip_pauses.wait(min(left, BATCH_SECONDS)):
+            while not self.session.is_stopping and (left_seconds := end - time.monotonic()) > 0:
+                if self._skip_pauses.wait(min(left_seconds, BATCH_SECONDS)):
                     break
 
     def _publish_updates(self) -> None:
         """Send queued log entries and transient events to the pages in batches until the session is closed or has failed."""
-        ended = False
-        while not ended:
+        has_ended = False
+        while not has_ended:
             batch = [self._event_queue.get()]
             time.sleep(BATCH_SECONDS)
             while not self._event_queue.empty():
@@ -301,11 +301,11 @@ class AgentWidget(SnapshotWidget):
             with self._feed_lock:
                 for item in batch:
                     if isinstance(item, SessionResult):
-                        ended = True
+                        has_ended = True
                         self._feed.add_check_results(item.checks)
                     elif not isinstance(item, str):
                         self._feed.receive(item)
-                        ended = ended or (isinstance(item, StateChanged) and item.state == "failed")
+                        has_ended = has_ended or (isinstance(item, StateChanged) and item.state == "failed")
                 self._refresh_state()
                 items, state = self._feed.take_update()
                 context_tokens = self._feed.history.view.tokens
@@ -351,12 +351,12 @@ class AgentWidget(SnapshotWidget):
         if isinstance(text, str) and text.strip():
             self._skip_pauses.clear()
             self.channel.update_state(error="")
-            taken = False
+            is_taken = False
             try:
                 self.session.send(text)
-                taken = True
+                is_taken = True
             finally:  # the page keeps the text until this answer arrives
-                self.send({"kind": "sent", "request": message.get("request"), "taken": taken})
+                self.send({"kind": "sent", "request": message.get("request"), "taken": is_taken})
             self._event_queue.put(_REFRESH)
 
     def _answer_question(self, message: Mapping[str, Any]) -> None:

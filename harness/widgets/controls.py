@@ -71,9 +71,9 @@ def _build_control(name: str, hint: Any, default: object) -> Control | None:
         return {**control, "kind": "share", "notch": 0.01}
     if inner is int:
         amount = name.endswith(("_tokens", "_characters", "_bytes"))
-        usual, least = (DEFAULT_MAX_TOKENS, TOKENS_PER_NOTCH) if amount else (DEFAULT_MAX_COUNT, 1)
-        most = max(usual, 2 * default) if isinstance(default, int) else usual
-        return {**control, "kind": "amount" if amount else "count", "most": most, "notch": least}
+        usual, minimum = (DEFAULT_MAX_TOKENS, TOKENS_PER_NOTCH) if amount else (DEFAULT_MAX_COUNT, 1)
+        maximum = max(usual, 2 * default) if isinstance(default, int) else usual
+        return {**control, "kind": "amount" if amount else "count", "most": maximum, "notch": minimum}
     if get_origin(inner) is Literal:
         return {**control, "kind": "choice", "choices": [str(choice) for choice in get_args(inner)]}
     return None

@@ -216,9 +216,9 @@ class Feed:
         self._update_gauge(window=event.window_tokens, threshold=event.threshold_tokens, rule=event.budget_rule)
 
     def _handle_end(self, event: SessionEnded | TurnEnded) -> None:
-        what = "turn ended" if isinstance(event, TurnEnded) else "session ended"
+        noun = "turn ended" if isinstance(event, TurnEnded) else "session ended"
         detail = f": {event.detail}" if event.detail else ""
-        self.add_note(f"{what}: {event.reason.replace('_', ' ')}{detail}", "ended")
+        self.add_note(f"{noun}: {event.reason.replace('_', ' ')}{detail}", "ended")
         self.set_state(interrupted=event.status == "failed", step=0)
         for number in self._open_calls.values():
             self._update_row(number, status="interrupted")
@@ -227,8 +227,8 @@ class Feed:
         self._live_rows.clear()
 
     def _update_gauge(self, **values: object) -> None:
-        known = self.state.get("gauge")
-        gauge = (known if isinstance(known, dict) else {}) | values
+        old_gauge = self.state.get("gauge")
+        gauge = (old_gauge if isinstance(old_gauge, dict) else {}) | values
         threshold = gauge.get("threshold")
         self.set_state(gauge=gauge | {"is_over": threshold is not None and gauge.get("tokens", 0) >= threshold})
 
@@ -244,9 +244,9 @@ class Feed:
         text = "\n".join(extract_part_text(part) for part in message.parts if isinstance(part, Text | File))
         thought = "\n".join(part.text for part in message.parts if isinstance(part, Reasoning))
         live, self._live_rows = (self._live_rows, {}) if message.role == "assistant" else ({}, self._live_rows)
-        for kind, shown in (("thought", thought), (message.role, text)):
-            if shown or kind in live:
-                self._put_text(kind, shown, step, live.get(kind))
+        for kind, row_text in (("thought", thought), (message.role, text)):
+            if row_text or kind in live:
+                self._put_text(kind, row_text, step, live.get(kind))
         for call in message.calls:
             self._ensure_call_row(call, step)
 
@@ -267,12 +267,12 @@ class Feed:
         return row_number
 
     def _set_result(self, row_number: int, result: ToolResult) -> None:
-        known = self._row_sources.get(row_number)
-        if isinstance(known, tuple):
-            self._row_sources[row_number] = (known[0], result)
-        shown = read_outcome(result) if result.status == "completed" else result.status
-        failed = shown not in ("ok", "exit code 0", "interrupted")
-        self._update_row(row_number, status=shown, failed=failed, size=len(result.output))
+        source = self._row_sources.get(row_number)
+        if isinstance(source, tuple):
+            self._row_sources[row_number] = (source[0], result)
+        outcome = read_outcome(result) if result.status == "completed" else result.status
+        has_failed = outcome not in ("ok", "exit code 0", "interrupted")
+        self._update_row(row_number, status=outcome, failed=has_failed, size=len(result.output))
 
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
         self._refresh_rounds()
@@ -313,9 +313,9 @@ class Feed:
         row = self.rows[row_number]
         room = MAX_ROW_CHARACTERS - len(str(row["text"]))
         if room > 0:
-            more = replace_surrogates(text[:room])
-            row["text"] = f"{row['text']}{more}"
-            self._appended_texts.setdefault(row_number, []).append(more)
+            new_text = replace_surrogates(text[:room])
+            row["text"] = f"{row['text']}{new_text}"
+            self._appended_texts.setdefault(row_number, []).append(new_text)
 
     def _finish_live_rows(self) -> None:
         """Mark the transcript rows with streamed texts as complete."""

@@ -166,8 +166,8 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         if self.experiment is None:
             return ""
         lines = ["import harness", "", format_experiment_code(self.experiment)]
-        if given := _list_limits(self.limits):
-            arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        if limit_values := _list_limits(self.limits):
+            arguments = ", ".join(f"{name}={value!r}" for name, value in limit_values.items())
             lines.append(f"limits = harness.RunLimits({arguments})  # experiment.run(limits=limits)")
         return "\n".join(lines)
 
@@ -231,8 +231,8 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     def render_text(self) -> str:
         """Return trials, cost, time, power and code of the experiment as plain text, or what values are wrong."""
         lines = [f"{name}: {text}" for name, text in (*self._facts, *self.errors.items())]
-        same = ["", self.code, "", self.command] if self.code else []
-        return "\n".join([*lines, *([self._refusal] if self._refusal else []), *same])
+        code_lines = ["", self.code, "", self.command] if self.code else []
+        return "\n".join([*lines, *([self._refusal] if self._refusal else []), *code_lines])
 
     def render_html(self) -> str:
         """Return trials, cost, time, power and code of the experiment as static HTML, or what values are wrong."""
@@ -458,13 +458,13 @@ def _make_text(description: str, value: str, placeholder: str = "") -> Any:
 
 
 def _build_limit_controls(limits: RunLimits) -> dict[str, Any]:
-    given = _list_limits(limits)
-    return {name: _make_text(label, str(given.get(name, "")), "no limit") for name, label in LIMIT_LABELS.items()}
+    limit_values = _list_limits(limits)
+    return {name: _make_text(label, str(limit_values.get(name, "")), "no limit") for name, label in LIMIT_LABELS.items()}
 
 
 def _list_limits(limits: RunLimits) -> dict[str, float]:
-    given = {name: getattr(limits, name) for name in LIMIT_NAMES}
-    return {name: int(value) if value == int(value) else value for name, value in given.items() if value is not None}
+    values = {name: getattr(limits, name) for name in LIMIT_NAMES}
+    return {name: int(value) if value == int(value) else value for name, value in values.items() if value is not None}
 
 
 def _describe_limits(limits: RunLimits, experiment: Experiment) -> str:

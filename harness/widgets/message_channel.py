@@ -128,9 +128,9 @@ class MessageChannel:
         with self._lock:
             self._items += items
             if len(self._items) > 2 * self._max_retained_items:
-                gone = len(self._items) - self._max_retained_items
-                del self._items[:gone]
-                self._oldest += gone
+                dropped_count = len(self._items) - self._max_retained_items
+                del self._items[:dropped_count]
+                self._oldest += dropped_count
                 self._first_unsent = max(self._first_unsent, self._oldest)
         self._sender.schedule(self)
 

@@ -147,20 +147,20 @@ class SuccessGrid:
         Trials that do not belong to this grid are ignored. If a trial was run again, its newest record counts.
         """
         numbers = {name: number for number, name in enumerate(self.arms)}
-        touched: dict[str, None] = {}
+        changed_arms: dict[str, None] = {}
         failures: list[JsonObject] = []
         for record in records:
             arm = self._arm_by_trial.get(record.trial_id)
             if arm is None or self.arms[arm].records.get(record.trial_id) == record:
                 continue
-            known = self.arms[arm].records.pop(record.trial_id, None)
-            if known is not None:
+            earlier_record = self.arms[arm].records.pop(record.trial_id, None)
+            if earlier_record is not None:
                 self.retention.pop(record.trial_id, None)
             self.arms[arm].records[record.trial_id] = record
-            touched[arm] = None
-            if self._is_failure(record) or known is not None:
+            changed_arms[arm] = None
+            if self._is_failure(record) or earlier_record is not None:
                 failures.append(self._encode_failure(arm, record))
-        return [self._encode_arm(numbers[name], name) for name in touched] + failures
+        return [self._encode_arm(numbers[name], name) for name in changed_arms] + failures
 
     def list_arms(self) -> list[JsonObject]:
         """Return what the widget's page shows about each arm as plain JSON, e.g. after another metric was chosen."""
@@ -188,7 +188,10 @@ class SuccessGrid:
         """Return a row of the list of unsuccessful trials as plain JSON; `over` is true if a new run removes the row."""
         error = record.error.strip()[:MAX_ERROR_CHARACTERS]
         is_over = not self._is_failure(record)
-        (self._listed.discard if is_over else self._listed.add)(record.trial_id)
+        if is_over:
+            self._listed.discard(record.trial_id)
+        else:
+            self._listed.add(record.trial_id)
         text = "" if is_over else format_record(record, hides_outcome=self.hides_outcomes)
         details = {"arm": arm, "status": record.status, "text": text, "error": "" if is_over else error}
         return {"kind": "failure", "trial": record.trial_id, "over": is_over, **details}

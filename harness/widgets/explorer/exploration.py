@@ -219,9 +219,9 @@ class Exploration:
 
     def _find_own_policy(self) -> Policy | None:
         """Return the policy of the recorded session; None if the policy is unknown or never compacts."""
-        started = self.session.start_event
+        start_event = self.session.start_event
         try:
-            policy = policy_from_plain(json.loads(started.policy_json)) if started else None
+            policy = policy_from_plain(json.loads(start_event.policy_json)) if start_event else None
         except (UsageError, ValueError, TypeError):
             return None
         return policy if policy and inspect_abilities(policy).can_act else None
@@ -232,9 +232,13 @@ class Exploration:
         This is the window of the recorded session if the session has a compaction policy, or if the whole conversation exceeds
         the window. Otherwise, it is the largest window offered that is at most three quarters as large as the conversation.
         """
-        started, whole_tokens = self.session.start_event, self.uncompacted_tokens[-1]
-        if started and started.window_tokens > 0 and (started.window_tokens < whole_tokens or self._find_own_policy()):
-            return started.window_tokens
+        start_event, whole_tokens = self.session.start_event, self.uncompacted_tokens[-1]
+        if (
+            start_event
+            and start_event.window_tokens > 0
+            and (start_event.window_tokens < whole_tokens or self._find_own_policy())
+        ):
+            return start_event.window_tokens
         fitting = [window_tokens for window_tokens in WINDOW_CHOICES if window_tokens <= DEFAULT_WINDOW_SHARE * whole_tokens]
         return max(fitting, default=WINDOW_CHOICES[0])
 
@@ -332,8 +336,8 @@ class Exploration:
         """Return the name of the policy and its fields that differ from their defaults, as text."""
         defaults = list_defaults(load_policy_class(self.settings.policy))
         changed = {name: value for name, value in self.settings.fields.items() if defaults.get(name, ...) != value}
-        given = ", ".join(f"{name}={value}" for name, value in changed.items())
-        return f"{self.settings.policy} {given}".strip()
+        settings_text = ", ".join(f"{name}={value}" for name, value in changed.items())
+        return f"{self.settings.policy} {settings_text}".strip()
 
     def build_trial(self, task: str) -> Trial:
         """Return a trial (one run of an agent) of a task with the current policy and context window.
@@ -417,14 +421,14 @@ class Exploration:
         """Return the settings, and the tokens that the model would see, as pairs of a label and a text."""
         view = self.shown.view
         step = self.trace.steps[self.step_index].end_event.step
-        held = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
+        size = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
         return [
             ("session", self.session.name),
             ("policy", self._format_settings()),
             ("budget", f"{describe_threshold(self.run.budget)}; {self.run.budget_rule}"),
             *(("warning", text) for text in self.run.warnings),
             ("step", f"{step}, number {self.step_index + 1} of {len(self.trace.steps)}"),
-            ("in view", f"{held}, {format_count(len(view.items), 'message')}, after {format_count(view.rounds, 'compaction')}"),
+            ("in view", f"{size}, {format_count(len(view.items), 'message')}, after {format_count(view.rounds, 'compaction')}"),
         ]
 
     def read_message(self, number: object) -> dict[str, Any] | None:

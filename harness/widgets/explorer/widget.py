@@ -128,11 +128,11 @@ class CompactionExplorer(StepWidget):
         """
         with self._lock:
             before = self._exploration.settings
-            own = {name: changes.pop(name) for name in tuple(changes) if name in ExplorerSettings.__dataclass_fields__}
-            if "policy" in own:
-                own["policy"] = find_public_name(own["policy"])
-            kept = before.fields if own.get("policy", before.policy) == before.policy else {}
-            plain = {**codec.to_plain(before), **own, "fields": {**kept, **changes}}
+            own_changes = {name: changes.pop(name) for name in tuple(changes) if name in ExplorerSettings.__dataclass_fields__}
+            if "policy" in own_changes:
+                own_changes["policy"] = find_public_name(own_changes["policy"])
+            kept_fields = before.fields if own_changes.get("policy", before.policy) == before.policy else {}
+            plain = {**codec.to_plain(before), **own_changes, "fields": {**kept_fields, **changes}}
             self._apply_settings("", codec.from_plain(ExplorerSettings, plain))
         self._publish_traits()
 
@@ -341,21 +341,21 @@ class CompactionExplorer(StepWidget):
 
     def _build_constants(self) -> dict[str, Any]:
         """Return what the page shows and never changes: the session, and the policies and windows to choose from."""
-        explored = self._exploration
-        has_oracle = explored.session.oracle is not None
+        exploration = self._exploration
+        has_oracle = exploration.session.oracle is not None
         policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
         session = {
-            "name": explored.session.name,
-            "steps": [step.end_event.step for step in explored.trace.steps],
-            "whole": explored.uncompacted_tokens,
+            "name": exploration.session.name,
+            "steps": [step.end_event.step for step in exploration.trace.steps],
+            "whole": exploration.uncompacted_tokens,
         }
-        offered = {
+        choices = {
             "policies": policies,
             "windows": WINDOW_CHOICES,
             "nominal": NOMINAL_WINDOW_TOKENS,
             "dispositions": DISPOSITIONS,
         }
-        return {"session": session, "offered": offered}
+        return {"session": session, "offered": choices}
 
     def _build_controls(self) -> dict[str, Any]:
         name = self._exploration.settings.policy
