@@ -64,7 +64,7 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
         make_sandbox: Function that returns a sandbox of the backend, not yet started.
         program: Name of a program that commands need besides Python; empty if there is none.
     """
-    started = time.monotonic()
+    started_at = time.monotonic()
     ok, advice, is_lost = False, "", False
     try:
         info = _attack(make_sandbox(), program)
@@ -75,7 +75,7 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
         reason, advice, is_lost = str(error), "try again; something on this machine ended the sandbox of the test", True
     except SandboxError as error:
         reason, advice = str(error), "the reason says what went wrong"
-    seconds = time.monotonic() - started
+    seconds = time.monotonic() - started_at
     return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=seconds, is_lost=is_lost)
 
 
@@ -115,10 +115,10 @@ def _attack(sandbox: Sandbox, program: str) -> SandboxInfo:
             refuse("a command was able to write outside of /workspace")
         if not succeeds(_NO_ROUTES_COMMAND):
             refuse("a command was able to reach the network")
-        for needed in filter(None, ("python3", program)):  # the grader runs python3 as commands do, unlike the tool server
-            if not succeeds(f"command -v {needed}"):
+        for name in filter(None, ("python3", program)):  # the grader runs python3 as commands do, unlike the tool server
+            if not succeeds(f"command -v {name}"):
                 path = sandbox.run("echo $PATH", timeout_seconds=PROBE_SECONDS).stdout.decode(errors="replace").strip()
-                refuse(f"the sandbox has no program {needed} in {path}", _MISSING_PROGRAM_ADVICE.format(program=needed))
+                refuse(f"the sandbox has no program {name} in {path}", _MISSING_PROGRAM_ADVICE.format(program=name))
         return sandbox.info
     finally:
         sandbox.close()

@@ -231,10 +231,10 @@ def _find_user_command(user: int) -> tuple[str, ...]:
         return ()
     command = (program, f"--reuid={user}", f"--regid={user}", "--clear-groups")
     try:
-        done = subprocess.run([*command, "/bin/sh", "-c", ":"], capture_output=True, timeout=10, check=False, cwd="/", env={})
+        process = subprocess.run([*command, "/bin/sh", "-c", ":"], capture_output=True, timeout=10, check=False, cwd="/", env={})
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    return command if done.returncode == 0 else ()
+    return command if process.returncode == 0 else ()
 
 
 @functools.cache

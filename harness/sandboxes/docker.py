@@ -221,8 +221,8 @@ class DockerLauncher:
         return True
 
     def _build_info(self, digest: str) -> SandboxInfo:
-        engine, started = self._api.info(), str(self._api.inspect_container(self._container)["Image"])
-        served = [(SERVED_REPOSITORY, started)] if started != digest else []
+        engine, image_id = self._api.info(), str(self._api.inspect_container(self._container)["Image"])
+        served = [(SERVED_REPOSITORY, image_id)] if image_id != digest else []
         counted = [("memory_bytes", "MemoryLimit"), ("pids", "PidsLimit")]
         enforced = [limit for limit, flag in counted if engine.get(flag)]
         return SandboxInfo(

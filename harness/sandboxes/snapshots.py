@@ -55,10 +55,12 @@ def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[st
     """
     children = list_children(files)
     for directory, names in children.items():
-        known = orders.get(directory, ())
-        if names != known:
-            present, recorded = set(names), set(known)
-            children[directory] = [name for name in known if name in present] + [name for name in names if name not in recorded]
+        recorded_order = orders.get(directory, ())
+        if names != recorded_order:
+            present, recorded = set(names), set(recorded_order)
+            children[directory] = [name for name in recorded_order if name in present] + [
+                name for name in names if name not in recorded
+            ]
     return {path: files[path] for path in walk_paths(children)}
 
 
@@ -187,6 +189,7 @@ def _read_lines(blobs: BlobStore, state: FileState | None) -> list[bytes]:
 
 def _count_line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
     """Return the numbers of lines removed and added between two versions of a file."""
+    # `SequenceMatcher` takes quadratic time, so it gets only the lines between equal beginnings and ends
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1
@@ -196,7 +199,7 @@ def _count_line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     if not old or not new:
         return len(old), len(new)
-    if len(old) + len(new) > MAX_DIFFED_LINES:
+    if len(old) + len(new) > MAX_DIFFED_LINES:  # then the order of lines is ignored
         return (Counter(old) - Counter(new)).total(), (Counter(new) - Counter(old)).total()
     blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
     same = sum(block.size for block in blocks)

@@ -60,7 +60,7 @@ def _find_working_prefix(user: int | None) -> tuple[str, ...]:
     prefix = (unshare, "-U", "-r", "-m", "/bin/sh", "-c", _MOUNT_SCRIPT, "mount", mount)
     table = _format_table([MemoryMount("", 0o755, 4096, 2)])
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*prefix, table, "/bin/sh", "-c", ":"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -74,7 +74,7 @@ def _find_working_prefix(user: int | None) -> tuple[str, ...]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    return prefix if done.returncode == 0 else ()
+    return prefix if process.returncode == 0 else ()
 
 
 def _format_table(mounts: Sequence[MemoryMount]) -> str:

@@ -207,11 +207,11 @@ class ActionCache:
                 self._shared.write(_name_shared(key), header + b"\n" + data)
 
     def _store_locally(self, key: bytes, data: bytes, *, task: str, command: str) -> None:
-        shown = command[:COMMAND_PREVIEW_CHARACTERS].encode("utf-8", "replace").decode()
+        preview = command[:COMMAND_PREVIEW_CHARACTERS].encode("utf-8", "replace").decode()
         with self._suppress_errors(), self._begin_transaction():
             self._connection.execute("DELETE FROM entry WHERE key = ?", (key,))
             sql = "INSERT INTO entry (key, task, command, bytes, used_at, data) VALUES (?, ?, ?, ?, ?, ?)"
-            self._connection.execute(sql, (key, task, shown, len(data), time.time(), data))
+            self._connection.execute(sql, (key, task, preview, len(data), time.time(), data))
             self._evict_entries()
 
     def flush(self) -> None:

@@ -93,8 +93,8 @@ class Process:
     def __init__(self, interview: dict[str, Any], preparation: Preparation) -> None:
         """Start the process for an interview."""
         self.deadline = time.monotonic() + interview["timeout_seconds"]
-        asked, self.questions = os.pipe()
-        self.answers, answered = os.pipe()
+        question_fd, self.questions = os.pipe()
+        self.answers, answer_fd = os.pipe()
         self.received, self.received_bytes = b"", 0
         self.pid = os.fork()
         if self.pid == 0:
@@ -106,12 +106,12 @@ class Process:
                 _set_option(_PR_SET_DUMPABLE, 1)
                 if interview["runtime"] == "python":
                     _use_codes(preparation.codes)
-                    _run_python(preparation.programs.get(interview["source"], interview["source"]), asked, answered)
-                _run_bun(interview["source"], asked, answered)
+                    _run_python(preparation.programs.get(interview["source"], interview["source"]), question_fd, answer_fd)
+                _run_bun(interview["source"], question_fd, answer_fd)
             finally:
                 os._exit(0)
-        os.close(asked)
-        os.close(answered)
+        os.close(question_fd)
+        os.close(answer_fd)
 
     def ask(self, question: str) -> str | None:
         """Ask one question and return the answer as JSON text; None if there is no valid answer in time."""
@@ -130,18 +130,18 @@ class Process:
     def _read_line(self) -> bytes | None:
         """Return the next line of the process; None if it is late or too long, or if the output has ended."""
         while b"\n" not in self.received:
-            remaining = self.deadline - time.monotonic()
+            remaining_seconds = self.deadline - time.monotonic()
             if (
-                remaining <= 0
+                remaining_seconds <= 0
                 or self.received_bytes > MAX_OUTPUT_BYTES
-                or not select.select([self.answers], [], [], remaining)[0]
+                or not select.select([self.answers], [], [], remaining_seconds)[0]
             ):
                 return None
-            read = os.read(self.answers, 1 << 16)
-            if not read:
+            piece = os.read(self.answers, 1 << 16)
+            if not piece:
                 return None
-            self.received += read
-            self.received_bytes += len(read)
+            self.received += piece
+            self.received_bytes += len(piece)
         line, _, self.received = self.received.partition(b"\n")
         return line
 
@@ -247,29 +247,29 @@ def compile_apart(sources: dict[str, bytes]) -> Callable[[], dict[str, tuple[byt
     Another process is used because a compiler may crash, or not end, with files made for that purpose. Files that cannot be
     compiled without a warning are left out, so that each interview compiles them itself and shows the usual errors and warnings.
     """
-    receiving, sending = os.pipe()
+    read_fd, write_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.close(receiving)
+            os.close(read_fd)
             _silence()
-            with open(sending, "wb") as output:
+            with open(write_fd, "wb") as output:
                 _write_codes(output, sources)
         finally:
             os._exit(0)
-    os.close(sending)
+    os.close(write_fd)
     deadline = time.monotonic() + PREPARATION_SECONDS
-    return lambda: {path: (sources[path], code) for path, code in _receive_codes(pid, receiving, deadline) if path in sources}
+    return lambda: {path: (sources[path], code) for path, code in _receive_codes(pid, read_fd, deadline) if path in sources}
 
 
-def _receive_codes(pid: int, receiving: int, deadline: float) -> Iterator[tuple[str, bytes]]:
+def _receive_codes(pid: int, read_fd: int, deadline: float) -> Iterator[tuple[str, bytes]]:
     received = bytearray()
-    while len(received) <= MAX_OUTPUT_BYTES and select.select([receiving], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        piece = os.read(receiving, 1 << 20)
+    while len(received) <= MAX_OUTPUT_BYTES and select.select([read_fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        piece = os.read(read_fd, 1 << 20)
         if not piece:
             break
         received += piece
-    os.close(receiving)
+    os.close(read_fd)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return _split_codes(bytes(received))
@@ -331,7 +331,7 @@ def _compile_program(source: str) -> CodeType:
     return code
 
 
-def _run_python(program: str | CodeType, asked: int, answered: int) -> None:
+def _run_python(program: str | CodeType, question_fd: int, answer_fd: int) -> None:
     """Run an interview in Python, given as source or compiled, and answer its questions until no further question comes."""
     dumps, write = json.dumps, os.write
     sys.argv, main = ["-c"], type(sys)("__main__")
@@ -347,18 +347,18 @@ def _run_python(program: str | CodeType, asked: int, answered: int) -> None:
             return dumps(f"{type(problem).__name__}: {problem}"[:MAX_MESSAGE_CHARACTERS])
 
     failure = attempt(lambda: exec(_compile_program(program) if isinstance(program, str) else program, main.__dict__))
-    with open(asked, encoding="utf-8") as questions:
+    with open(question_fd, encoding="utf-8") as questions:
         for line in questions:
             token, name = line.split()
             answer = attempt(main.__dict__[name]) if failure == "null" else failure
-            write(answered, f"{token} {answer}\n".encode())
+            write(answer_fd, f"{token} {answer}\n".encode())
 
 
-def _run_bun(source: str, asked: int, answered: int) -> None:
+def _run_bun(source: str, question_fd: int, answer_fd: int) -> None:
     """Replace this process by Bun, which loads an interview in TypeScript and answers its questions."""
-    for descriptor in (asked, answered):
+    for descriptor in (question_fd, answer_fd):
         os.set_inheritable(descriptor, True)
-    loop = _BUN_LOOP.replace("FDS", str([asked, answered])).replace("MAX_CHARACTERS", str(MAX_MESSAGE_CHARACTERS))
+    loop = _BUN_LOOP.replace("FDS", str([question_fd, answer_fd])).replace("MAX_CHARACTERS", str(MAX_MESSAGE_CHARACTERS))
     os.execvp("bun", ["bun", "--no-install", "-e", source + loop])
 
 

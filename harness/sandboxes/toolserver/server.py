@@ -404,6 +404,7 @@ class Tree:
         directory, _, name = path.rpartition("/")
         fds, changed = [os.dup(self.root_fd)], []
         try:
+            # the last round, without a part, only makes the directory itself accessible
             for part in [*directory.split("/"), None] if directory else [None]:
                 mode = os.fstat(fds[-1]).st_mode
                 if mode & 0o700 != 0o700:
@@ -786,7 +787,7 @@ class Children:
         self.reap()
         return None if self.statuses[pid] is None else self.statuses.pop(pid)
 
-    def reap(self, until: float = 0.0) -> bool:
+    def reap(self, deadline: float = 0.0) -> bool:
         """Remove ended child processes from the process table, and return whether any child is still alive.
 
         The function waits for all children to end, but not beyond the time `until` (monotonic, in seconds).
@@ -799,7 +800,7 @@ class Children:
             if pid in self.statuses:
                 self.statuses[pid] = status
             if pid == 0:
-                if time.monotonic() >= until:
+                if time.monotonic() >= deadline:
                     return True
                 time.sleep(0.001)
 
@@ -946,8 +947,8 @@ def _offer_to_oom_killer(pid: int) -> None:
 def _build_not_started_reply(error: Exception) -> Reply:
     message = ("sh: cannot start the command: %s\n" % (getattr(error, "strerror", None) or error)).encode("utf-8", "replace")
     sizes = {"stdout_bytes": 0, "stderr_bytes": len(message), "stdout_kept": 0, "stdout_tail": 0, "stderr_tail": 0}
-    ended = {"exit_code": 126, "timed_out": False, "oom_killed": False, "seconds": 0.0, "contained": True, "started": False}
-    return {**ended, **sizes}, message
+    header = {"exit_code": 126, "timed_out": False, "oom_killed": False, "seconds": 0.0, "contained": True, "started": False}
+    return {**header, **sizes}, message
 
 
 def _read_directory_state(path: str) -> tuple[int, list[str], list[str]] | None:
@@ -1220,7 +1221,7 @@ def restrict_system_calls(program: bytes, keyctl_numbers: dict[str, int]) -> Non
 
 def main() -> None:
     """Run the tool server: take over stdin and stdout, protect this process, and serve requests."""
-    gc.enable()
+    gc.enable()  # the program that loads this one switches it off, to start faster
     if not hasattr(os, "posix_spawn"):
         sys.exit("python3 is %s; 3.8 or later is needed" % sys.version.split()[0])
     read_fd, write_fd = os.dup(0), os.dup(1)  # os.dup sets close-on-exec
