@@ -252,11 +252,9 @@ class NotRecorded(ModelError):
 
     def __init__(self, model: str, cassette: str, messages: int, known_messages: int) -> None:
         self.model, self.cassette, self.messages, self.known_messages = model, cassette, messages, known_messages
-        recorded = (
-            f"the first {known_messages} of the request's {messages} messages" if known_messages else "none of its messages"
-        )
+        content = f"the first {known_messages} of the request's {messages} messages" if known_messages else "none of its messages"
         super().__init__(
-            f"the cassette {cassette!r} contains no reply of {model!r} to this request; it contains {recorded}, so the prompt, "
+            f"the cassette {cassette!r} contains no reply of {model!r} to this request; it contains {content}, so the prompt, "
             "the policy, the tools or the output of a command differ from the recording: record again, or replay the recorded "
             "session"
         )
@@ -367,8 +365,8 @@ class WorkerDied(HarnessError):
     def __init__(self, *, exit_code: int | None = None, has_begun: bool = True, attempts: int = 1, detail: str = "") -> None:
         self.exit_code, self.has_begun, self.attempts, self.detail = exit_code, has_begun, attempts, detail
         code = "" if exit_code is None else f" (exit code {exit_code})"
-        repeated = f" in each of {attempts} attempts" if attempts > 1 else ""
-        super().__init__(f"the worker process died{code}{repeated}: {detail or 'out of memory, or killed from outside'}")
+        attempts_text = f" in each of {attempts} attempts" if attempts > 1 else ""
+        super().__init__(f"the worker process died{code}{attempts_text}: {detail or 'out of memory, or killed from outside'}")
 
 
 class WorkersUnavailable(HarnessError):

@@ -180,9 +180,9 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
         return PRESETS[kind]
     points = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
     if not points:
-        what = "policy" if where == "policy" else f"policy in {where}:"
+        noun = "policy" if where == "policy" else f"policy in {where}:"
         advice = f"`harness policies` describes each policy; a policy of your own needs an entry point in {ENTRY_POINT_GROUP!r}"
-        raise UnknownName(what, name, list_policy_names(), advice)
+        raise UnknownName(noun, name, list_policy_names(), advice)
     return _load_entry_point(points[0])
 
 
@@ -193,8 +193,8 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
         policy_class: type[Any] = point.load()
     except (Exception, SystemExit) as error:  # code of another package runs here
         raise UsageError(f"{subject} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
-    if lacking := _describe_defect(policy_class, point.name):
-        raise UsageError(f"{subject} is not a policy: {lacking}; repair or remove that package")
+    if defect := _describe_defect(policy_class, point.name):
+        raise UsageError(f"{subject} is not a policy: {defect}; repair or remove that package")
     return policy_class
 
 
@@ -264,8 +264,8 @@ def check_policy(value: object, where: str = "policy") -> None:
         raise UsageError(f"{where}: expected a policy, got the class {value.__name__}; write {value.__name__}(...)")
     if isinstance(value, str | int | Mapping):
         raise UsageError(f"{where}: expected a policy, got {value!r:.80}; convert a table with policy_from_plain")
-    if lacking := _describe_missing(value):
-        raise UsageError(f"{where}: {type(value).__name__} is not a policy: {lacking}; write e.g. KeepLast()")
+    if missing := _describe_missing(value):
+        raise UsageError(f"{where}: {type(value).__name__} is not a policy: {missing}; write e.g. KeepLast()")
 
 
 def expand_shorthand(value: object) -> object:

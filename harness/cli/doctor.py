@@ -51,13 +51,13 @@ def command(image: str) -> None:
 
     Example: `harness doctor`
     """
-    failed = False
+    has_failed = False
     for finding in run_checks(image):
-        failed |= finding.state == "failed"
+        has_failed |= finding.state == "failed"
         click.echo(f"{finding.state:10}{finding.subject:12}{format_line(finding.detail, 300)}")
         if finding.advice:
             click.echo(f"{'':22}-> {format_line(finding.advice, 300)}")
-    if failed:
+    if has_failed:
         raise click.exceptions.Exit(1)
 
 

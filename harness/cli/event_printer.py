@@ -73,8 +73,8 @@ class EventPrinter:
                 messages = format_count(event.view_messages, "message")
                 self.print_line(f"step {event.step}: {messages}, about {event.view_tokens:,} tokens in view")
                 if event.impossible_usage:
-                    reported = f"the provider reports a prompt of {event.usage.prompt_tokens:,} tokens"
-                    self.print_line(f"{reported}, more than the model can read; the report is not used", indent="  ")
+                    report = f"the provider reports a prompt of {event.usage.prompt_tokens:,} tokens"
+                    self.print_line(f"{report}, more than the model can read; the report is not used", indent="  ")
             case events.ModelCallFailed():
                 self.print_line(f"step {event.step}: the model call failed, {format_price(event.cost_usd)}: {event.detail}")
             case events.Compaction():
@@ -197,10 +197,10 @@ class EventPrinter:
             self.print_line(event.shortfall, indent="  ")
 
     def _print_session_start(self, event: events.SessionStarted) -> None:
-        due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
+        threshold = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
         window = f"window {event.window_tokens:,} tokens" if event.window_tokens else "window unknown (set it with --window)"
         self.print_line(
-            f"session {event.session_id} started: model {event.model}, {window}, {due} "
+            f"session {event.session_id} started: model {event.model}, {window}, {threshold} "
             f"({event.budget_rule}), sandbox {event.sandbox}"
         )
 

@@ -73,24 +73,24 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
 def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> Table:
     """Return a table with the totals of a session and, if there is one, the answer still being written."""
     totals = session.totals
-    due = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
+    rule = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window unknown"
-    ended = f"{session.status}{f' ({session.reason})' * bool(session.reason)} {session.detail}"
+    outcome = f"{session.status}{f' ({session.reason})' * bool(session.reason)} {session.detail}"
     length = (session.turns, "turn"), (totals.steps, "step"), (session.messages, "message"), (session.parts, "part")
     outcomes = (session.summaries, "summary"), (session.prunings, "pruning"), (totals.fruitless_attempts, "fruitless attempt")
-    missed = (totals.missed_targets, "missed target")
+    missed_total = (totals.missed_targets, "missed target")
     sub_agents = f"{len(totals.sub_agents)}, included in these totals: {format_sub_agent_totals(totals.sub_agents)}"
     rows = {
         "session": session.session_id or "unknown",
         "task": format_line(session.task, 160),
         "model": f"{session.model or 'unknown'}, {window}",
-        "policy": f"{session.policy or 'unknown'}, {due} ({session.budget_rule})",
+        "policy": f"{session.policy or 'unknown'}, {rule} ({session.budget_rule})",
         "warnings": "\n".join(format_advisories(session.advisories)),
-        "ended": format_line(ended, 160),
+        "ended": format_line(outcome, 160),
         "unfinished": _describe_draft(draft) if draft else "",
         "length": format_counts(*length),
         "in view": f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens",
-        "compacted": f"{format_count(session.compacted_parts, 'part')}; {format_counts(*outcomes, missed)}",
+        "compacted": f"{format_count(session.compacted_parts, 'part')}; {format_counts(*outcomes, missed_total)}",
         "target": totals.shortfall,
         "measured": _describe_usage(totals),
         **dict(describe_metrics(totals)),
@@ -109,8 +109,8 @@ def _describe_draft(draft: UnfinishedStep) -> str:
     if draft.results:
         names = ", ".join(result.name for result in draft.results)
         return f"step {draft.step}: the results of these calls are saved, others may still run: {format_line(names, 100)}"
-    what, text = ("answer", draft.text) if draft.text else ("reasoning", draft.reasoning)
-    return f"step {draft.step}: {len(text):,} characters of the {what} so far: {format_line(text, 100)}"
+    part_name, text = ("answer", draft.text) if draft.text else ("reasoning", draft.reasoning)
+    return f"step {draft.step}: {len(text):,} characters of the {part_name} so far: {format_line(text, 100)}"
 
 
 def _describe_usage(totals: SessionTotals) -> str:
@@ -147,13 +147,13 @@ def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
     scale = max(threshold, *(point.view_tokens for point in points), 1)
     marked = f"; │ = threshold of {threshold:,} tokens" if threshold else ""
     yield Text(f"timeline of the tokens in view; full bar = {scale:,} tokens{marked}", style="bold")
-    pending = list(session.compactions)
+    open_compactions = list(session.compactions)
     for group in _group_steps(session, max_rows):
-        due = [compaction for compaction in pending if compaction.step <= group[-1].step]
-        pending = pending[len(due) :]
-        yield from _draw_compactions(due)
+        group_compactions = [compaction for compaction in open_compactions if compaction.step <= group[-1].step]
+        open_compactions = open_compactions[len(group_compactions) :]
+        yield from _draw_compactions(group_compactions)
         yield _draw_bar(group, scale, threshold)
-    yield from _draw_compactions(pending)
+    yield from _draw_compactions(open_compactions)
 
 
 def _group_steps(session: Inspection, max_rows: int) -> Iterator[Sequence[StepPoint]]:
@@ -182,11 +182,11 @@ def _draw_bar(group: Sequence[StepPoint], scale: int, threshold: int) -> Text:
     return Text(f"{label:>11}  {''.join(cells[: BAR_CELLS + 1])}  {peak:>9,}{error_note}")
 
 
-def _draw_compactions(due: Sequence[CompactionPoint]) -> Iterator[Text]:
-    for compaction in due[:MAX_COMPACTIONS_SHOWN]:
+def _draw_compactions(compactions: Sequence[CompactionPoint]) -> Iterator[Text]:
+    for compaction in compactions[:MAX_COMPACTIONS_SHOWN]:
         yield _draw_compaction(compaction)
-    if len(due) > MAX_COMPACTIONS_SHOWN:
-        yield Text(f"{'':>11}  … and {len(due) - MAX_COMPACTIONS_SHOWN} more", style="cyan")
+    if len(compactions) > MAX_COMPACTIONS_SHOWN:
+        yield Text(f"{'':>11}  … and {len(compactions) - MAX_COMPACTIONS_SHOWN} more", style="cyan")
 
 
 def _draw_compaction(point: CompactionPoint) -> Text:
@@ -210,14 +210,14 @@ def render_step(sent: SentRequest, *, whole: bool, saved_outputs: Collection[str
         saved_outputs: Names of the session's saved tool outputs that were not deleted; None if they are unknown.
     """
     finished, usage = sent.end_event, sent.end_event.usage
-    viewed = format_count(len(sent.view.items), "message")
-    yield Text(f"step {sent.step}: {viewed} in view, {sent.view.tokens:,} tokens", style="bold")
+    view_size = format_count(len(sent.view.items), "message")
+    yield Text(f"step {sent.step}: {view_size} in view, {sent.view.tokens:,} tokens", style="bold")
     if len(sent.messages) > len(sent.view.items):
         note = "providers require a user message behind the system message"
         yield Text(f"sent as {format_count(len(sent.messages), 'message')}: {note}", style="dim")
-    logged = format_line(sent.logged_digest[:16]) or "none"
+    digest = format_line(sent.logged_digest[:16]) or "none"
     note, style = (
-        ("as logged", "dim") if sent.matches_log else (f"but the log says {logged}: this is not the request that was sent", "red")
+        ("as logged", "dim") if sent.matches_log else (f"but the log says {digest}: this is not the request that was sent", "red")
     )
     yield Text(f"digest {sent.digest[:16]}…, {note}", style=style)
     for compaction in sent.compactions:

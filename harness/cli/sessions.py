@@ -99,8 +99,8 @@ def search_sessions(text: str, places: tuple[Path, ...], limit: int) -> None:
             if hit_count > limit:
                 print_line(f"more than {format_count(limit, 'message')} found; --limit shows more of them")
                 return
-            gone = ", compacted" if hit.is_compacted else ""
-            print_line(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}")
+            suffix = ", compacted" if hit.is_compacted else ""
+            print_line(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{suffix}")
             print_line(f"    {format_line(hit.excerpt)}")
     if not hit_count:
         print_line("no message contains the text")
@@ -145,8 +145,8 @@ def show_message(name: str, places: tuple[Path, ...]) -> None:
     with Journal.open(location.journal, read_only=True) as journal:
         row = queries.read_message(journal, f"{location.session_id}/{number}")
         saved_outputs = journal.list_saved_outputs(location.session_id)
-    gone = ", compacted" if row.is_compacted else ""
-    title = f"{replace_control_characters(row.message_id)}  {row.role}, step {row.step}, {row.tokens:,} tokens{gone}"
+    suffix = ", compacted" if row.is_compacted else ""
+    title = f"{replace_control_characters(row.message_id)}  {row.role}, step {row.step}, {row.tokens:,} tokens{suffix}"
     print_parts(Text(title, style="bold"))
     for part in row.parts:
         label = " ".join(word for word in (f"[{part.position}]", part.type, part.tool, part.call_id, part.state) if word)
@@ -165,13 +165,13 @@ def _read_totals(path: Path, session_id: str) -> SessionTotals:
 
 def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]) -> tuple[str | int, ...]:
     totals = _read_totals(path, row.session_id)
-    where = f" in {path}" if counts[row.session_id] > 1 else ""
-    begun = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
-    ended = f"{row.status} ({row.reason})" if row.reason else row.status
+    folder = f" in {path}" if counts[row.session_id] > 1 else ""
+    begin = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
+    outcome = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
     cost = "?" if totals.total_cost_usd is None else f"{totals.total_cost_usd:.4f}"
     texts = (format_line(text, width) for text, width in ((trial, 40), (row.model, 30), (row.task, 40)))
-    return (f"{row.session_id}{where}", begun, ended, totals.steps, totals.compactions, totals.prompt_tokens, cost, *texts)
+    return (f"{row.session_id}{folder}", begin, outcome, totals.steps, totals.compactions, totals.prompt_tokens, cost, *texts)
 
 
 def parse_age(value: str) -> int:
@@ -209,8 +209,8 @@ def archive_sessions(places: tuple[Path, ...], age_ms: int, with_trials: bool, d
         else:
             for file in archive.archive_sessions(journal, names):
                 print_line(f"{format_line(file.session_id)}: {file.size_bytes:,} bytes in {format_line(str(file.file))}")
-        left = f"; {format_count(len(due.trial_sessions), 'old session')} of trials not archived" if due.trial_sessions else ""
-        outcome = f"{format_count(len(names), 'session')} {'to archive' if dry_run else 'archived'}{left}"
+        rest = f"; {format_count(len(due.trial_sessions), 'old session')} of trials not archived" if due.trial_sessions else ""
+        outcome = f"{format_count(len(names), 'session')} {'to archive' if dry_run else 'archived'}{rest}"
         print_line(f"{format_line(str(journal.path))}: {outcome}")
         if names and not dry_run:
             _clean_journal(journal)
@@ -252,10 +252,10 @@ def _choose_archived(name: str, archived_sessions: Sequence[tuple[Path, archive.
     if len(matches) == 1:
         return matches[0]
     if len({session_id for _, session_id in matches}) > 1:
-        what = f"may be any of {format_count(len(matches), 'archived session')}; write more of its id"
+        problem = f"may be any of {format_count(len(matches), 'archived session')}; write more of its id"
     else:
-        what = "is archived in several places; choose one with --in" if matches else "is not archived"
-    raise UsageError(f"session {name!r} {what}; `harness sessions restore` lists them")
+        problem = "is archived in several places; choose one with --in" if matches else "is not archived"
+    raise UsageError(f"session {name!r} {problem}; `harness sessions restore` lists them")
 
 
 @command.command("clean")

@@ -75,10 +75,10 @@ def build_facts_table(task: Task) -> Table:
 def _list_fact_rows(task: Task) -> Iterator[tuple[str, ...]]:
     for fact in task.facts:
         steps = [step.name for step in task.script.steps if fact.name in step.required_facts]
-        needed = f"{steps[0]}{f' and {len(steps) - 1} more' * (len(steps) > 1)}" if steps else "no step"
-        again = f"{fact.recover.tool} {fact.recover.arguments[0][1]}" if fact.recover else "nothing"
+        need = f"{steps[0]}{f' and {len(steps) - 1} more' * (len(steps) > 1)}" if steps else "no step"
+        recovery = f"{fact.recover.tool} {fact.recover.arguments[0][1]}" if fact.recover else "nothing"
         calls = "" if fact.reacquisition_calls is None else str(fact.reacquisition_calls)
-        cells = (fact.name, fact.kind, fact.said_in, again, calls, fact.prior, needed)
+        cells = (fact.name, fact.kind, fact.said_in, recovery, calls, fact.prior, need)
         yield tuple(format_line(cell, 60) for cell in cells)
 
 

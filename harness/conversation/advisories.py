@@ -37,6 +37,6 @@ def format_advisories(advisories: Iterable[Advisory]) -> tuple[str, ...]:
 
 def _format_text(problem: str, advice: str, details: list[str]) -> str:
     if details:
-        others = f" (likewise for {format_count(len(details) - 1, 'other task')})" if len(details) > 1 else ""
-        problem = f"{problem}, because {details[0]}{others}"
+        suffix = f" (likewise for {format_count(len(details) - 1, 'other task')})" if len(details) > 1 else ""
+        problem = f"{problem}, because {details[0]}{suffix}"
     return f"{problem}; {advice}" if advice else problem

@@ -205,20 +205,20 @@ class StrictFields:
 
     __slots__ = ()
 
-    def __new__(cls, *_: object, **given: object) -> Self:
+    def __new__(cls, *_: object, **fields: object) -> Self:
         """Check that every keyword argument names a field, and that every required field is given.
 
         Raises:
             UnknownName: A field is unknown; the message offers the closest names.
             UsageError: A required field is missing.
         """
-        of: Any = cls
-        allowed = _list_argument_names(of)
-        for name in given:
+        kind: Any = cls
+        allowed = _list_argument_names(kind)
+        for name in fields:
             if name not in allowed:
                 raise UnknownName(f"field of {cls.__name__}:", name, allowed)
-        if given:  # copies and unpickled objects are created without arguments
-            _refuse_missing(of, given)
+        if fields:  # copies and unpickled objects are created without arguments
+            _refuse_missing(kind, fields)
         return super().__new__(cls)
 
 

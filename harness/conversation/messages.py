@@ -137,8 +137,8 @@ def assistant(text: str = "", *calls: ToolCall, reasoning: str = "") -> Message:
 
     Empty reasoning is left out, and so is an empty text if there are calls.
     """
-    thought = (Reasoning(text=reasoning),) if reasoning else ()
-    return Message(role="assistant", parts=(*thought, *((Text(text=text),) if text or not calls else ()), *calls))
+    reasoning_parts = (Reasoning(text=reasoning),) if reasoning else ()
+    return Message(role="assistant", parts=(*reasoning_parts, *((Text(text=text),) if text or not calls else ()), *calls))
 
 
 def tool(result: ToolResult) -> Message:

@@ -210,14 +210,14 @@ def exclude_items(plan: CompactionPlan, items: frozenset[ItemId]) -> CompactionP
     """
     slots = (replace(slot, stands_for=tuple(item for item in slot.stands_for if item not in items)) for slot in plan.slots)
     changes = tuple(change for change in plan.replace if change.item not in items)
-    written = "\n".join(result.output for change in changes for result in change.message.results)
+    texts = "\n".join(result.output for change in changes for result in change.message.results)
     return replace(
         plan,
         forget=tuple(item for item in plan.forget if item not in items),
         replace=changes,
         slots=tuple(slot for slot in slots if slot.stands_for),
         set_aside=tuple(item for item in plan.set_aside if item not in items),
-        texts_to_save=tuple(text for text in plan.texts_to_save if name_output(text) in written),
+        texts_to_save=tuple(text for text in plan.texts_to_save if name_output(text) in texts),
         fallback=None if plan.fallback is None else exclude_items(plan.fallback, items),
     )
 

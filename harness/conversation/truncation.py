@@ -133,8 +133,8 @@ def format_preview(preview: Preview, limits: Truncation, mark: str) -> str:
         limits: Limits on the length of a tool output that were used to make the preview.
         mark: Text from `build_mark` that says how to see the rest of the output; may be empty.
     """
-    gone = f"...{preview.cut_bytes} bytes truncated..."
-    text = f"{preview.text}\n\n{gone}" if limits.keep != "tail" else f"{gone}\n\n{preview.text}"
+    notice = f"...{preview.cut_bytes} bytes truncated..."
+    text = f"{preview.text}\n\n{notice}" if limits.keep != "tail" else f"{notice}\n\n{preview.text}"
     if preview.essential:
         text = f"{text}\n\n{preview.essential}" if limits.keep != "tail" else f"{preview.essential}\n\n{text}"
     return f"{text}\n\n{mark}" if mark else text

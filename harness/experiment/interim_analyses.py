@@ -37,8 +37,8 @@ def explain_withheld(looks: int) -> str:
         "Progress only: the plan declares contrasts, and to see outcomes before all trials have finished would be a look at them."
     )
     if looks > 1:
-        taken = "`harness report` or the button of GridWidget takes one"
-        return f"{why} The plan declares {looks} looks, the last of them at all trials; {taken}."
+        advice = "`harness report` or the button of GridWidget takes one"
+        return f"{why} The plan declares {looks} looks, the last of them at all trials; {advice}."
     return f"{why} A new plan can declare interim looks in advance, e.g. `looks = 2` under [experiment]."
 
 

@@ -68,7 +68,7 @@ def collect_provenance(price_table: str, family: Family = NO_FAMILY, not_worse_m
         git_commit=_find_commit(Path(__file__).parent),
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
-        packages=tuple((name, found) for name in RECORDED_PACKAGES if (found := _find_version(name))),
+        packages=tuple((name, version) for name in RECORDED_PACKAGES if (version := _find_version(name))),
         price_table=price_table,
         family=family,
         family_sha256=family.digest if family.contrasts else "",

@@ -108,11 +108,11 @@ class Runner:
     def _has_reached_limit(self) -> bool:
         """Return whether a limit of the run (trials, cost or time) is reached, and show it in the progress."""
         elapsed_seconds = self.clock() - self._began_at
-        reached = self.limits.find_reached(
+        limit = self.limits.find_reached(
             begun_trials=len(self._begun_trials), spent_usd=self._spent_usd, elapsed_seconds=elapsed_seconds
         )
-        self.progress = replace(self.progress, reached_limit=reached)
-        return bool(reached)
+        self.progress = replace(self.progress, reached_limit=limit)
+        return bool(limit)
 
     def _submit(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue", job: Job) -> None:
         self._begun_trials.add(job.trial_id)

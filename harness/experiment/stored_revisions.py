@@ -82,7 +82,7 @@ def find_mixed(all_revisions: Iterable[Revisions]) -> dict[str, list[int | str]]
     for revisions in all_revisions:
         for part, revision in revisions.items():
             values.setdefault(part, {})[revision] = None
-    return {part: sorted(found, key=str) for part, found in values.items() if len(found) > 1}
+    return {part: sorted(numbers, key=str) for part, numbers in values.items() if len(numbers) > 1}
 
 
 def parse_configuration(config_json: str, shared: SharedFields) -> Trial | None:

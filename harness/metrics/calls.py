@@ -198,8 +198,8 @@ def _find_paths(call: ToolCall) -> frozenset[str]:
 
 def _digest_content(call: ToolCall, result: ToolResult, effect: Effect) -> str:
     if effect == "retrieval":
-        shown = result.output.removeprefix("exit code 0\n") if call.name in COMMAND_TOOLS else result.output
-        return _compute_digest(shown.rstrip("\n"))
+        content = result.output.removeprefix("exit code 0\n") if call.name in COMMAND_TOOLS else result.output
+        return _compute_digest(content.rstrip("\n"))
     return _compute_digest(_read_text(transcript.parse_arguments(call), "content").rstrip("\n")) if effect == "write" else ""
 
 

@@ -211,12 +211,15 @@ def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None
     """
     if len(value) < MIN_DISTINCTIVE_CHARACTERS:
         return None
+    if is_contained:
+        return True
     position = -1
-    while not is_contained and (position := text.find(value, position + 1)) >= 0:
+    while (position := text.find(value, position + 1)) >= 0:
         end = position + len(value)
         is_part = _is_same_token(text[position - 1 : position], value[0]) or _is_same_token(value[-1], text[end : end + 1])
-        is_contained = not is_part
-    return is_contained
+        if not is_part:
+            return True
+    return False
 
 
 def _is_same_token(left: str, right: str) -> bool:

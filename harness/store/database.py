@@ -192,10 +192,10 @@ def _find_unlocked_file(path: Path) -> os.stat_result | None:
 
 def _has_changed(path: Path, before: os.stat_result) -> bool:
     try:
-        now = path.stat()
+        status = path.stat()
     except FileNotFoundError:  # SQLite still reads the deleted file
         return False
-    return now.st_ino == before.st_ino and (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
+    return status.st_ino == before.st_ino and (status.st_size, status.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
 
 
 def _open_read_only(path: Path, *, is_locked: bool) -> sqlite3.Connection:

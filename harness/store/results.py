@@ -190,8 +190,8 @@ class Results:
                     raise UsageError(f"the query returns no table (got {shorten_repr(query)}); begin it with SELECT")
                 return cast("pd.DataFrame", relation.df())
             except duckdb.CatalogException as error:
-                missing = _MISSING_TABLE.search(str(error))
-                name = missing[1].lower() if missing else ""
+                match = _MISSING_TABLE.search(str(error))
+                name = match[1].lower() if match else ""
                 if name not in TABLES or name in self._registered:
                     raise
                 self._register(name)
@@ -286,7 +286,7 @@ class Results:
     def _read_journals(self, name: str) -> pa.Table:
         read: list[pa.Table] = []
         seen: set[str] = set()
-        by = f"{SOURCES[name].owner}_id"
+        id_column = f"{SOURCES[name].owner}_id"
         for path in self._journal_paths:
             try:
                 with self._open_journal(path) as journal:
@@ -297,7 +297,7 @@ class Results:
                 if path.parent.name != JOURNALS_FOLDER:
                     raise
                 continue  # the journal of a trial is being created, or was merged and deleted
-            seen.update(value for table in new for value in table[by].unique().to_pylist())
+            seen.update(value for table in new for value in table[id_column].unique().to_pylist())
             read += new
         return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
 
@@ -321,8 +321,8 @@ class PublishedResults(Results):
 
     def _register(self, name: str) -> None:
         self._create_view(name, map(self._find_address, self._list_table(name)))
-        shown = {row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
-        if not {column.name for column in TABLES[name]} <= shown:  # an older version wrote the files
+        columns = {row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
+        if not {column.name for column in TABLES[name]} <= columns:  # an older version wrote the files
             self._connection.execute(f"DROP VIEW {name}")
             self._connection.register(name, self._load_table(name))
         self._registered.add(name)
@@ -371,9 +371,9 @@ class JoinedResults(Results):
         return None if None in digests else hashlib.sha256(repr(digests).encode()).hexdigest()
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return a table of all parts; of a trial that several parts contain, only the rows of the first one."""
         if name == "trials":
             return pd.concat(_label_arms([part.trials for part in self._parts]), ignore_index=True)
-        """Return a table of all parts; of a trial that several parts contain, only the rows of the first one."""
         frames, seen = [], set[str]()
         for part in self._parts:
             rows = part._load_frame(name, column_names)
@@ -480,8 +480,8 @@ def load_experiment(folder: str | os.PathLike[str]) -> Results:
                 f"no results in {str(folder_path)!r}: it is a file, and the folder of an experiment is needed; `harness report` "
                 "and `harness inspect` read the sessions in a journal"
             )
-        what = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
-        raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
+        problem = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
+        raise StoreError(f"no results in {str(folder_path)!r}: {problem}; run the experiment with `harness run {folder_path}`")
     return results
 
 

@@ -50,17 +50,17 @@ class FakeModel:
             AssertionError: No reply is left.
         """
         self.requests.append(request)
-        prepared = next(self._replies, None)
-        if prepared is None:
+        next_reply = next(self._replies, None)
+        if next_reply is None:
             raise AssertionError(f"{self.name!r} was called {len(self.requests)} times and has no reply left")
-        if isinstance(prepared, ModelError):
-            raise prepared
-        for line in prepared.text.splitlines(keepends=True):
+        if isinstance(next_reply, ModelError):
+            raise next_reply
+        for line in next_reply.text.splitlines(keepends=True):
             listen(TextDelta(text=line))
         count = QuarterOfCharacters().count
         input_tokens = Measured(sum(map(count, request.messages)))
-        usage = Usage(input_tokens=input_tokens, output_tokens=Measured(count(prepared)))
-        return protocols.Reply(message=prepared, usage=usage, seconds=0.0)
+        usage = Usage(input_tokens=input_tokens, output_tokens=Measured(count(next_reply)))
+        return protocols.Reply(message=next_reply, usage=usage, seconds=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ class MemorySandbox:
 
         For example, the whole folder `a` is deleted before `a/b.py` is written.
         """
-        own = {path.partition("/")[0] for path in files}
-        self._files = {path: content for path, content in self._files.items() if path.partition("/")[0] not in own}
+        folders = {path.partition("/")[0] for path in files}
+        self._files = {path: content for path, content in self._files.items() if path.partition("/")[0] not in folders}
         for path, content in files.items():
             self.write(path, content)
 

@@ -88,31 +88,31 @@ class ModelContract:
 
         A piece marked `anew` discards all earlier pieces.
         """
-        spoken = 0
+        text_count = 0
         for request in self.requests:
-            heard: list[str] = []
+            pieces: list[str] = []
 
-            def listen(delta: TextDelta, heard: list[str] = heard) -> None:
+            def listen(delta: TextDelta, pieces: list[str] = pieces) -> None:
                 if delta.anew:
-                    heard.clear()
+                    pieces.clear()
                 if delta.part == "text":
-                    heard.append(delta.text)
+                    pieces.append(delta.text)
 
-            said = model.reply(request, listen).message.text
-            assert "".join(heard) == said
-            spoken += bool(said)
-        assert spoken, "no request was answered with text; add a request that is"
+            text = model.reply(request, listen).message.text
+            assert "".join(pieces) == text
+            text_count += bool(text)
+        assert text_count, "no request was answered with text; add a request that is"
 
     def test_each_tool_call_has_its_own_id(self, model: Model) -> None:
         """Each tool call names a tool and has an id that no other call of the answer or of the conversation has."""
         self.require("call")
-        called = 0
+        call_count = 0
         for request, reply in zip(self.requests, self._collect_replies(model), strict=True):
             calls = [*(call for message in request.messages for call in message.calls), *reply.message.calls]
             assert len({call.call_id for call in calls}) == len(calls)
             assert all(call.call_id and call.name for call in reply.message.calls)
-            called += len(reply.message.calls)
-        assert called, "no request was answered with calls; add a request that is"
+            call_count += len(reply.message.calls)
+        assert call_count, "no request was answered with calls; add a request that is"
 
     def test_equal_requests_get_equal_replies(self, model: Model) -> None:
         """Other requests in between do not change the answer to a request."""

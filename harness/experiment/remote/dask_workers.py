@@ -289,6 +289,7 @@ class DaskWorkers:
         """
         if not report.refusal and not self.backends:
             self.backends = dict(zip(self._needs, report.backends, strict=False))
+        # a machine that would choose other backends is asked again, now for those of the first machine
         if not report.refusal and report.backends != tuple(self.backends.values()):
             report = self._read_check(address, self._start_check(address))
         if report.refusal:
@@ -372,7 +373,7 @@ class DaskWorkers:
             return
         try:
             addresses = set(self._client.nthreads())
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError):  # the scheduler may answer at the next look
             return
         for address in self._known - addresses:
             self._machines.pop(address, None)

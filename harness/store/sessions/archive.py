@@ -75,12 +75,12 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
     """
     rows = queries.list_sessions(journal)
     of_trials = {row.session_id for row in rows if row.trial_id}
-    due, kept = list[queries.SessionRow](), list[queries.SessionRow]()
+    due_sessions, trial_sessions = list[queries.SessionRow](), list[queries.SessionRow]()
     for row in rows:
         if row.updated_at_ms < before_ms:
             is_of_trial = not of_trials.isdisjoint({row.session_id, row.session_id.rpartition(".")[0]})  # a sub-agent: TRIAL.NAME
-            (kept if is_of_trial and not with_trials else due).append(row)
-    return DueSessions(tuple(due), tuple(kept))
+            (trial_sessions if is_of_trial and not with_trials else due_sessions).append(row)
+    return DueSessions(tuple(due_sessions), tuple(trial_sessions))
 
 
 def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:

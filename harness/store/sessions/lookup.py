@@ -165,8 +165,8 @@ def find_session(name: str, places: str | os.PathLike[str] | Sequence[str | os.P
         [location for location in locations if is_partial_id(name, location.session_id) or is_partial_id(name, location.trial_id)]
     )
     if not matches:
-        searched = format_count(len(locations), "session")
-        fault = f"no session id begins or ends with {name!r} (searched {searched})" if name else "there are no sessions"
+        count_text = format_count(len(locations), "session")
+        fault = f"no session id begins or ends with {name!r} (searched {count_text})" if name else "there are no sessions"
         raise UsageError(f"{fault}; `harness sessions list` shows all sessions")
     if len(matches) > 1:
         raise UsageError(_describe_matches(name, matches))
@@ -185,7 +185,7 @@ def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocatio
 
 
 def _describe_matches(name: str, matches: Sequence[SessionLocation]) -> str:
-    shown = ", ".join(f"{match.session_id} in {str(match.journal)!r}" for match in matches[:MAX_NAMES_SHOWN])
-    more = f" and {len(matches) - MAX_NAMES_SHOWN} more" if len(matches) > MAX_NAMES_SHOWN else ""
-    what = f"{len(matches)} sessions match {name!r}" if name else f"there are {len(matches)} sessions"
-    return f"{what}: {shown}{more}; specify one of them, which `harness sessions list` shows with their arms"
+    names = ", ".join(f"{match.session_id} in {str(match.journal)!r}" for match in matches[:MAX_NAMES_SHOWN])
+    suffix = f" and {len(matches) - MAX_NAMES_SHOWN} more" if len(matches) > MAX_NAMES_SHOWN else ""
+    beginning = f"{len(matches)} sessions match {name!r}" if name else f"there are {len(matches)} sessions"
+    return f"{beginning}: {names}{suffix}; specify one of them, which `harness sessions list` shows with their arms"

@@ -173,19 +173,19 @@ def search(journal: Journal, text: str) -> Iterator[SearchHit]:
         journal: Journal to search.
         text: Text to find, taken literally rather than as a pattern.
     """
-    wanted = re.compile(re.escape(text), re.IGNORECASE)
+    pattern = re.compile(re.escape(text), re.IGNORECASE)
     for table in read_batches(journal, "messages"):
         columns = [table[name].to_pylist() for name in _SEARCH_COLUMNS]
-        for session_id, sequence, step, role, tool, gone, content in zip(*columns, strict=True):
-            if found := wanted.search(content):
+        for session_id, sequence, step, role, tool, is_compacted, content in zip(*columns, strict=True):
+            if match := pattern.search(content):
                 yield SearchHit(
                     session_id,
                     format_message_id(session_id, sequence),
                     step,
                     role,
                     tool,
-                    gone,
-                    _cut_excerpt(content, *found.span()),
+                    is_compacted,
+                    _cut_excerpt(content, *match.span()),
                 )
 
 
