@@ -18,7 +18,7 @@ from harness.policies import PRESETS, policy_from_plain
         (3, "entry", "3 entries"),
     ],
 )
-def test_one_is_no_more_than_one(count, noun, text):
+def test_counts_have_the_right_singular_or_plural(count, noun, text):
     assert format_count(count, noun) == text
 
 

@@ -106,7 +106,7 @@ def test_a_policy_of_another_package_is_loaded_by_its_entry_point(tmp_path, monk
         (ODD.replace("(NoCompaction)", ""), "it has no budget, no clip_characters, no counter, no plan"),
     ],
 )
-def test_what_is_no_policy_is_refused_by_what_it_lacks(code, explanation, tmp_path, monkeypatch):
+def test_a_plugin_class_that_is_no_policy_is_refused_with_its_defect(code, explanation, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, code)
     with pytest.raises(UsageError, match=r"policy 'odd' .* of package 'odd-policies' is not a policy: ") as refused:
         policy_from_plain({"kind": "odd"})
@@ -123,7 +123,7 @@ def test_what_is_no_policy_is_refused_by_what_it_lacks(code, explanation, tmp_pa
         ("", "AttributeError"),
     ],
 )
-def test_one_that_cannot_be_loaded_is_refused_by_entry_point_and_package(code, error, tmp_path, monkeypatch):
+def test_a_plugin_that_cannot_be_loaded_is_refused_with_its_entry_point_and_package(code, error, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, code)
     with pytest.raises(UsageError, match="policy 'odd' \\(odd_policies_module:Odd\\) of package 'odd-policies'") as refused:
         load_policy_classes()

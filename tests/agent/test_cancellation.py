@@ -40,7 +40,7 @@ def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
     assert heard
 
 
-def test_a_result_that_comes_when_nobody_waits_any_more_is_undone():
+def test_a_result_that_arrives_after_the_cancellation_is_undone():
     cancellation, going, goes_on, undone = Cancellation(), threading.Event(), threading.Event(), list[str]()
 
     def work():

@@ -233,7 +233,7 @@ def test_the_step_limit_is_fifty_by_default() -> None:
         (ToolCall(call_id="x", name="read_file", arguments_json='{"path": "none.py"}'), "no such file"),
     ],
 )
-def test_what_a_model_does_wrong_comes_back_to_it_as_a_result(bad: ToolCall, explanation: str) -> None:
+def test_an_invalid_tool_call_gets_a_result_that_explains_the_error(bad: ToolCall, explanation: str) -> None:
     outcome, events = run([assistant("", bad), assistant("sorry")])
     assert outcome.status == "completed"
     result = next(event.message.results[0] for event in events if isinstance(event, MessageAdded) and event.message.results)
@@ -608,7 +608,7 @@ class Stuttering(Stalling):
         return super().reply(request, listen)
 
 
-def test_the_partial_text_of_an_answer_that_came_anew_is_not_doubled() -> None:
+def test_the_partial_text_of_a_retried_answer_is_not_doubled() -> None:
     stuttering, cancellation, log = Stuttering(), Cancellation(), MemoryLog()
     agent = make(stuttering, log, cancellation=cancellation)
     thread = threading.Thread(target=lambda: agent.run(STARTED, "s"))

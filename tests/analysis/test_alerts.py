@@ -77,7 +77,7 @@ def test_a_short_session_is_one_window():
     assert evaluate(make_selection([{}] * 9, [{"step": 9}]), OVERFLOW_RATE).fired
 
 
-def test_prunings_and_attempts_for_which_nobody_was_asked_are_no_overflow():
+def test_prunings_and_attempts_without_a_summarizer_call_are_no_overflow():
     quiet = [{"step": 2, "inserted": 0, "summarizer": ""}, {"step": 3, "status": "no-op", "inserted": 0, "summarizer": ""}]
     assert evaluate(make_selection([{}] * 5, quiet), OVERFLOW_RATE).value == 0
     assert (

@@ -40,7 +40,7 @@ def test_a_crashed_trial_is_set_aside_whatever_reason_it_gives():
 
 
 @pytest.mark.parametrize(("reason", "label"), [("max_steps", "step limit"), ("overflow", "overflow")])
-def test_what_an_arm_led_to_counts_against_it(reason, label):
+def test_a_failed_trial_counts_as_a_failure_of_its_arm(reason, label):
     (arm,) = summarize_arms(results([{"status": "failed", "reason": reason, "success": False, "score": 0.0}]))
     assert arm.counts[label] == 1
     assert (estimate_success(arm.trials).successes, len(arm.trials)) == (0, 1)

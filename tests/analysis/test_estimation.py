@@ -79,7 +79,7 @@ def test_from_six_tasks_on_numbers_speak_about_tasks_like_these():
         choose_estimand(9, "These tasks")  # type: ignore[arg-type]
 
 
-def test_one_task_has_the_interval_and_the_test_of_its_pairs():
+def test_the_interval_and_test_of_a_single_task_use_its_pairs():
     a, b = outcomes([1, 1, 1, 1, 0, 1, 1, 1]), outcomes([0, 0, 1, 0, 0, 1, 0, 0])
     counts = PairedCounts.from_outcomes(list(a[0] > 0), list(b[0] > 0))
     bounds = compute_bounds("binary", a, b, "these tasks")

@@ -132,7 +132,7 @@ def test_many_studies_at_once_give_what_each_gives_alone():
         assert pytest.approx(np.array(alone), abs=1e-6) == np.array(together).T
 
 
-def test_one_task_keeps_its_interval_and_several_have_a_narrower_one():
+def test_combining_the_bounds_of_several_tasks_narrows_the_interval():
     one = Bounds(np.array([0.2]), np.array([-0.1]), np.array([0.4]))
     assert combine_bounds(one) == pytest.approx((0.2, -0.1, 0.4))
     four = combine_bounds(Bounds(*(np.repeat(bound, 4) for bound in one)))

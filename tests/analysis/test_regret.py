@@ -14,11 +14,11 @@ def arm(name, policy, won, **more):
     ]
 
 
-def test_without_an_oracle_there_is_no_regret():
+def test_regret_is_not_computed_without_an_oracle_arm():
     assert compute_regrets(results([*arm("a", "keep-last", [True]), *arm("none", "none", [True])])) == []
 
 
-def test_regret_is_what_lies_above_the_oracle_on_the_same_seeds():
+def test_regret_is_the_difference_from_the_oracle_on_the_same_seeds():
     trials = [
         *arm("a", "keep-last", [True, False, False, True], steps=100, cost_usd=4.0, summarizer_cost_usd=0.5),
         *arm("best", "oracle", [True, True, True, True], steps=90, cost_usd=3.0),

@@ -150,7 +150,7 @@ def test_facts_that_are_lost_together_do_not_make_an_interval_narrower():
     assert once["sessions_at_risk"].tolist() == often["sessions_at_risk"].tolist() == [5, 5, 4, 3, 2, 1]
 
 
-def test_one_session_says_nothing_about_chance():
+def test_a_survival_curve_of_one_session_has_no_interval():
     curve = estimate_survival(measure_lifetimes(frame("probes", [probe(fact="a"), probe(fact="b", seen_after=False)])))
     assert curve["alive"].tolist() == [1, 0.5]
     assert curve["low"].isna().tolist() == [False, True]

@@ -56,7 +56,7 @@ def test_trials_of_different_revisions_are_not_pooled(pool):
     pool(make_results(OLD, OLD))
 
 
-def test_one_arm_of_two_revisions_is_refused():
+def test_an_arm_with_two_revisions_is_refused():
     tables = make_results(OLD)
     tables.trials.loc[0, "revisions"] = NEW
     with pytest.raises(UsageError, match=MIXED):

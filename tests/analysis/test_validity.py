@@ -53,7 +53,7 @@ def test_different_tasks_are_distinguished_from_a_difference_during_the_session(
     assert "tasks were not the same" in str(checked("xbc", "abc"))
 
 
-def test_nothing_to_compare_is_no_pass():
+def test_a_placebo_check_without_compared_steps_does_not_pass():
     placebo = checked("a", "a", [applied("A", 1)])
     assert not placebo.has_passed
     assert "no steps to compare" in str(placebo)
@@ -131,7 +131,7 @@ def test_an_arm_is_paired_with_the_arm_that_repeats_it():
     ]
 
 
-def test_without_repeats_the_noise_is_called_unknown():
+def test_the_noise_between_repeats_is_unknown_without_repeated_arms():
     assert "unknown" in str(compare_repeats(results([{}])))
 
 

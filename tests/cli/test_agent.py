@@ -126,7 +126,7 @@ def test_a_session_that_is_refused_makes_no_folder(tmp_path):
 
 
 @pytest.mark.bubblewrap
-def test_by_default_it_works_in_a_sandbox():
+def test_the_agent_command_uses_a_sandbox_by_default():
     done = within("agent", "--task", TINY, "--backend", "bubblewrap")
     assert done.exit_code == 0, done.stderr
     assert "sandbox bubblewrap" in done.stderr
@@ -175,7 +175,7 @@ def test_a_session_that_runs_out_of_steps_fails():
         (("--task", TINY, "--policy", "none", "--window", "100"), "more than the window of 100; raise window_tokens"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tmp_path):
+def test_impossible_options_are_refused_before_the_session_starts(arguments, message, tmp_path):
     refused = within("agent", *arguments, "--journal", tmp_path / "j.sqlite")
     assert refused.exit_code == 2, refused.stderr
     assert refused.stderr.startswith("error: ")
@@ -361,7 +361,7 @@ def test_a_person_at_a_terminal_is_asked_and_ends_with_two_empty_lines():
 
 
 @pytest.mark.slow
-def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
+def test_text_typed_during_a_turn_is_queued_and_slash_commands_are_obeyed(tmp_path):
     with Person("--seed", "3", "--explore", "--journal", tmp_path / "its  own journal's") as person:
         person.types("\n")
         person.reads_until("step 1:")
@@ -515,7 +515,7 @@ def test_a_resumed_pipe_answers_another_request_in_the_same_workspace(folder):
     assert "kept" in sent[-1]["content"]
 
 
-def test_without_a_journal_nothing_is_kept(folder):
+def test_no_journal_keeps_no_file(folder):
     """S0.10."""
     done = harness("agent", "--task", TINY, *LOCAL, "--no-journal")
     assert done.returncode == 0, done.stderr

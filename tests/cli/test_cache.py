@@ -15,7 +15,7 @@ def folder(tmp_path):
     return tmp_path / "actions"
 
 
-def test_it_shows_folder_entries_bytes_and_hits_and_the_largest_entries(folder):
+def test_the_cache_command_shows_folder_entries_bytes_hits_and_largest_entries(folder):
     shown = within("cache", "--cache", folder).stdout.splitlines()
     assert shown[0].split() == ["folder", str(folder)]
     assert [line.split()[1] for line in (shown[1], shown[3])] == ["2", "1"]

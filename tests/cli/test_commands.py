@@ -32,7 +32,7 @@ def test_a_mistyped_command_is_refused():
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_one_line_and_exit_code_two(tmp_path):
+def test_a_usage_error_prints_one_line_and_exits_with_code_two(tmp_path):
     refused = harness_anew("run", tmp_path / "nothing")
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: there is no plan")

@@ -27,7 +27,7 @@ def terminal():
         yield keyboard, source
 
 
-def test_what_is_typed_comes_line_by_line_and_what_has_no_end_last(terminal):
+def test_typed_text_is_read_line_by_line_and_an_unfinished_line_last(terminal):
     keyboard, source = terminal
     came = read_lines(source)
     keyboard.write("schön\n\nand more\n".encode())
@@ -69,7 +69,7 @@ def test_a_signal_that_another_thread_took_is_heard_while_nobody_types(terminal)
 
 
 @pytest.mark.timeout(60)
-def test_it_is_heard_while_a_session_is_waited_for():
+def test_an_interrupt_is_noticed_while_the_dialog_waits_for_a_session():
     let_on = threading.Event()
 
     def hold_up(_):
@@ -91,7 +91,7 @@ MESSAGES = ("add a test for the parser", "can you look at b.txt instead?", "show
 @pytest.mark.bubblewrap
 @pytest.mark.slow  # the library of real models is slow to import
 @pytest.mark.parametrize("answer", ["c", "Continue"])
-def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path, monkeypatch, answer):
+def test_only_a_valid_answer_answers_a_question_and_other_text_is_a_message(tmp_path, monkeypatch, answer):
     replies = [*(asks(number) for number in range(3)), *[Say(pieces=("done",))] * (1 + len(MESSAGES))]
     with serving(*replies) as stub:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)

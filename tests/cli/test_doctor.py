@@ -19,7 +19,7 @@ def test_keys_are_named_and_their_values_never_shown(monkeypatch):
     assert finding.detail == "set: OPENAI_API_KEY"
 
 
-def test_without_a_key_it_says_which_would_do():
+def test_the_doctor_names_the_keys_that_can_be_set():
     finding = check_keys()
     assert finding.state == "missing"
     assert "ANTHROPIC_API_KEY" in finding.advice
@@ -51,7 +51,7 @@ def list_states(findings):
     return [(finding.subject, finding.state) for finding in findings]
 
 
-def test_one_backend_is_enough_and_docker_comes_first():
+def test_one_working_sandbox_backend_is_enough_and_docker_is_preferred():
     assert list_states(probed("docker", "bubblewrap")) == [("docker", "ok"), ("bubblewrap", "ok"), ("sandbox", "ok")]
     findings = probed("bubblewrap")
     assert list_states(findings) == [("docker", "optional"), ("bubblewrap", "ok"), ("sandbox", "ok")]
@@ -59,11 +59,11 @@ def test_one_backend_is_enough_and_docker_comes_first():
     assert findings[0].advice == "to use it: install it"
 
 
-def test_where_nothing_isolates_the_harness_is_unusable():
+def test_the_doctor_fails_if_no_backend_isolates():
     assert list_states(probed()) == [("docker", "missing"), ("bubblewrap", "missing"), ("sandbox", "failed")]
 
 
-def test_without_local_models_it_says_how_to_get_the_smallest(tmp_path, monkeypatch):
+def test_the_doctor_says_how_to_fetch_the_smallest_local_model(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
     finding = check_local_models()
     assert (finding.subject, finding.state) == ("local", "missing")

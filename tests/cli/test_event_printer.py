@@ -115,7 +115,7 @@ def test_a_log_line_never_starts_within_the_words():
     assert log == "waiting 2.0 s: retry 1 of 3\n"
 
 
-def test_an_answer_that_comes_anew_begins_on_a_line_of_its_own():
+def test_a_retried_answer_is_printed_on_a_line_of_its_own():
     anew = TextDelta(text="", anew=True)
     _, words, _ = print_events(
         TextDelta(text="half a"), Waiting(what="retry 1 of 3", seconds=2.0), anew, TextDelta(text="half a word")
@@ -215,7 +215,7 @@ def test_hostile_words_cannot_drive_the_terminal():
     assert log.count("\n") == 1
 
 
-def test_what_a_policy_notices_is_a_warning():
+def test_a_notice_of_a_policy_is_printed_as_a_warning():
     log = io.StringIO()
     EventPrinter(text_stream=io.StringIO(), log_stream=log)(Notice(text="Conversation approaching limit (81/100 messages)"))
     assert log.getvalue() == "warning: Conversation approaching limit (81/100 messages)\n"

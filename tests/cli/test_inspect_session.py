@@ -125,7 +125,7 @@ def test_a_long_message_is_cut_unless_all_of_it_is_asked_for(tmp_path):
     assert "line 99" in within("inspect", tmp_path / "j.sqlite", "--step", "1", "--whole").stdout
 
 
-def test_what_models_and_tools_wrote_reaches_the_terminal_without_control_characters(tmp_path):
+def test_texts_of_models_and_tools_are_printed_without_control_characters(tmp_path):
     hostile = "\x1b]0;owned\x07\x1b[2J[bold]\u202e"
     result = ToolResult(call_id="c", name=f"n{hostile}", output=hostile)
     bad = compaction(forget=[], summary=hostile)
@@ -159,7 +159,7 @@ def test_the_recorded_session_of_another_agent_is_inspected(tmp_path):
     assert "recorded" in shown.stdout
 
 
-def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
+def test_the_changes_of_a_session_or_a_step_are_shown_line_by_line(tmp_path):
     live = LiveSession(session(journal=tmp_path / "j.sqlite")).start()
     assert live.wait(SECONDS) == "idle", live.failure
     log = io.StringIO()
@@ -204,7 +204,7 @@ def test_a_session_without_workspaces_shows_that_changes_are_unknown(journal):
         (("first", "--step", "9"), "it has steps 1 to 3"),
     ],
 )
-def test_what_is_not_there_is_refused_in_a_sentence(journal, arguments, explanation):
+def test_a_missing_session_or_step_is_refused_with_an_explanation(journal, arguments, explanation):
     refused = within("inspect", *arguments, "--in", journal)
     assert refused.exit_code == 2
     assert explanation in refused.stderr

@@ -41,7 +41,7 @@ def serving(*arguments):
 
 
 @pytest.mark.slow
-def test_it_tells_its_address_lists_its_models_and_ends_on_ctrl_c():
+def test_the_endpoint_prints_its_address_lists_its_models_and_ends_on_ctrl_c():
     with serving("--task", TINY) as address, urllib.request.urlopen(f"{address}/models", timeout=30) as answer:
         names = [one["id"] for one in json.load(answer)["data"]]
     assert names == ["scripted/tiny:attentive", "scripted/extractive", "scripted/lossy-0.3", "scripted/empty", "scripted/oracle"]
@@ -106,7 +106,7 @@ def test_a_session_that_compacts_goes_on_after_an_overflow_elsewhere():
     ],
 )
 @pytest.mark.slow
-def test_what_cannot_be_served_is_refused(arguments, message):
+def test_a_model_that_cannot_be_served_is_refused(arguments, message):
     done = within("serve-scripted", *arguments)
     assert done.exit_code == 2
     assert message in done.stderr

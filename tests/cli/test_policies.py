@@ -70,7 +70,7 @@ def test_masked_and_dropped_messages_have_signs_of_their_own():
     assert re.search(r"· dropped +\d+", dropped)
 
 
-def test_what_a_policy_warns_of_is_shown():
+def test_the_warnings_of_a_policy_are_shown():
     shown = within("policies", "show", "message-window", "--set", "preserve_last_n=100", "--window", "20000").stdout
     assert re.search(r"^  warning +\S", shown, re.MULTILINE)
     late = within("policies", "show", "anthropic-clear-tool-uses", "--window", "20000").stdout
@@ -99,7 +99,7 @@ def test_constants_are_scaled_where_that_is_asked():
         (("keep-last", "--set", "keep_last"), "write FIELD=VALUE"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_with_what_would_be_right(arguments, explanation):
+def test_an_invalid_policy_or_field_is_refused_with_advice(arguments, explanation):
     refused = within("policies", "show", *arguments)
     assert refused.exit_code == 2
     assert explanation in refused.stderr

@@ -41,7 +41,7 @@ def experiment(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
+def test_the_run_command_describes_the_plan_runs_it_and_draws_the_results(experiment):
     done = harness("run", experiment, *RUN)
     assert done.returncode == 0, done.stderr
     assert "small: 4 trials, 2 arms" in done.stdout
@@ -181,7 +181,7 @@ def test_a_cluster_that_is_not_there_is_an_error(experiment):
     assert "no scheduler of a Dask cluster answers at 'tcp://127.0.0.1:1'" in done.stderr
 
 
-def test_without_the_extra_the_command_says_what_to_install(experiment, monkeypatch):
+def test_a_cluster_without_its_extra_is_refused_with_the_command_that_installs_it(experiment, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.delitem(sys.modules, "harness.experiment.remote.dask_workers", raising=False)
     done = within("run", experiment, "--cluster", "tcp://127.0.0.1:1")
@@ -299,7 +299,7 @@ def test_a_bad_plan_is_one_line_and_nothing_is_written(experiment, change, messa
     assert not (experiment / "output").exists()
 
 
-def test_without_leave_nothing_runs_unsandboxed(experiment):
+def test_nothing_runs_without_a_sandbox_unless_unsafe_local_is_given(experiment):
     refused = within("run", experiment)
     assert refused.exit_code == 2
     assert "--unsafe-local" in refused.stderr

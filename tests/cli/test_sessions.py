@@ -115,7 +115,7 @@ def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
         (("messages", "nobody"), "no session id begins or ends with 'nobody' (searched 2 sessions)"),
     ],
 )
-def test_what_is_not_there_is_refused(place, arguments, explanation):
+def test_a_missing_session_or_message_is_refused(place, arguments, explanation):
     refused = within("sessions", *arguments, "--in", place)
     assert refused.exit_code in {1, 2}
     assert explanation in refused.stderr
@@ -185,7 +185,7 @@ def test_sessions_of_trials_are_removed_only_on_request(journal):
         assert left.list_trials() == ()
 
 
-def test_nothing_is_put_away_while_a_run_is_at_work(journal):
+def test_no_session_is_archived_while_a_run_uses_the_journal(journal):
     with open_output(journal.parent):
         for command in (("archive", "--older-than", "1d"), ("clean",)):
             refused = within("sessions", *command, "--in", journal)
@@ -195,7 +195,7 @@ def test_nothing_is_put_away_while_a_run_is_at_work(journal):
 
 
 @pytest.mark.parametrize("age", ["30", "d", "-3d", "3y", "1.5d", "9999999d"])
-def test_an_age_that_is_none_is_refused_with_what_one_looks_like(journal, age):
+def test_an_invalid_age_is_refused_with_examples(journal, age):
     refused = within("sessions", "archive", f"--older-than={age}", "--in", journal)
     assert refused.exit_code == 2
     assert "90m, 12h, 30d or 8w" in refused.stderr
@@ -207,7 +207,7 @@ def test_a_session_that_was_not_put_away_cannot_come_back(journal):
     assert "is not archived" in refused.stderr
 
 
-def test_clean_says_what_went(journal):
+def test_the_clean_command_says_what_was_deleted(journal):
     done = within("sessions", "clean", "--in", journal)
     assert done.exit_code == 0, done.output
     assert "deleted 0 tool outputs, 0 texts, 0 files" in done.stdout
@@ -253,7 +253,7 @@ def test_a_file_with_the_name_of_a_session_does_not_hide_the_session(tmp_path, m
         (("import", "nowhere.jsonl", "--journal", "new.sqlite"), "cannot read the recording 'nowhere.jsonl'"),
     ],
 )
-def test_what_cannot_be_exported_or_imported_is_refused(tmp_path, monkeypatch, arguments, explanation):
+def test_an_invalid_export_or_import_is_refused(tmp_path, monkeypatch, arguments, explanation):
     monkeypatch.chdir(tmp_path)
     with Journal.open(tmp_path / "j.sqlite") as journal:
         begun(journal).append(opening())

@@ -85,7 +85,7 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize(("file", "name"), [("mine.txt", "greeting"), ("mine.py", "class"), ("mine.py", "a-b")])
-def test_what_could_not_be_loaded_again_is_refused(tmp_path, file, name):
+def test_a_task_name_that_could_not_be_loaded_again_is_refused(tmp_path, file, name):
     refused = within("task", "new", tmp_path / file, name)
     assert refused.exit_code == 2
     assert not (tmp_path / file).exists()

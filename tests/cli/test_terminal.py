@@ -5,7 +5,7 @@ from harness.cli.terminal import format_line
 
 
 @given(st.text(), st.integers(2, 50))
-def test_one_line_is_one_line_of_at_most_its_width(text, width):
+def test_a_formatted_line_is_printable_and_no_longer_than_its_width(text, width):
     line = format_line(text, width)
     assert len(line) <= width
     assert line.isprintable()

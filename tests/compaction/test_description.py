@@ -63,7 +63,7 @@ def test_a_policy_summarizes_only_as_it_is_configured() -> None:
     assert inspect_abilities(replace(window, max_messages=0)) == Abilities(can_act=False, can_summarize=False)
 
 
-def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summarizes() -> None:
+def test_the_summarizer_field_tells_whether_a_policy_without_stages_can_summarize() -> None:
     assert inspect_abilities(Stranger()) == Abilities(can_act=True, can_summarize=True)
     assert inspect_abilities(object()) == Abilities(can_act=True, can_summarize=False)
     assert describe_stages(Stranger()) == ("unknown: the policy is not a pipeline of stages",)

@@ -60,7 +60,7 @@ def check(*rules: Rule) -> None:
 
 @pytest.mark.parametrize("reducer", [forgetting(1_000), Mask(keep_tokens=1_000)])
 @pytest.mark.parametrize("trigger", [Full(), Full(measure="reported", above=True), AnyOf((Full(), MoreThan(count=3)))], ids=repr)
-def test_what_keeps_as_much_as_the_threshold_is_refused(reducer: Reducer, trigger: Trigger) -> None:
+def test_a_rule_that_retains_as_much_as_the_threshold_is_refused(reducer: Reducer, trigger: Trigger) -> None:
     with pytest.raises(UsageError, match=r"'piped' retains 1000 tokens and is triggered at 1000 tokens \(1000 tokens, fixed\)"):
         check(Rule(trigger=trigger, reducer=reducer))
 
@@ -76,7 +76,7 @@ def test_what_keeps_as_much_as_the_threshold_is_refused(reducer: Reducer, trigge
     ],
     ids=repr,
 )
-def test_what_may_find_something_is_let_through(rules: tuple[Rule, ...]) -> None:
+def test_rules_that_can_find_something_to_compact_are_accepted(rules: tuple[Rule, ...]) -> None:
     check(*rules)
 
 
@@ -90,7 +90,7 @@ def test_every_preset_works_in_the_window_of_its_design(kind: str) -> None:
     check_feasible(policy, policy.budget(Window(tokens=200_000, source="configuration")))
 
 
-def test_a_cap_on_what_is_kept_is_no_minimum() -> None:
+def test_a_maximum_of_retained_tokens_is_no_minimum() -> None:
     policy = Codex()
     check_feasible(policy, policy.budget(Window(tokens=16_384, source="configuration")))
 
@@ -125,7 +125,7 @@ IN_VAIN: list[tuple[Policy, int, str]] = [
 
 
 @pytest.mark.parametrize(("policy", "window_tokens", "explanation"), IN_VAIN, ids=repr)
-def test_what_keeps_all_that_makes_it_due_is_refused_with_the_arithmetic(
+def test_a_preset_that_retains_all_that_triggers_it_is_refused_with_the_numbers(
     policy: Policy, window_tokens: int, explanation: str
 ) -> None:
     budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
@@ -135,7 +135,7 @@ def test_what_keeps_all_that_makes_it_due_is_refused_with_the_arithmetic(
 
 
 @pytest.mark.parametrize("policy", [policy for policy, _, _ in IN_VAIN if not isinstance(policy, PydanticWindow)], ids=repr)
-def test_where_the_window_is_not_known_a_threshold_refuses_nothing(policy: Policy) -> None:
+def test_no_preset_is_refused_for_its_threshold_if_the_window_is_unknown(policy: Policy) -> None:
     budget = policy.budget(Window(tokens=0, source="unknown"))
     if budget.threshold_tokens is None and getattr(policy, "trigger_messages", None) is None:
         check_feasible(policy, budget)
@@ -153,7 +153,7 @@ def test_where_the_window_is_not_known_a_threshold_refuses_nothing(policy: Polic
     ],
     ids=repr,
 )
-def test_what_acts_by_another_measure_or_a_little_later_is_let_through(policy: Policy) -> None:
+def test_a_preset_that_acts_by_another_measure_or_slightly_later_is_accepted(policy: Policy) -> None:
     budget = policy.budget(Window(tokens=WIDE, source="configuration"))
     check_feasible(policy, budget)
     assert any(acts(policy, budget, view) for view in views(policy, budget))
@@ -275,7 +275,7 @@ CONFIGURED = st.one_of(
 @example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_000)
 @example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_011)
 @given(policy=CONFIGURED, window_tokens=st.integers(8_000, 200_000))
-def test_what_is_let_through_can_act_on_some_view(policy: Policy, window_tokens: int) -> None:
+def test_an_accepted_policy_can_act_on_some_view(policy: Policy, window_tokens: int) -> None:
     assume(not is_narrow(policy))
     try:
         budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
@@ -317,7 +317,7 @@ def test_a_second_tier_saves_a_first_one_that_protects_too_much() -> None:
 
 
 @given(kept=st.integers(100, 2_000), sizes=st.lists(st.integers(0, 400), min_size=1, max_size=30))
-def test_what_is_refused_finds_nothing_while_the_view_is_within_what_it_keeps(kept: int, sizes: list[int]) -> None:
+def test_a_refused_policy_finds_nothing_in_a_view_within_its_retained_amount(kept: int, sizes: list[int]) -> None:
     messages = [system(""), user("")]
     for number, size in enumerate(sizes):
         call = ToolCall(call_id=f"c{number}", name="t", arguments_json="")

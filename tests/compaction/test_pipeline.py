@@ -29,7 +29,7 @@ ADAPTED = Goose(adapted=True)
         (Dexto(window_cap_tokens=200_000), 128_000, 115_200),
     ],
 )
-def test_they_are_due_at_the_next_token(policy: Policy, size: int, last_quiet: int) -> None:
+def test_presets_are_not_triggered_at_their_limit_but_one_token_above_it(policy: Policy, size: int, last_quiet: int) -> None:
     view = view_of(user("request"), *work(0, 9), assistant("done"), policy=policy)
     assert planned(policy, view, size, report(last_quiet)) is None
     assert planned(policy, view, size, report(last_quiet + 1)) is not None

@@ -124,7 +124,7 @@ def test_a_factor_that_changes_no_limit_on_tool_outputs_is_refused() -> None:
             fit_policy(KeepLast(), window(32_768), None, factor)
 
 
-def test_what_is_off_stays_off_and_what_is_on_stays_on() -> None:
+def test_scaling_neither_disables_nor_enables_a_limit() -> None:
     policy = KeepLast(system_reserve_tokens=0, output_reserve_tokens=3, context_window=9_000)
     tiny = scale_policy(policy, 0.0001)
     assert (tiny.system_reserve_tokens, tiny.output_reserve_tokens) == (0, 1)
@@ -165,6 +165,6 @@ def test_the_rule_says_that_it_was_scaled_and_by_what() -> None:
 @pytest.mark.parametrize(
     ("tokens", "nominal", "explanation"), [(0, 128_000, "unknown.*set window_tokens"), (9, 0, "at least 1.*0")]
 )
-def test_what_cannot_be_scaled_is_refused(tokens: int, nominal: int, explanation: str) -> None:
+def test_a_policy_that_cannot_be_scaled_is_refused(tokens: int, nominal: int, explanation: str) -> None:
     with pytest.raises(UsageError, match=f"nominal_window_tokens.*{explanation}"):
         fit_policy(KeepLast(), replace(window(1), tokens=tokens), nominal)

@@ -69,7 +69,7 @@ def items_after(view: View, plan: CompactionPlan) -> tuple[object, ...]:
 
 
 @given(log=logs(), middle=MIDDLES)
-def test_what_lies_in_the_middle_can_go_without_tearing_a_pair(log: tuple[Entry, ...], middle: Middle) -> None:
+def test_the_middle_can_be_evicted_without_separating_a_call_from_its_result(log: tuple[Entry, ...], middle: Middle) -> None:
     view = fold_all(log)
     gone = middle.select_items(view, BUDGET)
     kept = [item.message for item in view.items if item not in gone]
@@ -304,9 +304,7 @@ def told_calls(items: Sequence[Item]) -> dict[str, str]:
 
 @pytest.mark.slow
 @given(mask=masks(), log=logs(), summary_at=st.integers(1, 30))
-def test_what_is_masked_is_what_the_fields_say_at_every_step_of_a_session(
-    mask: Mask, log: tuple[Entry, ...], summary_at: int
-) -> None:
+def test_masked_results_follow_the_fields_at_every_step_of_a_session(mask: Mask, log: tuple[Entry, ...], summary_at: int) -> None:
     view = View()
     for entry in log:
         view = fold(view, entry, COUNTER)

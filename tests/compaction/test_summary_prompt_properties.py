@@ -61,7 +61,7 @@ def test_the_prompt_contains_the_newest_messages_that_fit_and_calls_with_their_r
     assert count(SixSections().build_prompt(fuller)) > limit - 30, "one more would have fitted, with its mark"
 
 
-def test_without_a_limit_nobody_counts() -> None:
+def test_tokens_are_not_counted_without_a_limit() -> None:
     view = view_of((system("s"), user("build it"), assistant("on")))
     assert build_summary_prompt(slot(view), view, lambda _: 1 // 0).note == ""
 

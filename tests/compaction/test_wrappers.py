@@ -74,7 +74,7 @@ def test_a_pinned_result_keeps_its_call_and_the_other_results() -> None:
     assert [item.event for item in plan.forget] == [2, 5, 6]
 
 
-def test_where_all_is_pinned_nobody_is_asked_and_the_reason_says_so() -> None:
+def test_no_summary_is_requested_if_all_messages_are_pinned() -> None:
     view = view_of(user("RULE one"), user("RULE two"), user("last"), policy=Paced())
     plan = KeepPinned(patterns=("RULE *",), reducer=SUMMARIZE).reduce(view, BUDGET, "due")
     assert plan.is_empty

@@ -118,7 +118,7 @@ def test_a_panel_refuses_a_model_that_it_cannot_ask_and_can_still_be_started(mod
 
 
 @pytest.mark.slow  # it is asked again three times
-def test_a_panel_says_that_nobody_answers_at_an_endpoint_and_the_turn_can_be_gone_on_with(panel, dead):
+def test_a_panel_reports_an_endpoint_that_does_not_answer_and_the_turn_can_be_continued(panel, dead):
     it = panel(**REAL)
     it.press("start")
     it.until(lambda one: "retry 1 of 3" in one.state.get("waiting", ""))

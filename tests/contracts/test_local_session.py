@@ -66,7 +66,7 @@ def held(session):
     return execute_session(session, "coder", on_event=listen).outcome, entries
 
 
-def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
+def test_a_local_model_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
     session = SessionSpec(
         request=REQUEST,
         policy=POLICY,

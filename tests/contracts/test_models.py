@@ -262,6 +262,6 @@ def test_a_model_that_breaks_a_law_is_detected(broken, law):
 
 
 @pytest.mark.slow
-def test_every_law_is_broken_by_somebody():
+def test_every_rule_for_models_has_a_model_that_breaks_it():
     marks: Any = test_a_model_that_breaks_a_law_is_detected.pytestmark
     assert {law for _, law in marks[0].args[1]} == set(LAWS)

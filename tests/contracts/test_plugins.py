@@ -113,7 +113,7 @@ def installed(tmp_path_factory):
     return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder / "site"), os.environ.get("PYTHONPATH", ""))))}
 
 
-def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed):
+def test_plugin_policies_are_listed_and_a_broken_one_hides_no_other(installed):
     listed = harness_anew("policies", "--full", **installed)
     assert listed.returncode == 0, listed.stderr
     blocks = {block.split()[0]: block for block in listed.stdout.strip().split("\n\n")}
@@ -127,7 +127,7 @@ def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed
     assert "fails: UsageError: policy 'lost'" in lines["lost"]
 
 
-def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(installed, tmp_path):
+def test_plugin_policies_run_from_a_plan_and_an_illegal_one_fails_only_its_own_trial(installed, tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
     ran = harness_anew("run", tmp_path, "--workers", "1", *LOCAL, **installed)
     broken = (
@@ -145,7 +145,7 @@ def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(in
     assert (lawless.status, lawless.reason, lawless.error) == ("failed", "illegal_plan", broken)
 
 
-def test_without_the_package_its_policies_are_unknown(tmp_path):
+def test_policies_of_a_package_that_is_not_installed_are_unknown(tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
     refused = harness_anew("run", tmp_path, "--dry-run", *LOCAL)
     assert refused.returncode == 2

@@ -58,7 +58,7 @@ def test_a_session_that_leaves_its_recording_says_so(tmp_path):
         (("--tool-calls", "text", "--task", TINY), "applies to real models"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options, message, tmp_path, monkeypatch):
+def test_invalid_options_for_cassettes_and_tool_calls_are_refused(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = within("agent", *options, *LOCAL, given="hello")
     assert done.exit_code == 2, done.stderr

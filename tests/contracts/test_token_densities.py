@@ -194,7 +194,7 @@ def test_the_threshold_is_reached_by_the_count_of_the_provider(characters_per_to
     assert len(compacted) >= (1 if characters_per_token == 4 else 2)
 
 
-def test_with_the_literal_measure_dense_text_overflows_first() -> None:
+def test_a_session_with_dense_text_overflows_under_the_literal_measure() -> None:
     _, model, _ = run(KeepLast(measure="estimate"), 2.65, 200_000, [(9_000,)] * 120)
     assert model.refused
 

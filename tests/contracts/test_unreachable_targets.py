@@ -108,7 +108,7 @@ def test_the_least_share_to_save_is_a_field_of_each_policy_of_this_project(share
         assert event.fruitless == (saved < share * event.tokens_before), "nothing was due again"
 
 
-def test_a_copy_of_another_system_goes_on_as_it_does_and_the_log_says_what_this_rule_would_do() -> None:
+def test_a_preset_of_another_system_keeps_compacting_and_the_log_notes_what_our_rule_would_do() -> None:
     policy = LangChainSummary(trigger_share=None, trigger_tokens=17_414, keep_messages=44, trim_tokens=None)
     played = play(policy, 53)
     applied = [event for event in played.compactions if event.status == "applied"]

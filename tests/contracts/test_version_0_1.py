@@ -73,7 +73,7 @@ def is_revised(trial: Trial) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_of_a_finished_grid_only_the_trials_of_revised_policies_and_tasks_are_left_to_run(grid: Path) -> None:
+def test_a_finished_grid_runs_again_only_trials_of_revised_policies_and_tasks(grid: Path) -> None:
     experiment = Experiment.from_toml(grid)
     assert {compute_unrevised_id(cell.trial) for cell in experiment.grid} == set(TRIALS)
     before = load(grid / "output").trials.set_index("trial_id")["started_at"]

@@ -256,7 +256,7 @@ def test_trials_whose_revisions_are_not_those_of_today_become_arms_of_their_own(
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_of_a_finished_grid_only_the_trials_of_revised_parts_are_left_to_run(grid: Path) -> None:
+def test_a_finished_grid_runs_again_only_trials_of_revised_parts(grid: Path) -> None:
     experiment = open_plan(grid)
     unraised = list_unraised(experiment)
     before = load(grid).trials.set_index("trial_id")["started_at"]

@@ -41,7 +41,7 @@ def test_lists_that_branch_off_one_another_are_distinguished(acts: list[tuple[in
             assert numbers(growth, things) == [thing.number for thing in things]
 
 
-def test_only_what_came_since_is_taken_in() -> None:
+def test_only_items_added_since_the_last_read_are_counted() -> None:
     growth, begun = TallyCache(), []
 
     def begin() -> Numbers:
@@ -56,7 +56,7 @@ def test_only_what_came_since_is_taken_in() -> None:
     assert len(begun) == 2, "who asks for something else has a tally of its own"
 
 
-def test_a_tally_that_broke_is_begun_anew() -> None:
+def test_a_tally_that_raised_an_error_starts_again() -> None:
     growth, things = TallyCache(), (Thing(1), Thing(2))
 
     def spoil(tally: Numbers) -> None:
@@ -69,7 +69,7 @@ def test_a_tally_that_broke_is_begun_anew() -> None:
     assert numbers(growth, things) == [1, 2]
 
 
-def test_a_copy_begins_anew() -> None:
+def test_a_copy_of_a_tally_cache_is_empty() -> None:
     growth, things = TallyCache(), (Thing(1),)
     numbers(growth, things)
     for copy in (deepcopy(growth), pickle.loads(pickle.dumps(growth))):

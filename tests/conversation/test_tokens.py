@@ -109,7 +109,7 @@ def test_a_calibration_finds_the_ratio_whatever_the_definitions_of_tools_add(
         assert calibration.measure(size) == pytest.approx(count(size), abs=0.08 * ratio * abs(size - sizes[-1]) + 3)
 
 
-def test_one_report_says_nothing_of_the_ratio() -> None:
+def test_a_single_report_does_not_change_the_token_ratio() -> None:
     """A first request of few characters has thousands of tokens of tool definitions."""
     calibration = Calibration().add_report(50, 20_000)
     assert (calibration.ratio, calibration.measure(2_050)) == (1, 22_000)

@@ -28,7 +28,7 @@ def test_up_to_2000_lines_and_50_kilobytes_an_output_is_whole(text: str) -> None
     assert preview_output(text, SEED) == (text, 0, "")
 
 
-def test_of_2001_lines_the_first_or_the_last_2000_stay() -> None:
+def test_the_first_or_last_2000_of_2001_lines_are_kept() -> None:
     text = rows(2_001)
     head, tail = preview_output(text, SEED), preview_output(text, Truncation(max_lines=2_000, max_bytes=51_200, keep="tail"))
     assert head.text == rows(2_000)
@@ -42,7 +42,7 @@ def test_whole_lines_stay_as_far_as_their_bytes_go() -> None:
     assert preview_output(text.replace("0", "é"), SEED).text.count("\n") < 511, "bytes, not characters"
 
 
-def test_of_a_first_line_that_is_too_long_as_much_stays_as_may_be() -> None:
+def test_a_first_line_that_is_too_long_is_cut_to_the_limit() -> None:
     line = "é" * 40_000
     assert preview_output(line + "\nrest", SEED).text == "é" * 25_600
     assert preview_output("rest\n" + line, Truncation(max_bytes=51_200, keep="tail")).text == "é" * 25_600

@@ -121,7 +121,7 @@ def test_the_first_request_is_remembered_after_it_left_the_view() -> None:
         ((system("s"), assistant("", CALL), RESULT, RESULT), "answers call 'c'"),
     ],
 )
-def test_what_a_provider_would_refuse_is_named(messages: tuple[Message, ...], explanation: str) -> None:
+def test_a_message_order_that_a_provider_would_refuse_is_described(messages: tuple[Message, ...], explanation: str) -> None:
     assert explanation in str(find_violation(messages))
 
 
@@ -143,7 +143,7 @@ def test_a_request_never_begins_with_an_assistant_and_only_gains_a_synthetic_tur
     assert len(sent) == 1 or sent[1].role == "user"
 
 
-def test_how_full_the_context_is_is_the_last_report_and_what_came_behind_its_answer() -> None:
+def test_context_usage_is_the_last_report_plus_the_messages_after_its_answer() -> None:
     """S2.10."""
     view = view_of(*TALK)
     assert compute_context_usage(view, None) == ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)

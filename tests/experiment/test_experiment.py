@@ -200,7 +200,7 @@ class TestRuns:
         threads = replace(SMALL, settings=replace(SMALL.settings, executor="threads"))
         pd.testing.assert_frame_equal(table(threads.run(tmp_path, workers=3, progress="off")), table(small_results))
 
-    def test_a_stop_from_another_thread_returns_what_is_there(self, tmp_path):
+    def test_a_stop_from_another_thread_returns_the_finished_trials(self, tmp_path):
         stop = threading.Event()
         stop.set()
         with open_output(tmp_path):
@@ -249,7 +249,7 @@ BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), w
         (replace(BASE, sandbox=SandboxChoice(image="no/such:0")), SandboxUnavailable, "'docker' .* the image 'no/such:0'"),
     ],
 )
-def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeypatch, trial, kind, words):
+def test_an_experiment_that_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeypatch, trial, kind, words):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(kind, match=words):
         Experiment(name="x", base=trial).run(tmp_path / "output", progress="off")

@@ -141,7 +141,7 @@ def of_task(name):
     return [cell for cell in PAID.grid if cell.trial.task == name]
 
 
-def test_without_a_finished_trial_only_the_upper_bound_is_known(tmp_path):
+def test_only_the_upper_bound_of_the_cost_is_known_before_a_trial_has_finished(tmp_path):
     forecast = PAID.estimate(tmp_path / "none", workers=2)
     assert (forecast.expected_usd, forecast.expected_seconds) == (None, None)
     assert forecast.describe_cost().startswith("at most $46.40; the expected cost is unknown until")
@@ -187,7 +187,7 @@ def test_the_next_report_is_another_look_if_trials_were_added_after_the_last(tmp
     assert find_next_interim_analysis(PAID.grid, family, tmp_path) is None, "these outcomes were shown before"
 
 
-def test_without_a_record_of_looks_each_extension_of_the_plan_counts(tmp_path):
+def test_each_extension_of_a_plan_counts_as_a_look_if_no_looks_are_recorded(tmp_path):
     contrasts = (Contrast(a="seed=0", b="seed=1"),)
     small, large = (Family(contrasts=contrasts, planned_trials=count) for count in (4, 8))
     provenance = codec.to_canonical_json({"family": codec.to_plain(small)}, dict)

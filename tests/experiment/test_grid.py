@@ -128,7 +128,7 @@ def test_worlds_that_are_equal_are_one_cell_of_each_arm():
         ("policy", ["gemini-cli-simplified", "seed-gemini"]),
     ],
 )
-def test_a_value_that_stands_twice_on_an_axis_is_refused_and_not_run_once(path, values):
+def test_a_value_listed_twice_on_an_axis_is_refused(path, values):
     with pytest.raises(UsageError, match=f"axes.{path}: .* is listed twice; .* axis `replicate`"):
         Grid(BASE, {path: values})
 
@@ -281,7 +281,7 @@ def test_a_backend_for_all_trials_goes_before_base_axes_and_arms():
     ]
 
 
-def test_without_axes_there_is_the_base_alone():
+def test_a_grid_without_axes_contains_only_the_base_trial():
     (cell,) = Grid(BASE, {})
     assert cell.trial == BASE
     assert cell.arm == "keep-last"

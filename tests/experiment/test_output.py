@@ -45,7 +45,7 @@ def test_a_trial_that_is_run_again_has_its_new_steps_although_a_clock_was_set_ba
             assert len(output.journal.query("SELECT * FROM step")) == steps
 
 
-def test_what_crashed_is_run_again_and_what_outer_causes_failed_only_when_asked(tmp_path):
+def test_crashed_trials_run_again_and_infrastructure_failures_only_on_request(tmp_path):
     records = {
         "good": record(trial_id="good"),
         "overflow": record(trial_id="overflow", status="failed", reason="overflow"),
@@ -60,7 +60,7 @@ def test_what_crashed_is_run_again_and_what_outer_causes_failed_only_when_asked(
         assert output.list_finished(retry_failed=True) == {"good", "overflow"}
 
 
-def test_of_a_dead_run_what_was_finished_is_kept_and_the_rest_is_deleted(tmp_path):
+def test_finished_trials_of_a_killed_run_are_kept_and_unfinished_ones_deleted(tmp_path):
     with open_output(tmp_path) as output:
         left_behind(output, record(trial_id="done"), record(trial_id="stopped", status="failed", reason="cancelled"))
         with Journal.open(output.locate_trial_journal("half")) as journal:

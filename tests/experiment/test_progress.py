@@ -27,7 +27,7 @@ def standing(**changes):
     return RunProgress(**{"experiment": "quickstart", "total_trials": 10, **changes})
 
 
-def test_a_finished_trial_is_counted_by_what_it_came_to():
+def test_a_finished_trial_is_counted_by_its_outcome():
     start = standing(previously_finished=3)
     after = start.with_record(record(success=True)).with_record(record(status="crashed", reason="crashed", score=0.0))
     assert (after.finished, after.succeeded, after.crashed) == (2, 1, 1)

@@ -73,7 +73,7 @@ def test_a_quantile_is_the_least_number_that_the_share_stayed_within(tokens, per
 
 
 @pytest.mark.parametrize("text", ["q0", "q0.0", "q1", "q1.5", "q90", "q-0.5", "q.5", "q", "quite", "q0.5 "])
-def test_what_is_no_quantile_is_refused_where_it_stands(text):
+def test_an_invalid_quantile_is_refused_with_its_path(text):
     with pytest.raises(
         UsageError, match=r"axes\.policy\.trigger_tokens: a quantile must be above 0 and below 1, e\.g\. q0\.5 or q0\.95"
     ):
@@ -205,7 +205,7 @@ def ids(experiment):
         ({}, {PATH: ["half"]}, r"axes\.policy\.trigger_tokens: must be a whole number \(got 'half'\)"),
     ],
 )
-def test_what_cannot_be_looked_up_is_refused(folder, base, axes, words):
+def test_an_invalid_or_unavailable_quantile_is_refused(folder, base, axes, words):
     with pytest.raises(UsageError, match=words):
         grid(folder, axes, base=replace(BASE, **base))
 
@@ -228,7 +228,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
         UncompactedRun(tmp_path)
 
 
-def test_without_a_run_to_look_in_a_quantile_is_refused():
+def test_a_quantile_is_refused_without_an_uncompacted_run():
     with pytest.raises(UsageError, match=r"set `uncompacted` under \[experiment\]"):
         Grid(BASE, {PATH: ["q0.5"]})
 

@@ -117,7 +117,7 @@ def test_a_session_measured_while_it_runs_equals_its_log_measured_afterwards(job
         (TIGHT, "active"),
     ],
 )
-def test_what_became_of_the_policy_is_a_column(job, policy, activity):
+def test_the_activity_of_the_policy_is_a_column(job, policy, activity):
     one = job(replace(BASE, policy=policy, window_tokens=32_768 if activity == "never fired" else 8_000))
     trial, _ = run_trial(one)
     assert trial.activity == activity
@@ -394,7 +394,7 @@ def test_the_table_of_messages_has_the_times_of_calls(job):
     assert messages["call_cached_seconds"].isna().all()
 
 
-def test_without_a_cache_nothing_is_counted(job):
+def test_hits_and_misses_are_missing_without_an_action_cache(job):
     one = job()
     trial, _ = run_trial(one)
     (steps,) = journal_steps(one.journal)
@@ -430,7 +430,7 @@ def test_a_provider_that_stalls_is_asked_again_after_the_time_that_was_set_and_t
     assert json.loads(trial.provenance_json)["cassette"] is None
 
 
-def test_a_scripted_trial_waits_for_nobody(job):
+def test_a_scripted_trial_has_no_retries_and_no_waiting_time(job):
     trial, _ = run_trial(job())
     assert (trial.retries, trial.waited_seconds) == (0, 0.0)
 

@@ -171,7 +171,7 @@ def test_a_trial_that_was_recorded_before_its_worker_died_is_finished(tmp_path):
     assert {seed: record.status for seed, record in records.items()} == {DIES_RECORDED: "completed", 0: "completed"}
 
 
-def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
+def test_the_log_of_a_killed_trial_is_kept_and_counted(tmp_path):
     records = run(tmp_path, [KILLS_ITSELF, 0])
     killed = records[KILLS_ITSELF]
     assert (killed.steps, killed.prompt_tokens, killed.success) == (3, 30, False), "without those of its sub-agent's session"
@@ -322,7 +322,7 @@ class EndsWhenStopped:
     close = stop
 
 
-def test_what_ends_between_the_last_look_and_the_stop_is_kept(tmp_path):
+def test_trials_that_end_just_before_the_stop_are_kept(tmp_path):
     stop = threading.Event()
     display = Watch(lambda standing: stop.set() if standing.finished else None)
     records = run(tmp_path, [0, 1, OVERRUNS], pool=EndsWhenStopped, stop=stop, display=display)

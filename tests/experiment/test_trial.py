@@ -138,7 +138,7 @@ def test_the_models_seed_follows_from_seed_and_replicate_and_is_neither():
     assert replace(base, max_steps=7).model_seed == base.model_seed
 
 
-def test_same_as_a_summarizer_is_the_trials_model_and_none_asks_nobody():
+def test_the_default_summarizer_is_the_model_of_the_trial_and_none_disables_it():
     assert Trial(task="t", policy=KeepLast(), model="m").summarizer == "m"
     assert Trial(task="t", policy=KeepLast(), model="scripted").summarizer == "scripted/extractive"
     assert Trial(task="t", policy=KeepLast(), model="scripted/t:typical").summarizer == "scripted/extractive"
@@ -190,7 +190,7 @@ GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
         ({"sandbox": 3}, r"trial\.sandbox"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_path(change, words):
+def test_an_invalid_field_is_refused_with_its_path(change, words):
     with pytest.raises(UsageError, match=words):
         from_plain({**GOOD, **change})
 

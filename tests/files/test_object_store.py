@@ -15,7 +15,7 @@ def store(request, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_written_is_read_and_replaced(store, tmp_path):
+def test_a_written_object_can_be_read_and_replaced(store, tmp_path):
     assert store.read("journals/a", 1_000) is None
     assert store.list_names("journals") == []
     store.write("journals/a", b"first")

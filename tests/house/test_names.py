@@ -200,6 +200,6 @@ def test_names_in_tests_say_what_a_value_is(checkout: Path):
         "_told: int = 1",
     ],
 )
-def test_a_name_that_does_not_say_what_a_value_is_is_seen(line):
+def test_a_variable_name_without_meaning_is_reported(line):
     assert len(list_empty_names(f"{line}\n", "tests/x.py")) == 1
     assert list_empty_names("answer.found.told(said)\n", "tests/x.py") == []

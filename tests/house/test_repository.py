@@ -103,7 +103,7 @@ def test_set_up_installs_nothing_without_a_hash(checkout):
     assert [command for command in building if "--no-deps --no-build-isolation -e ." not in command] == []
 
 
-def test_nothing_else_installs_without_a_hash(checkout, tracked):
+def test_every_other_install_command_requires_hashes(checkout, tracked):
     scripts = [name for name in tracked if name.startswith(".ci/") or name in {"README.md", "CONTRIBUTING.md"}]
     commands = [command for name in scripts for command in read_install_commands((checkout / name).read_text())]
     assert commands, "README.md says how to install the package"
@@ -130,12 +130,12 @@ def test_no_key_is_committed(checkout, tracked):
     assert findings(checkout, tracked, KEYS) == []
 
 
-def test_the_top_level_holds_only_what_it_should(tracked):
+def test_the_top_level_contains_only_the_listed_files_and_folders(tracked):
     top = {name.split("/")[0] for name in tracked}
     assert {name for name in top - TOP_LEVEL - BESIDE - JAVASCRIPT_TOOLS if not name.startswith(".")} == set()
 
 
-def test_the_guards_see_what_they_guard_against(tmp_path):
+def test_each_pattern_of_the_guards_finds_a_planted_text(tmp_path):
     (tmp_path / "a.txt").write_text(
         f"from files.{'pythonhosted'}.org to /{'work'}/here with {'AKIA'}{'A' * 16} --{'index'}-url x\n"
     )

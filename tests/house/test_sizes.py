@@ -27,7 +27,7 @@ def test_body_lines_and_parameters_are_counted():
     assert parameters(function) == ["a", "b", "c"]
 
 
-def test_what_is_unusually_large_is_listed():
+def test_unusually_large_functions_are_listed():
     body = "".join(f"    x{number} = {number}\n" for number in range(60))
     report = describe_sizes([parse(f"def f(a, b, c, d, e, g, h):\n{body}", "harness/made_up.py")])
     assert "harness/made_up.py:1 f: 60 lines" in report

@@ -88,7 +88,7 @@ def test_under_every_policy_the_dispositions_account_for_every_token_in_view(nam
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["drop-all", "inspect-trim", "cline-basic", "roo-sliding", "random", "oracle"])
-def test_where_nobody_is_asked_for_a_summary_it_compacts_as_the_live_sample_session_does(name):
+def test_a_counterfactual_run_without_summaries_compacts_like_the_live_session(name):
     live = run_on_sample(PRESETS[name](), WINDOW_TOKENS, summarizer=open_sample_summarizer("scripted/empty"))
     ours = [entry.event for entry in compute_run(PRESETS[name]()).attempts]
     assert live.applied_attempts
@@ -98,7 +98,7 @@ def test_where_nobody_is_asked_for_a_summary_it_compacts_as_the_live_sample_sess
     ]
 
 
-def test_with_summaries_the_first_compaction_evicts_the_same_messages_as_in_the_live_session():
+def test_the_first_compaction_with_a_summary_evicts_the_same_messages_as_in_the_live_session():
     change = run_on_sample(KeepLast(), WINDOW_TOKENS, max_compactions=1).applied_attempts[0]
     run = compute_run(KeepLast())
     event = run.attempts[0].event
@@ -183,7 +183,7 @@ def test_a_log_without_a_step_is_refused():
         SessionTrace(small_log())
 
 
-def test_a_policy_that_must_know_the_future_is_refused_where_nobody_knows_it():
+def test_a_policy_that_needs_a_forecast_is_refused_in_a_session_without_one():
     _, trace = sample()
     session = RecordedSession(name="other", entries=())
     with pytest.raises(UsageError, match="'oracle' needs a forecast"):

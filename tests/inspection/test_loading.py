@@ -356,7 +356,7 @@ def test_an_imported_recording_loads_and_says_what_it_does_not_know(tmp_path):
     assert (trials["steps"] > 0).all()
 
 
-def test_what_is_no_journal_is_refused_with_advice(tmp_path):
+def test_a_path_without_a_journal_is_refused_with_advice(tmp_path):
     text = tmp_path / "notes.txt"
     text.write_text("nothing")
     with pytest.raises(StoreError, match="no journal"):

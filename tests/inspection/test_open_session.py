@@ -44,7 +44,7 @@ def test_a_name_that_begins_another_is_taken_whole(tmp_path, log):
     assert open_recorded_session(kept(tmp_path / "j.sqlite", log, "abc", "abcd"), "abc").name == "abc"
 
 
-def test_of_several_sessions_one_must_be_named(tmp_path, log):
+def test_a_journal_with_several_sessions_requires_the_name_of_one(tmp_path, log):
     path = kept(tmp_path / "j.sqlite", log, *(f"session-{number}" for number in range(7)))
     with pytest.raises(UsageError, match=r"7 sessions: session-0 .*; specify one of them"):
         open_recorded_session(path)

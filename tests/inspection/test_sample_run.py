@@ -109,7 +109,7 @@ class AtUsers(Preset):
     ],
     ids=repr,
 )
-def test_what_becomes_of_a_policy_in_a_session_of_one_prompt_is_measured(policy, activity, overflowed):
+def test_the_activity_of_a_policy_in_a_session_of_one_prompt_is_measured(policy, activity, overflowed):
     tried = run_on_sample(policy, SMALL, open_sample_summarizer("scripted/empty"))
     assert (tried.activity, tried.has_overflowed) == (activity, overflowed)
     assert bool(tried.applied_attempts) == (activity in {"active", "summarizer never asked"})

@@ -50,7 +50,7 @@ def test_a_recording_the_sample_and_a_task_need_no_journal(tmp_path: Path) -> No
     assert resolve_session("mine.py:make") == BuiltInSession(name="mine.py:make")
 
 
-def test_a_name_that_means_nothing_is_refused_with_what_there_is(journal: Path) -> None:
+def test_an_unknown_session_name_is_refused_with_the_sessions_that_exist(journal: Path) -> None:
     with pytest.raises(UsageError, match=r"no session id begins or ends with 'x' \(searched 2 sessions\)"):
         resolve_session("x", list_default_places=lambda: [journal])
     with pytest.raises(UsageError, match=r"2 sessions match '0'.*specify one of them"):

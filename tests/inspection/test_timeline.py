@@ -133,7 +133,7 @@ def test_every_step_of_a_session_shows_the_messages_of_its_digest(log):
         assert all(compaction.step == logged.step for compaction in sent.compactions)
 
 
-def test_a_message_that_is_not_what_was_sent_is_seen():
+def test_a_message_that_differs_from_the_sent_one_is_detected_by_its_digest():
     events = [*opening(), *step(1)]
     log = [Entry(seq, event) for seq, event in enumerate(events, 1)]
     honest = reconstruct_request(log, 1)
@@ -144,7 +144,7 @@ def test_a_message_that_is_not_what_was_sent_is_seen():
 
 
 @pytest.mark.parametrize("asked", [0, 3, 99])
-def test_a_step_that_was_not_finished_is_refused_by_what_there_is(asked):
+def test_an_unfinished_step_is_refused_with_the_finished_ones(asked):
     log = [Entry(seq, event) for seq, event in enumerate([*opening(), *step(1), *step(2)], 1)]
     with pytest.raises(UsageError, match="it has steps 1 to 2"):
         reconstruct_request(log, asked)

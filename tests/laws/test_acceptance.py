@@ -148,7 +148,7 @@ def test_4_tokens_and_costs_are_conserved(results: Results) -> None:
     assert (parts == results.steps["prompt_tokens"]).all()
 
 
-def test_6_what_keeps_the_facts_completes_like_no_compaction_with_fewer_tokens(worlds: dict[str, Results]) -> None:
+def test_6_a_policy_that_keeps_the_facts_succeeds_like_no_compaction_with_fewer_tokens(worlds: dict[str, Results]) -> None:
     for name, results in worlds.items():
         plain, kept = arm(results, "none"), arm(results, "oracle")
         assert (plain["score"] == 1).all()
@@ -157,7 +157,7 @@ def test_6_what_keeps_the_facts_completes_like_no_compaction_with_fewer_tokens(w
         assert (kept["prompt_tokens"] + kept["summarizer_prompt_tokens"] < plain["prompt_tokens"]).all()
 
 
-def test_7_with_everything_dropped_only_what_can_be_read_again_is_done(worlds: dict[str, Results]) -> None:
+def test_7_a_policy_that_drops_everything_succeeds_only_if_facts_can_be_read_again(worlds: dict[str, Results]) -> None:
     assert (arm(worlds["queryable"], "empty")["score"] == 1).all()
     assert (arm(worlds["history"], "empty")["score"] < 0.5).all()
 

@@ -57,7 +57,7 @@ def session(name: str, seed: int, policy: Policy) -> Run:
 
 
 @pytest.mark.parametrize(("name", "seed"), BOUNDED)
-def test_with_oracle_retention_the_task_succeeds_without_a_call_that_the_script_does_not_have(name: str, seed: int) -> None:
+def test_oracle_retention_succeeds_without_additional_tool_calls(name: str, seed: int) -> None:
     task = SUITE[name](seed)
     plain, done = (
         simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, is_graded=False),
@@ -89,7 +89,9 @@ def test_oracle_retention_bounds_where_the_needs_of_a_step_fit_and_reads_in_circ
 
 @pytest.mark.parametrize("policy", [DropAll(), RandomRetention()], ids=lambda policy: policy.kind)
 @pytest.mark.parametrize(("name", "seed"), cases(TASKS))
-def test_what_only_the_request_says_is_lost_where_it_is_dropped(policy: DropAll | RandomRetention, name: str, seed: int) -> None:
+def test_facts_stated_only_in_the_request_are_lost_when_it_is_evicted(
+    policy: DropAll | RandomRetention, name: str, seed: int
+) -> None:
     task, done = SUITE[name](seed), session(name, seed, policy)
     late = needed_when_gone(task, done)
     assert bool(

@@ -59,7 +59,7 @@ def queryable(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 @pytest.mark.parametrize("mask", ["by step", "by threshold"])
-def test_what_was_masked_is_read_again_and_the_work_is_done(queryable: Results, mask: str) -> None:
+def test_masked_results_are_read_again_and_the_task_succeeds(queryable: Results, mask: str) -> None:
     """A stub in the place of a result does not state the fact, so the call does not count as a failed look-up."""
     masked, plain = of(queryable, mask), of(queryable, "none")
     assert (masked["reacquisitions"] > 0).all()

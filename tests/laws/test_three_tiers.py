@@ -57,7 +57,7 @@ def test_the_user_speaks_every_five_steps_and_every_eighth_turn_is_a_long_output
 
 
 @pytest.mark.bubblewrap
-def test_without_management_the_first_long_output_ends_the_session() -> None:
+def test_the_first_long_output_ends_a_session_without_compaction_and_truncation() -> None:
     session = run(NoCompaction(clip_characters=10_000_000))
     assert session.outcome.reason == "overflow"
     assert len(session.steps) == FIRST_ARCHIVE_STEP
@@ -65,7 +65,7 @@ def test_without_management_the_first_long_output_ends_the_session() -> None:
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
+def test_truncation_prolongs_the_session_and_pruning_lets_it_finish() -> None:
     alone = run(ThreeTiers(prune=False, auto=False, summarizer="scripted/oracle"))
     pruned = run(ThreeTiers(auto=False, summarizer="scripted/oracle"))
     assert alone.outcome.reason == "overflow"
@@ -77,7 +77,7 @@ def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_with_all_three_it_ends_with_success_though_the_view_was_summarized() -> None:
+def test_a_session_with_all_three_tiers_succeeds_although_it_was_summarized() -> None:
     session = run(ThreeTiers(prune=False, max_output_tokens=80_000, summarizer="scripted/oracle"))
     assert session.outcome.reason == "replied"
     assert session.failed_checks == set()

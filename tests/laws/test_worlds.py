@@ -117,7 +117,7 @@ def forgotten(world: World, seed: int, summarizer: str, name: str = FORGETTING) 
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_down_is_never_lost_and_costs_reads(name: str) -> None:
+def test_facts_in_files_are_never_lost_but_cost_reads(name: str) -> None:
     """Items 7 and 10 of the battery, where everything in the request can be read again and where nothing can."""
     assert lost(World(), name) > 0.5
     assert lost(World(recoverable_share=1.0), name) == 0
@@ -136,7 +136,7 @@ def test_facts_that_are_repeated_are_lost_less_often() -> None:
     assert lost(World(redundancy=8)) < lost(World(redundancy=3)) <= lost(World())
 
 
-def test_who_forgets_a_correction_uses_the_old_value() -> None:
+def test_an_agent_that_forgets_a_correction_uses_the_old_value() -> None:
     """Summaries that keep the request, as the prompt demands, keep its old values."""
     stale = []
     for world in (World(), World(update_rate=1.0)):

@@ -47,7 +47,7 @@ def test_reacquisitions_are_those_of_the_reference(session):
 
 
 @given(sessions())
-def test_what_was_evicted_again_is_that_of_the_reference(session):
+def test_the_number_of_repeated_evictions_equals_that_of_the_reference(session):
     assert compute_metrics(session).evicted_again == reference.evicted_again(session.entries)
 
 
@@ -135,7 +135,7 @@ def test_each_compaction_has_its_own_reacquisition_and_both_make_thrash():
     assert compute_metrics(session).evicted_again == 1
 
 
-def test_what_was_masked_is_gone_too():
+def test_reading_a_masked_result_again_is_a_reacquisition():
     session = Session()
     first = session.read("a.py")
     session.compact(replace=[first], summary="")
@@ -152,7 +152,7 @@ def test_a_file_that_changed_meanwhile_is_read_and_not_reacquired():
     assert flagged(session, "reacquisitions") == []
 
 
-def test_what_the_agent_wrote_itself_is_reacquired_like_what_it_read():
+def test_reading_an_evicted_file_that_the_agent_wrote_is_a_reacquisition():
     session = Session()
     first = session.write("a.py", "x = 1\n")
     session.compact(first - 1, first)
@@ -282,11 +282,11 @@ def test_a_patch_that_was_refused_and_is_tried_again_as_it_was_is_a_dead_end_wha
         [("write", "a.py", "x = 2")],
     ],
 )
-def test_with_another_text_in_what_it_names_it_is_another_try(between):
+def test_a_failed_call_after_a_change_of_its_files_is_no_repeated_dead_end(between):
     assert tried(*between) == 0
 
 
-def test_what_fails_in_another_way_is_no_dead_end():
+def test_a_call_that_fails_in_another_way_is_no_repeated_dead_end():
     assert tried(again="exit code 1\nthe bench is busy") == 0
 
 
@@ -305,7 +305,7 @@ def test_a_text_that_failed_and_was_replaced_is_a_dead_end_when_it_is_written_ag
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("summarizer", "again"), [("scripted/empty", True), ("scripted/oracle", False)])
-def test_who_forgets_that_the_first_patch_was_refused_is_seen_to_try_it_again(summarizer, again):
+def test_an_agent_that_forgets_a_refused_patch_repeats_a_dead_end(summarizer, again):
     task, policy = make_task("bug-hunt", 1), KeepLast(summarizer=summarizer)
     run = simulate_with_cache(task, policy)
     assert run.compactions

@@ -19,7 +19,7 @@ def test_the_order_of_arguments_and_time_limits_do_not_matter():
     )
 
 
-def test_what_is_written_and_where_does_matter():
+def test_the_signature_of_a_write_depends_on_path_and_content():
     texts = [{"path": "a", "content": "x"}, {"path": "a", "content": "y"}, {"path": "b", "content": "x"}]
     assert (
         len({compute_signature(call(text, "write_file")) for text in texts} | {compute_signature(call(texts[0], "read_file"))})

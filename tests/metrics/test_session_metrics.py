@@ -89,7 +89,7 @@ def test_a_value_stands_in_a_summary_whatever_the_words_but_not_within_a_longer_
     assert (row.seen_after, row.stands_after) == (summary == "- the port is 4711", stands)
 
 
-def test_a_value_that_stands_in_a_call_of_its_own_or_at_the_very_edge_stands():
+def test_a_value_in_a_call_of_the_agent_or_at_the_edge_of_a_text_is_found():
     session = Session(task="Begin.")
     session.read("docs.md", "Rows live in the table `=deck=`.")
     session.write("schema.sql", "x=deck=y")
@@ -109,7 +109,7 @@ def test_only_the_summary_can_keep_what_no_kept_message_shows():
     assert visibility == [(False, True), (True, True), (True, True), (False, False), (None, True)]
 
 
-def test_of_a_short_value_nobody_can_tell_where_else_it_stands():
+def test_other_places_of_a_short_value_are_unknown():
     session = Session(task="The port is 471.")
     session.compact(3, summary="port 471")
     (row,) = seen(session).probes.rows
@@ -187,7 +187,7 @@ def test_an_outdated_statement_does_not_make_its_fact_visible():
     assert seen(session, OUTDATED).probes.rows == ()
 
 
-def test_what_the_agent_wrote_itself_is_no_telling_when_a_tool_shows_it():
+def test_a_tool_output_with_text_of_the_agent_states_no_fact():
     session = Session(task="Begin.")
     session.write("notes", "The port is 80.")
     session.read("notes", "The port is 80.")
@@ -223,7 +223,7 @@ def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("name", each())
-def test_without_compaction_every_use_in_the_suite_is_right(name):
+def test_every_use_of_a_fact_is_right_without_compaction(name):
     task = make_task(name, 1)
     run = simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
     metrics, probes = measure_session(run.entries, task, COUNTER)
@@ -256,7 +256,7 @@ def forgetful(name, world):
 
 
 @pytest.mark.bubblewrap
-def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_date():
+def test_an_agent_that_forgets_a_correction_uses_the_value_of_the_outdated_page():
     outdated = {fact.name for fact in make_task("spec-api", 1).facts if fact.former_patterns}
     metrics, probes = forgetful("spec-api", World())
     names = {fact.number: fact.name for fact in probes.facts}

@@ -94,7 +94,7 @@ def test_an_answer_that_was_recorded_under_another_rule_for_prices_is_priced_aga
     assert taped(path, "replay", take=1).reply(request).cost_usd is None, "the price of such a model is unknown"
 
 
-def test_what_is_there_is_not_asked_for_again_while_recording(tmp_path):
+def test_a_recorded_answer_is_not_requested_again_while_recording(tmp_path):
     model = Counting()
     recording = taped(tmp_path / "c.jsonl", "record", model)
     first = recording.reply(HELLO)
@@ -177,7 +177,7 @@ USAGE = Usage(input_tokens=Measured(5), output_tokens=Measured(2))
 
 @pytest.mark.parametrize("slower", [None, OVERFLOW])
 @pytest.mark.parametrize(("faster", "booked_usd"), [(None, 0.25), (OVERFLOW, 0.0)])
-def test_of_two_calls_recorded_at_the_same_time_both_are_paid(tmp_path, faster, slower, booked_usd):
+def test_both_of_two_calls_recorded_at_the_same_time_are_paid(tmp_path, faster, slower, booked_usd):
     """What a trial spends is the cost of its answers less what it reports as not paid."""
     path, unpaid_usd = tmp_path / "c.jsonl", list[float]()
     paid = Reply(message=assistant("slower"), usage=USAGE, seconds=1.0, cost_usd=0.5)
@@ -188,7 +188,7 @@ def test_of_two_calls_recorded_at_the_same_time_both_are_paid(tmp_path, faster, 
 
 
 @pytest.mark.parametrize("slower", [None, OVERFLOW])
-def test_of_two_answers_recorded_at_the_same_time_both_processes_use_the_first(tmp_path, slower):
+def test_two_processes_that_record_the_same_request_both_use_the_first_answer(tmp_path, slower):
     path, heard = tmp_path / "c.jsonl", StreamBuffer()
     first = Reply(message=assistant("faster"), usage=USAGE, seconds=1.0, cost_usd=0.5)
     model = Overtaken(answer=slower, recorded_first=taped(path, "record", Counting(answer=first)))

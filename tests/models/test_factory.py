@@ -132,7 +132,7 @@ def test_calls_in_text_are_for_real_models_which_stop_where_a_result_would_begin
 
 
 @pytest.mark.parametrize("name", ["anthropic/claude-sonnet-4-5", "local/smollm2-135m"])
-def test_what_is_replayed_needs_neither_key_nor_weights(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replayed_model_needs_neither_key_nor_weights(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
     replayed, recorded = (Wiring(cassette=Cassette(path=tmp_path / "c.jsonl", mode=mode)) for mode in ("replay", "record"))

@@ -171,7 +171,7 @@ class ContextWindowExceededError(Raised):
     """The error of litellm by this name."""
 
 
-def test_what_litellm_takes_for_an_overflow_is_none_if_it_is_a_limit_on_a_field():
+def test_a_limit_on_a_field_is_no_overflow_although_litellm_reports_one():
     texts = {case["provider"]: case["text"] for case in WORDINGS["other"]}
     error = map_provider_error("m", 8192, ContextWindowExceededError(texts["OpenAI, length of a description"], 400))
     assert isinstance(error, RequestRefused)

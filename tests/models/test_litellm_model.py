@@ -217,7 +217,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again_and_never_taken_for_whole(
     assert waits == [2]
 
 
-def test_a_listener_hears_that_an_answer_comes_anew(route):
+def test_the_listener_is_notified_when_an_answer_is_retried(route):
     heard: list[str] = []
     with serving(Say(pieces=("never", "mind"), end_after=2), OK) as stub:
         model_at(stub, route)[0].reply(HELLO, lambda delta: heard.append("ANEW" if delta.anew else delta.text))
@@ -456,7 +456,7 @@ def test_no_credentials_of_a_base_address_show_in_an_error_or_in_the_model(route
         assert secret not in text
 
 
-def test_what_the_listener_raises_passes_untouched_and_is_not_tried_again(route):
+def test_an_exception_of_the_listener_is_neither_changed_nor_retried(route):
     class Cancelled(Exception):
         pass
 
@@ -471,7 +471,7 @@ def test_what_the_listener_raises_passes_untouched_and_is_not_tried_again(route)
     assert len(stub.asked) == 1
 
 
-def test_who_stops_listening_hangs_up_at_once_and_not_when_garbage_is_collected(route):
+def test_a_listener_that_raises_closes_the_connection_at_once(route):
     def listen(_):
         raise InterruptedError
 
@@ -595,7 +595,7 @@ def test_the_end_of_the_last_request_is_marked_also_before_an_answer_with_calls_
     assert places(asked) == [("system", "The same for all."), ("user", "c1"), ("user", "c2")]
 
 
-def test_what_was_read_and_written_is_reported_and_priced_as_such():
+def test_cache_reads_and_writes_are_reported_and_priced():
     """S3.4, S3.5."""
     _, reply = asked_at(START, input_tokens=10, cache_read_input_tokens=1000, cache_creation_input_tokens=200)
     usage = reply.usage
@@ -608,7 +608,7 @@ def test_what_was_read_and_written_is_reported_and_priced_as_such():
     assert price.cache_read_usd < price.input_usd < price.cache_write_usd
 
 
-def test_nothing_is_marked_for_those_who_would_refuse_it():
+def test_providers_that_refuse_cache_marks_get_none():
     with openai_stub.serving(openai_stub.Say(pieces=("ok",))) as stub:
         LitellmModel(name="hosted_vllm/stub", api_base=stub.base).reply(Request(messages=LATER))
     assert "cache_control" not in str(stub.asked)
@@ -629,7 +629,7 @@ def test_nothing_is_marked_for_those_who_would_refuse_it():
         ("hosted_vllm/claude", False),
     ],
 )
-def test_who_wants_marks(name, wanted):
+def test_cache_marks_are_sent_only_to_providers_that_support_them(name, wanted):
     assert supports_cache_breakpoints(name) is wanted
 
 

@@ -94,7 +94,7 @@ def test_every_conversing_name_of_the_registry_whose_provider_is_known_passes():
     assert passed > 0.9 * len(conversing)
 
 
-def test_a_provider_that_wants_a_person_to_sign_in_is_refused_before_anybody_is_asked():
+def test_a_provider_that_requires_a_person_to_sign_in_is_refused():
     names = [name for name in load_litellm().model_cost if name.partition("/")[0] in INTERACTIVE_PROVIDERS]
     assert {name.partition("/")[0] for name in names} == INTERACTIVE_PROVIDERS
     for name in (*names, "github_copilot/of-tomorrow"):
@@ -169,7 +169,7 @@ def test_a_model_that_does_not_converse_is_refused():
         check_model_name("text-embedding-3-small")
 
 
-def test_the_window_is_what_the_caller_says_else_the_registrys_else_unknown():
+def test_the_window_comes_from_the_caller_or_the_registry_or_is_unknown():
     """S0.11, S2.8."""
     assert (look_up_window("gpt-4o", 9000).tokens, look_up_window("gpt-4o", 9000).source) == (9000, "configuration")
     assert (look_up_window("gpt-4o").tokens, look_up_window("gpt-4o").source) == (128_000, "registry")

@@ -59,7 +59,7 @@ def test_a_provider_that_asks_for_an_hour_is_not_waited_for():
 
 
 @pytest.mark.parametrize("error", [RequestRefused("m", 401, "key"), ContextOverflow("m", 10, 5)])
-def test_what_would_fail_again_is_not_tried_again(error):
+def test_errors_that_would_occur_again_are_not_retried(error):
     result, slept, heard, left = run(error, "never reached")
     assert result is error
     assert (slept, heard, left) == ([], [], 1)

@@ -103,7 +103,7 @@ def test_calls_that_rest_on_results_which_are_not_there_are_left_out():
     assert parse_answer(f"{one}\n{RESULT_OPEN}\n5\n{RESULT_CLOSE}\n{two}").calls == (("a", "{}"),)
 
 
-def test_a_block_that_does_not_end_is_a_call_of_what_is_there():
+def test_an_unfinished_block_is_a_call_with_the_received_arguments():
     assert parse_answer(f'{CALL_OPEN}{{"name": "a", "arguments": {{}}}}').calls == (("a", "{}"),)
     assert parse_answer(f'{CALL_OPEN}{{"name": "a", "argum').calls == (("a", '{"name": "a", "argum'),)
 
@@ -152,7 +152,7 @@ class Stutterer(Parrot):
 
 
 @given(hostile, some_calls, st.integers(0, 99))
-def test_what_came_before_an_answer_that_comes_anew_counts_no_more(text, tool_calls, fails_after):
+def test_text_before_a_retried_answer_is_ignored(text, tool_calls, fails_after):
     [message] = render_messages([assistant(text, *tool_calls)], ())
     stutterer = Stutterer(message.text)
     stutterer.fails_after = fails_after
@@ -192,7 +192,7 @@ def test_the_listener_hears_of_every_piece_and_gets_reasoning_unchanged(text, to
     assert "".join(delta.text for delta in heard[1:]).rstrip() == escape_tags(text).rstrip()
 
 
-def test_without_tools_no_text_is_a_call():
+def test_text_is_no_tool_call_if_the_request_has_no_tools():
     text = render_call(ToolCall(call_id="", name="a", arguments_json="{}"))
     assert TextCallModel(model=Parrot(text)).reply(Request(messages=(user("summarize"),))).message == assistant(text)
 

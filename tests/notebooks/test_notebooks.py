@@ -78,7 +78,7 @@ def test_notebook_runs_to_its_end(notebook):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["notebooks", "."])
-def test_without_the_published_table_the_notebook_says_how_to_get_it_and_shows_its_stored_results(folder, tmp_path, monkeypatch):
+def test_a_notebook_without_its_published_table_says_how_to_get_it_and_shows_stored_results(folder, tmp_path, monkeypatch):
     monkeypatch.delenv("HARNESS_COMPLEXITY_TRAP", raising=False)
     clone = tmp_path / "notebooks" / "04_published_outcomes.ipynb"
     clone.parent.mkdir()

@@ -139,7 +139,7 @@ def faltering(
 ROOMY = st.builds(InspectSummary, threshold=st.sampled_from([0.05, 0.1]))
 
 
-def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(inspect: Original) -> None:
+def test_a_failing_summarizer_has_the_same_effect_as_in_the_original(inspect: Original) -> None:
     tally = Tally()
 
     @settings(max_examples=20)

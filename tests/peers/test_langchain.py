@@ -258,7 +258,7 @@ def faltering(langchain: Original, case: FaultyCase) -> tuple[Session, list[Any]
     return Session(policy, messages, DEEP_WINDOW_TOKENS, answers, most_acts=1), theirs
 
 
-def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(langchain: Original) -> None:
+def test_a_failing_summarizer_has_the_same_effect_as_in_the_original(langchain: Original) -> None:
     tally = Tally()
 
     @settings(max_examples=20)

@@ -87,7 +87,7 @@ def faltering(openhands: Original, case: FaultyCase) -> tuple[Session, list[Any]
     return Session(policy, messages, WINDOW_TOKENS, answers, refused), theirs
 
 
-def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(openhands: Original) -> None:
+def test_a_failing_summarizer_has_the_same_effect_as_in_the_original(openhands: Original) -> None:
     tally = Tally()
 
     @settings(max_examples=25)

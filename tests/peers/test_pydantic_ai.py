@@ -154,7 +154,7 @@ def faltering(
     return Session(policy, messages, WINDOW_TOKENS, answers, most_acts=most_acts), theirs
 
 
-def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(pydantic_ai: Original) -> None:
+def test_a_failing_summarizer_has_the_same_effect_as_in_the_original(pydantic_ai: Original) -> None:
     tally = Tally()
 
     @settings(max_examples=40)

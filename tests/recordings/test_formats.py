@@ -227,7 +227,7 @@ def test_text_behind_a_single_value_is_refused_with_its_line(name, rest):
     ],
     ids=["gzip", "zip", "zstd", "utf-16", "utf-16-le", "utf-16-be"],
 )
-def test_what_is_no_text_in_utf_8_is_refused_with_what_to_do(data, hint):
+def test_a_file_that_is_not_utf_8_is_refused_with_advice(data, hint):
     with pytest.raises(MalformedRecording, match=hint):
         parse_document(data, "x")
 
@@ -239,7 +239,7 @@ def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# A diary\n", b"{}", b"[]", b'{"messages": []}', b"[1, 2]", b"\xc3\x28\xa0"])
-def test_what_is_no_recording_is_refused_with_the_known_formats(content, tmp_path):
+def test_a_file_that_is_no_recording_is_refused_with_the_known_formats(content, tmp_path):
     (tmp_path / "other").write_bytes(content)
     with pytest.raises(MalformedRecording, match="one of the formats claude-code, claude-sdk, pi"):
         read_recording(tmp_path / "other")

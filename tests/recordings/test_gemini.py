@@ -62,7 +62,7 @@ def test_a_session_file_whose_calls_contain_their_results_is_read():
     ]
 
 
-def test_a_snapshot_stands_for_what_is_not_in_the_file():
+def test_a_snapshot_replaces_messages_that_the_file_lacks():
     (event,) = fixture("gemini-contents.json").compactions
     assert event.in_place
 

@@ -73,7 +73,7 @@ def test_the_first_kept_entry_says_all_of_a_compaction_that_keeps_the_last(log):
 
 @settings(max_examples=30)
 @given(st.sampled_from(PLAIN).flatmap(sessions))
-def test_what_a_reader_builds_from_the_entries_alone_is_what_was_sent_next(log):
+def test_a_reader_of_the_entries_alone_builds_the_next_request(log):
     """The view is the system message, the summary, and the messages from the first kept entry on."""
     written = rows(logged(log))
     squeezed = [number for number, row in enumerate(written) if row["type"] == "compaction"]

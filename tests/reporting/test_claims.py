@@ -125,7 +125,7 @@ LAST = [f"t{task}" for task in range(8, 30)]
 """Tasks whose trials of one arm are lost."""
 
 
-def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
+def test_no_claim_is_made_for_an_incomplete_extended_or_changed_plan():
     family, whole = (Family(contrasts=(SUCCESS,), planned_trials=count) for count in (20, 14))
     incomplete = judge_contrasts(results(rows(family)))
     assert find_unfinished(results(rows(family)).trials) is not None

@@ -33,7 +33,7 @@ def small_report():
 HOSTILE = "[red]x[/red] \x1b[2J | `a` <script>alert(1)</script> $\\frac{1}{0$ *b* \u202e"
 
 
-def test_nothing_run_is_nothing_to_report():
+def test_a_report_without_trials_is_refused():
     with pytest.raises(UsageError, match="run the experiment first"):
         report(results([]))
 

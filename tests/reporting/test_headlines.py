@@ -172,7 +172,7 @@ def test_equal_means_name_no_highest_arm(score, reason, advice):
     assert notes[-1].startswith(f"Run next: {advice}")
 
 
-def test_one_arm_alone_says_that_nothing_can_be_compared():
+def test_the_headlines_of_a_single_arm_say_that_nothing_can_be_compared():
     notes = headlines(results([{"arm": "a", "seed": seed} for seed in range(3)]))
     assert "Cannot be said: how the arms differ, since there is only one arm with valid trials." in notes
 

@@ -99,7 +99,7 @@ def test_the_share_is_that_of_all_facts_and_no_mean_over_kinds():
     ]
 
 
-def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
+def test_only_the_range_is_stated_for_kinds_of_facts_that_are_lost_alike():
     kinds = [(f"{kind} {at}", kind, at < lost) for kind, lost in (("goal", 9), ("value", 10), ("error", 8)) for at in range(10)]
     probes = [
         probe("a/flashcards/0/0", fact=fact, kind=kind, seen_after=not lost, seen_in_kept=False) for fact, kind, lost in kinds
@@ -120,7 +120,7 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
     ]
 
 
-def test_of_many_groups_the_worst_and_the_best_are_named():
+def test_only_the_worst_and_the_best_of_many_groups_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [fact for number, name in enumerate(names) for fact in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
     (sentence,) = describe([run(name, "s") for name in names], probes)
@@ -131,7 +131,7 @@ def test_of_many_groups_the_worst_and_the_best_are_named():
     )
 
 
-def test_one_summarizer_under_two_names_is_one_group_and_two_under_one_name_are_two():
+def test_arms_are_grouped_by_their_actual_summarizer_rather_than_its_name():
     trials = [
         run("base", "same", writer="scripted/extractive"),
         run("named", "scripted/extractive"),

@@ -55,7 +55,7 @@ def test_rows_are_as_wide_as_their_table():
         assert {len(row) for row in section.rows} <= {len(section.columns)}
 
 
-def test_what_must_be_known_to_believe_a_number_is_always_there():
+def test_validity_notes_are_part_of_every_report():
     text = write_out(small_sections())
     for part in ("A/A (", "Placebo check (", "p would be", "not evidence of equality", "Simulated", "Exploratory"):
         assert part in text
@@ -67,7 +67,7 @@ def test_controls_and_repeated_arms_are_what_others_are_compared_with():
     assert any("keep_last=10 summarizer=scripted/oracle threshold=0.8" in heading for heading in headings)
 
 
-def test_an_arm_that_differs_in_what_no_column_tells_was_not_run_again():
+def test_an_arm_that_differs_in_a_setting_without_a_column_is_no_repeated_arm():
     rows = [
         {"arm": arm, "replicate": replicate, "config_json": json.dumps({"parallel_tools": parallel, "replicate": replicate})}
         for arm, replicate, parallel in (("a", 0, False), ("A/A", 1, False), ("b", 0, True))
@@ -123,7 +123,7 @@ def test_another_arm_can_be_asked_for():
         list(build_sections(small(), "no such arm"))
 
 
-def test_a_control_that_overflowed_is_named_for_what_it_is():
+def test_a_control_that_overflowed_has_a_note_on_its_full_window():
     assert "ended because the window was full" in write_out(small_sections())
 
 
@@ -166,7 +166,7 @@ def test_lost_trials_are_listed_with_their_reasons():
 
 
 @pytest.mark.slow
-def test_what_lost_trials_could_have_shown_is_part_of_the_short_report_where_arms_lost_different_ones():
+def test_the_short_report_shows_worst_case_bounds_if_arms_lost_different_trials():
     rows = [{"arm": arm, "seed": seed, "success": arm == "a", "score": 0.5} for arm in "abcdef" for seed in range(4)]
     assert "whatever the excluded trials" not in render(results(rows))
     lost = [row | ({"status": "crashed"} if row["arm"] == "a" and row["seed"] == 0 else {}) for row in rows]
@@ -195,7 +195,7 @@ def test_each_declared_contrast_has_its_verdict_in_the_short_report(count, is_de
     assert (len(section.rows), section.is_detail) == (count, is_detail)
 
 
-def test_without_control_and_repeats_the_first_arm_is_what_others_are_compared_with():
+def test_the_first_arm_is_the_baseline_without_a_control_or_repeated_arm():
     sections = list(build_sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
     assert [one.heading for one in sections if "against" in one.heading] == [
         "Paired comparison on the same task and seed, against: a"
@@ -225,7 +225,7 @@ def behaviour_of(trials, probes=()):
     return {section.heading.split(":")[0].split(",")[0]: section for section in sections if section.heading.startswith(BEHAVIOUR)}
 
 
-def test_nothing_is_shown_where_there_is_nothing_to_tell():
+def test_the_section_on_behaviour_is_left_out_if_it_would_be_empty():
     assert behaviour_of([*arm("a", "keep-last", [True]), *arm("none", "none", [True])]) == {}
 
 
@@ -252,7 +252,7 @@ def test_values_in_other_words_have_a_column_where_there_are_any():
 
 
 @pytest.mark.slow
-def test_what_summaries_alone_kept_has_a_table_of_the_arms_with_summaries():
+def test_facts_kept_only_by_summaries_have_a_table_of_the_arms_with_summaries():
     mask = [probe("mask/flashcards/0/0", fact="b"), probe("mask/flashcards/0/0", fact="c", kind="value", seen_after=False)]
     kept = [
         probe("a/flashcards/0/0", fact="b", seen_in_kept=True),

@@ -78,7 +78,7 @@ def test_a_bubblewrap_that_fails_is_unavailable_with_its_own_words(program):
         sandbox.start()
 
 
-def test_without_the_systems_program_the_wheels_is_taken(monkeypatch):
+def test_bubblewrap_of_the_python_package_is_used_if_the_system_has_none(monkeypatch):
     find = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else find(name))
     bubblewrap.find_program.cache_clear()
@@ -167,7 +167,7 @@ def test_the_number_of_files_is_limited_for_root(monkeypatch):
         assert sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.count(b"ENOSPC") == 3
 
 
-def test_where_files_cannot_be_limited_the_record_and_the_probe_say_so(program):
+def test_record_and_probe_say_if_the_number_of_files_cannot_be_limited(program):
     program("#!/bin/sh\necho no namespaces for you >&2; exit 1\n", "unshare")
     sandbox = open_sandbox("bubblewrap", session_id="x")
     result = run_probe("bubblewrap", lambda: sandbox)

@@ -38,7 +38,7 @@ def test_a_tree_that_takes_more_than_its_group_has_is_killed(group):
     assert result.returncode == -9
 
 
-def test_a_group_is_joined_by_who_has_become_another_user(group):
+def test_a_process_that_changed_its_user_can_join_a_group(group):
     door = group.open_join_fd()
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -85,7 +85,7 @@ def test_a_container_has_a_network_only_when_asked_for(session_id, network):
 
 @pytest.mark.docker
 @pytest.mark.parametrize(("runtime", "image"), [("python", "python:3.12-slim"), ("bun", "oven/bun:latest")])
-def test_who_names_no_image_gets_that_of_the_runtime(client, session_id, runtime, image):
+def test_the_default_image_is_that_of_the_runtime(client, session_id, runtime, image):
     mine = not client.images.list(image)
     if mine:
         client.images.get(IMAGE).tag(image)

@@ -59,7 +59,7 @@ def test_a_server_that_does_not_read_misses_the_deadline():
     theirs.close()
 
 
-def test_the_descriptor_is_closed_when_nobody_waits_at_it_any_more():
+def test_the_descriptor_is_closed_only_after_the_last_wait_on_it():
     """If the descriptor were closed earlier, its number could be reused by another file before the wait begins."""
 
     class Slow(socket.socket):

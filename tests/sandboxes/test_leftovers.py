@@ -28,7 +28,7 @@ def test_an_owner_of_an_earlier_boot_is_dead():
     assert is_owner_dead(f"another:{namespace}:{pid}:{start}")
 
 
-def test_of_another_namespace_or_a_strange_name_nothing_is_known():
+def test_an_owner_of_another_namespace_or_with_a_malformed_name_is_unknown():
     boot, _, pid, _ = format_owner().split(":")
     for unknown in (f"{boot}:1:{pid}:1", "", "x", ":::", f"{boot}:1:pid:x"):
         assert not is_owner_dead(unknown)

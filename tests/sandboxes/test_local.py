@@ -12,12 +12,12 @@ from harness.sandboxes.local import DIRECTORY_PREFIX, OWNER_FILE, reap_directori
 from tests.sandboxes.test_leftovers import dead_owner
 
 
-def test_without_the_flag_it_is_refused():
+def test_the_local_backend_is_refused_without_its_flag():
     with pytest.raises(UsageError, match="unsafe"):
         open_sandbox("local", session_id="x")
 
 
-def test_with_the_flag_it_warns_isolates_nothing_and_removes_its_directory(capfd, tmp_path, monkeypatch):
+def test_the_local_backend_warns_that_nothing_is_isolated_and_removes_its_directory(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     sandbox = open_sandbox("local", session_id="x", unsafe_local=True)
     sandbox.start()

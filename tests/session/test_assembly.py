@@ -102,7 +102,7 @@ def test_a_sub_agent_without_an_answer_returns_the_reason(replies, explanation):
     assert explanation in result.output
 
 
-def test_it_is_stopped_with_the_session_that_asked():
+def test_a_sub_agent_is_stopped_with_the_session_that_started_it():
     cancellation = Cancellation()
     cancellation.request()
     assert Made([LOOK], cancellation=cancellation).tool.run(ASKED).status == "interrupted"
@@ -137,7 +137,7 @@ def test_models_tools_and_later_messages_come_from_the_specification():
     assert (session.start_event.sandbox, session.start_event.task) == ("memory", task.prompt)
 
 
-def test_what_is_handed_in_is_not_opened_by_its_name():
+def test_a_model_object_that_is_passed_in_is_used_instead_of_the_named_one():
     puppet = FakeModel([assistant("done")], window_tokens=50_000)
     session = assembled(SessionSpec(request="x", policy=NoCompaction(), model="no such model"), model=puppet, tools=())
     outcome = session.agent.run(session.start_event, "be good")
@@ -178,7 +178,7 @@ def test_repeated_calls_end_the_session_where_the_specification_or_somebody_says
 @pytest.mark.parametrize(
     ("repeated", "somebody", "attended"), [("ask", True, True), ("ask", False, False), ("continue", True, False)]
 )
-def test_a_session_is_attended_if_somebody_is_asked(repeated, somebody, attended):
+def test_a_session_is_attended_if_a_person_decides_on_repeated_calls(repeated, somebody, attended):
     """S3.15: lazy compaction puts nothing off while somebody attends the session."""
     spec = SessionSpec(request="x", policy=ThreeTiers(lazy=True), repeated=repeated)
     session = assembled(spec, model=FakeModel([]), decide_repeated_call=(lambda _call, _times: "continue") if somebody else None)

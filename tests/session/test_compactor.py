@@ -132,7 +132,7 @@ def test_an_unknown_message_in_a_fallback_is_refused() -> None:
 
 
 @pytest.mark.parametrize("second", [assistant(" \n"), ProviderFailed("s", 500, "down")])
-def test_what_was_paid_before_a_summary_failed_is_on_the_bill(second: Message | ProviderFailed) -> None:
+def test_the_cost_of_calls_before_a_failed_summary_is_recorded(second: Message | ProviderFailed) -> None:
     plan = CompactionPlan(reason="two", forget=forget(2, 3, 4), slots=(slot(1, (2,)), slot(1, (3, 4))))
     event = apply(plan, FakeModel([assistant("first part"), second]))
     assert event is not None
@@ -197,7 +197,7 @@ def test_the_duration_of_a_compaction_is_recorded_and_does_not_make_events_diffe
     assert slow.wall_seconds >= 0.05
 
 
-def test_what_an_applied_plan_moves_is_saved_and_named_once() -> None:
+def test_texts_offloaded_by_an_applied_plan_are_saved_once() -> None:
     outputs = MemoryOutputs()
     event = apply(CompactionPlan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one", "two", "one")), outputs=outputs)
     assert event is not None
@@ -217,7 +217,7 @@ def test_a_plan_that_saves_no_tokens_saves_no_text_either() -> None:
 
 
 @pytest.mark.parametrize("answer", [ProviderFailed("s", 500, "down"), assistant("long " * 500)], ids=["fails", "saves nothing"])
-def test_of_a_plan_that_fails_what_its_fallback_moves_is_saved(answer: Message | ProviderFailed) -> None:
+def test_only_the_texts_of_the_fallback_are_saved_if_a_plan_fails(answer: Message | ProviderFailed) -> None:
     outputs = MemoryOutputs()
     instead = CompactionPlan(reason="instead", forget=forget(2), texts_to_save=("two",))
     plan = CompactionPlan(
@@ -237,7 +237,7 @@ class FullDisk(MemoryOutputs):
         raise StoreError("the disk is full")
 
 
-def test_what_cannot_be_saved_does_not_go_from_the_view() -> None:
+def test_a_text_that_cannot_be_saved_is_not_evicted() -> None:
     plan = CompactionPlan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one",))
     with pytest.raises(StoreError, match="the disk is full"):
         apply(plan, outputs=FullDisk())

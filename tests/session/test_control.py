@@ -31,7 +31,7 @@ class Keeper:
 
 
 @given(st.lists(st.tuples(HEARD, st.floats(0, 2))))
-def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
+def test_the_answer_so_far_is_saved_at_most_once_a_second(heard):
     keeper, answer = Keeper(), StreamBuffer()
     for one, seconds in heard:
         keeper.now += seconds
@@ -60,7 +60,7 @@ def test_a_second_later_all_is_kept_also_when_nothing_more_comes():
     assert keeper.kept[1:] == [(SAVE_INTERVAL_SECONDS, records.UnfinishedStep(1, "I was about to say"))]
 
 
-def test_nothing_is_kept_of_an_answer_that_is_logged():
+def test_a_logged_answer_is_not_saved_as_a_draft():
     keeper = Keeper()
     keeper.draft.add_event(TextDelta(text="whole"))
     keeper.draft.add_event(ENDED)

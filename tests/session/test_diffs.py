@@ -81,7 +81,7 @@ def test_files_come_and_go_by_path():
     assert join_patches((added, deleted)) == added.text + deleted.text
 
 
-def test_what_is_no_text_is_named_with_its_sizes():
+def test_a_binary_or_too_large_file_is_shown_with_its_sizes():
     [patch] = between({"f": b"\0\1\2"}, {"f": b"text"})
     assert patch.text == "--- a/f\n+++ b/f\n(binary: 3 bytes -> 4 bytes)\n"
     [patch] = between({"f": b"x"}, {"f": b"y" * (module.MAX_FILE_BYTES + 1)})
@@ -112,7 +112,7 @@ def test_control_characters_of_names_and_contents_are_shown_escaped_and_forge_no
 
 
 @pytest.mark.parametrize("content", [b"x" * 1_000_000, b"x\n" * 3_000, b"".join(b"%d\n" % (n % 90) for n in range(2_000))])
-def test_what_is_shown_of_a_file_is_bounded_and_quick(content):
+def test_the_diff_of_a_file_is_limited_in_length_and_time(content):
     began = time.process_time()
     [patch] = between({"f": b"".join(b"%d\n" % (n * 7 % 90) for n in range(1_900))}, {"f": content})
     assert time.process_time() - began < 20
@@ -120,7 +120,7 @@ def test_what_is_shown_of_a_file_is_bounded_and_quick(content):
     assert max(map(len, patch.text.splitlines())) < MAX_LINE_CHARACTERS + 60
 
 
-def test_of_very_many_files_the_first_are_shown():
+def test_only_the_first_of_very_many_files_are_shown():
     patches = between({}, {f"{n:04}": b"x\n" for n in range(2 * MAX_FILES)})
     assert [one.path for one in patches] == [f"{n:04}" for n in range(MAX_FILES)]
     assert "there may be more files" in join_patches(patches)

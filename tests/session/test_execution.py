@@ -158,7 +158,7 @@ HEADING = "[first 524288 and last 524288 of 5242881 bytes]"
     ],
     ids=lambda plain: plain.get("truncate_keep", plain["kind"]),
 )
-def test_of_5_mib_on_each_stream_the_exit_code_and_the_end_of_standard_error_stay(plain, tmp_path):
+def test_the_exit_code_and_the_end_of_standard_error_are_kept_of_5_mib_of_output(plain, tmp_path):
     """S3.1: in a whole session, whichever end of the output its policy keeps."""
     task = make_tiny_task(0, "true")
     flood = step("flood", "execute_command", command=FLOOD)
@@ -239,7 +239,7 @@ def test_a_window_too_small_for_the_request_is_refused_before_anything_starts(ta
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_the_request_that_is_sent_that_must_fit():
+def test_a_first_request_that_does_not_fit_the_window_is_refused():
     with pytest.raises(WindowTooSmall):
         execute_session(session(request="word " * 5000, window_tokens=4000), "s1")
 
@@ -270,7 +270,7 @@ def test_no_name_leads_out_of_the_folder(tmp_path):
     ]
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_raises_a_store_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot write"):
         copy_files(Hostile("a"), tmp_path / "file" / "below")  # type: ignore[arg-type]

@@ -201,7 +201,7 @@ class TestInASandbox:
         )
         assert ask(sandbox, eager, "x", "y") == {"x": 1}
 
-    def test_what_the_agents_code_started_ends_with_its_interview(self, sandbox):
+    def test_processes_started_by_the_agents_code_end_with_its_interview(self, sandbox):
         start = "import os, subprocess\ndef x():\n    return subprocess.Popen(['sleep', '60'], start_new_session=True).pid\n"
         look = (
             "import glob\n"
@@ -313,7 +313,7 @@ class TestInASandbox:
             "echo 'raise SystemExit' | tee json.py os.py sitecustomize.py select.py > ctypes.py",
         ],
     )
-    def test_what_stands_in_the_way_of_the_interviewer_is_removed_or_ignored(self, sandbox, left):
+    def test_files_in_the_way_of_the_interviewer_are_removed_or_ignored(self, sandbox, left):
         sandbox.run(left)
         assert ask(sandbox, "def x():\n    return 5", "x") == {"x": 5}
 
@@ -332,7 +332,7 @@ class TestInASandbox:
         time.sleep(0.1)
         assert sandbox.read("beat") == last
 
-    def test_nothing_comes_from_the_action_cache_nor_goes_into_it(self, tmp_path):
+    def test_grading_neither_reads_nor_fills_the_action_cache(self, tmp_path):
         for counts in ((0, 1), (1, 0)):
             opened = open_sandbox("bubblewrap", session_id="grading")
             with closing(ActionCache(tmp_path)) as cache, CachedSandbox(opened, cache, kind="grading", task="tiny") as sandbox:

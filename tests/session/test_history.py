@@ -86,7 +86,7 @@ def test_the_turns_share_out_the_workspaces_between_them(log):
         assert before[1] == after[0]
 
 
-def test_a_step_or_turn_that_is_not_there_is_named_with_those_that_are():
+def test_a_missing_step_or_turn_is_refused_with_the_existing_ones():
     log = (Entry(1, started("s")), Entry(2, MessageAdded(message=user("x"), step=0)), Entry(3, make_step_finished(1)))
     with pytest.raises(UsageError, match="no step 2; it has steps 0 to 1"):
         history.find_step_end(log, 2)

@@ -163,7 +163,7 @@ def stopped_after(living, steps, **changes):
     return live
 
 
-def test_a_stopped_turn_is_gone_on_with(living):
+def test_a_stopped_turn_can_be_continued(living):
     """S1.5."""
     live = stopped_after(living, 2)
     assert live.entries[-1].event.reason == "cancelled"
@@ -224,7 +224,7 @@ def test_the_step_limit_is_a_failure_of_the_turn_and_a_stop_by_the_user_is_none(
     assert stopped.failure == ""
 
 
-def test_what_waits_when_a_turn_is_stopped_stays_until_somebody_wishes_otherwise(living):
+def test_queued_messages_stay_queued_after_a_stop_until_the_next_message(living):
     live = living(start=False)
     live.send("later")
     live.start()
@@ -261,7 +261,7 @@ def test_a_session_without_a_request_begins_with_the_first_message(living):
     assert not [entry for entry in live.entries if isinstance(entry.event, MessageQueued)]
 
 
-def test_a_session_is_compacted_when_somebody_wishes_it(living):
+def test_a_session_is_compacted_on_request(living):
     live = living(policy=policy_from_plain({"kind": "keep-last", "keep_last": 2, "summarizer": "scripted/extractive"}))
     with pytest.raises(UsageError, match="stop it and wait"):
         live.compact()
@@ -334,7 +334,7 @@ def test_a_file_that_the_user_attaches_is_a_part_of_the_message_also_after_the_s
     ("content", "explanation"),
     [(None, "No such file"), (b"\xff\xfe", "not UTF-8 text"), (b"x" * 1_000_001, "more than the 1,000,000")],
 )
-def test_what_cannot_be_attached_is_refused_and_nothing_is_sent(living, tmp_path, content, explanation):
+def test_an_invalid_attachment_is_refused_and_no_message_is_sent(living, tmp_path, content, explanation):
     live, file = living(start=False), tmp_path / "a"
     if content is not None:
         file.write_bytes(content)
@@ -379,7 +379,7 @@ def test_a_message_may_have_files_once_the_request_was_taken(living, silent_engi
     assert live.send("Use this.", files=[tmp_path / "a"]) == 1
 
 
-def test_a_policy_without_rules_compacts_for_nobody(living):
+def test_a_policy_without_rules_does_not_compact_on_request(living):
     live = living()
     live.wait(SECONDS)
     assert live.compact() is None
@@ -509,7 +509,7 @@ def test_a_summary_that_was_put_off_is_written_in_the_reopened_session_before_th
     assert "and a README" in [message.text for message in again.view.messages[3:]]
 
 
-def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_not_come_up(living, tmp_path):
+def test_messages_to_a_reopened_session_are_kept_if_its_sandbox_does_not_start(living, tmp_path):
     """S1.4."""
     live = stopped_after(living, 2)
     live.close()
@@ -572,7 +572,7 @@ def test_only_an_idle_session_is_rolled_back_and_only_to_a_step_that_it_has(livi
     assert live.state == "idle"
 
 
-def test_what_cannot_run_is_refused_before_a_thread_starts(living):
+def test_a_session_that_cannot_run_is_refused_before_a_thread_starts(living):
     live = living(start=False, window_tokens=50)
     with pytest.raises(UsageError, match="more than the window of 50"):
         live.start()
@@ -698,7 +698,7 @@ class Slow(NoCompaction):
         return NoCompaction().budget(window)
 
 
-def test_nobody_waits_while_a_session_is_checked_before_it_starts(living):
+def test_callers_do_not_wait_while_a_session_is_checked_before_its_start(living):
     live = living(start=False, policy=Slow())
     starting = threading.Thread(target=live.start)
     starting.start()
@@ -755,7 +755,7 @@ time.sleep(120)
 """
 
 
-def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_path, checkout):
+def test_queued_messages_and_finished_steps_survive_the_death_of_the_process(living, tmp_path, checkout):
     """S1.4."""
     with PreparedProcess(VICTIM, tmp_path / "j.sqlite", cwd=checkout, stdout=subprocess.PIPE) as victim:
         assert victim.stdout is not None
@@ -981,7 +981,7 @@ def fills(text):
     ],
     ids=lambda plain: "-".join(map(str, plain.values())),
 )
-def test_what_the_user_says_after_a_turn_that_filled_the_window_reaches_the_model(plain, living, provider):
+def test_a_message_after_a_turn_that_filled_the_window_reaches_the_model(plain, living, provider):
     """The last report of the first turn makes a summary due before the user's next message has been in a request."""
     stub = provider(asks(1), fills("All is built. " * 200), Say(pieces=("The thing was built.",)), Say(pieces=("I deleted it.",)))
     live = living(**REAL, policy=policy_from_plain(plain))
@@ -1050,7 +1050,7 @@ COMMAND = json.dumps({"command": "echo " + LONG})
     ],
     ids=["reasoning", "arguments", "text-protocol"],
 )
-def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept(living, provider, streamed, kept):
+def test_stopping_a_streamed_answer_closes_the_connection_and_keeps_the_received_part(living, provider, streamed, kept):
     """S1.5, S3.9."""
     stub = provider(streamed, Say(pieces=("Now I say it.",)))
     spoken = threading.Event()
@@ -1424,7 +1424,7 @@ def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(livin
     assert [step.request_digest for step in steps] == digests
 
 
-def test_many_who_send_at_once_lose_nothing_and_change_no_order(living):
+def test_messages_sent_by_several_threads_are_neither_lost_nor_reordered(living):
     live = living(start=False)
     senders = [
         threading.Thread(target=lambda name=name: [live.send(f"{name} {number}") for number in range(8)]) for name in "abcd"

@@ -26,7 +26,7 @@ def test_evidence_of_what_is_done_is_needed_at_every_step() -> None:
     assert FUTURE.predict_needs(looked()) == [None, Need(0, lost_for_good=True), None, Need(0, receipt_only=True)]
 
 
-def test_what_can_be_looked_up_is_not_lost_for_good() -> None:
+def test_a_fact_that_can_be_looked_up_is_not_lost_for_good() -> None:
     assert FUTURE.predict_needs(read())[-1] == Need(0, lost_for_good=False)
 
 
@@ -49,7 +49,7 @@ def test_only_the_newest_value_counts_and_only_one_message_for_a_step() -> None:
     assert [need for need in (needs[3], needs[5]) if need] == [Need(0, receipt_only=True)]
 
 
-def test_without_a_script_the_oracle_is_refused() -> None:
+def test_oracle_retention_is_refused_without_a_script() -> None:
     with pytest.raises(UsageError, match="a forecast of the messages"):
         supply_oracle(OracleRetention(), None, None)
     plain = KeepLast()

@@ -160,7 +160,7 @@ def test_a_policy_due_before_its_first_request_is_reported_with_a_remedy_and_the
         assert collect_warnings([replace(trials[0], **remedy)]) == ()
 
 
-def test_what_a_policy_retains_counts_towards_the_tokens_that_its_threshold_must_leave():
+def test_retained_tokens_count_towards_the_tokens_that_the_threshold_must_leave():
     (warning,) = collect_warnings(
         [Trial(task="flashcards", policy=ReserveRecent(keep_recent_tokens=9_000), window_tokens=40_000)]
     )

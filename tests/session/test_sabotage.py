@@ -116,7 +116,7 @@ def draw_pattern(survey, seed):
 
 
 @pytest.mark.slow
-def test_who_knows_the_number_of_each_run_guesses_right_at_most_once_in_thirty_times(survey):
+def test_the_pattern_of_sabotaged_runs_can_be_guessed_at_most_once_in_thirty_times(survey):
     drawn = Counter(draw_pattern(survey, seed) for seed in range(4_000))
     assert max(drawn.values()) <= 4_000 / 30
     assert {len(pattern) for pattern in drawn} == {7}

@@ -160,7 +160,7 @@ def test_a_session_without_leave_does_not_run_without_walls_though_it_once_did(l
     assert "unsafe" in again.failure
 
 
-def test_what_a_session_was_given_when_it_was_taken_up_holds_the_next_time(living, tmp_path):
+def test_a_specification_given_on_reopening_is_stored_for_the_next_time(living, tmp_path):
     live = stopped_after(living, 2)
     live.close()
     longer = replace(live.spec, max_steps=77, explore=True)

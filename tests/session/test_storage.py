@@ -116,7 +116,7 @@ def test_reopening_an_imported_session_is_refused_with_commands_that_work(living
     assert LiveSession.reopen(tmp_path / "j.sqlite", live.session_id).state == "new"
 
 
-def test_a_session_that_kept_no_workspace_is_not_gone_on_with_in_an_empty_one(living, tmp_path):
+def test_a_session_without_saved_workspaces_is_not_continued_in_an_empty_one(living, tmp_path):
     live = living(snapshots=False)
     assert live.wait(SECONDS) == "idle", live.failure
     live.close()

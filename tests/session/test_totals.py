@@ -74,7 +74,7 @@ def test_steps_add_up(usages):
 
 
 @given(USAGES, st.permutations([0.5, None, 0.25]))
-def test_one_unknown_price_makes_the_sum_unknown(usage, costs):
+def test_an_unknown_price_makes_the_total_cost_unknown(usage, costs):
     assert tallied(*(step(usage, cost) for cost in costs)).cost_usd is None
 
 
@@ -97,7 +97,7 @@ def test_a_summarizers_tokens_are_counted_apart_also_when_nothing_came_of_it(usa
         (["no-op"], "not at all"),
     ],
 )
-def test_the_treatment_is_what_was_done_of_what_was_due(statuses, treatment):
+def test_the_treatment_says_whether_compactions_were_applied_as_planned(statuses, treatment):
     totals = tallied(*map(compaction, statuses))
     assert totals.treatment == treatment
     assert totals.compactions == statuses.count("applied")
@@ -121,7 +121,7 @@ ASKED, FAILED = {"summarizer": "scripted/empty"}, {"failure": "ContextOverflow: 
         (SUMMARIZING, [("applied", FAILED)], "active"),
     ],
 )
-def test_a_policy_is_judged_by_what_it_could_have_done(able, events, activity):
+def test_the_activity_of_a_policy_depends_on_its_abilities(able, events, activity):
     assert tallied(*(compaction(status, **changes) for status, changes in events)).classify_activity(able) == activity
 
 
@@ -149,7 +149,7 @@ def begun(model):
     )
 
 
-def test_what_a_cache_saved_is_its_cheap_reads_less_its_dear_writes():
+def test_cache_savings_are_cheaper_reads_minus_dearer_writes():
     """S3.5."""
     usage = Usage(
         input_tokens=Measured(100_000),
@@ -161,7 +161,7 @@ def test_what_a_cache_saved_is_its_cheap_reads_less_its_dear_writes():
     assert totals.cache_saved_usd == pytest.approx(2 * (1.0 * 2.70 - 0.2 * 0.75))
 
 
-def test_what_a_cache_saved_is_at_the_price_of_the_model_that_the_session_was_resumed_with():
+def test_cache_savings_use_the_prices_of_the_model_of_a_resumed_session():
     usage = Usage(input_tokens=Measured(0), output_tokens=Measured(0), cache_read_tokens=Measured(1_000_000))
     started = begun("scripted")
     resumed = SessionResumed(**copy_fields(started, SessionResumed))
@@ -189,7 +189,7 @@ def test_prunings_and_summaries_are_counted_with_the_time_that_they_took():
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), USAGES)
-def test_what_a_cache_could_save_grows_with_what_requests_share(view, kept, usage):
+def test_possible_cache_savings_grow_with_the_shared_prefix(view, kept, usage):
     def could(shared):
         sent = replace(step(usage), view_tokens=Estimated(max(view, 1)), kept_prefix_tokens=Estimated(shared))
         return tallied(begun("scripted"), sent).cache_could_save_usd
@@ -200,7 +200,7 @@ def test_what_a_cache_could_save_grows_with_what_requests_share(view, kept, usag
     assert min(nothing, whole) - 1e-9 <= could(kept) <= max(nothing, whole) + 1e-9
 
 
-def test_what_a_cache_saved_is_not_known_where_the_price_is_not():
+def test_cache_savings_are_unknown_if_the_price_is_unknown():
     totals = tallied(
         begun("hosted_vllm/nobody-has-priced-this"), step(Usage(input_tokens=Measured(1), output_tokens=Measured(1)))
     )

@@ -169,7 +169,7 @@ def test_a_workspace_that_the_copy_cannot_hold_is_graded_each_time(cache, comman
             assert all(check.passed for check in graded.checks)
 
 
-def test_with_a_network_nothing_is_stored(cache):
+def test_no_verdict_is_stored_for_a_sandbox_with_a_network(cache):
     with submitted(cache, kind="network", limits=SandboxLimits(network=True)) as sandbox:
         assert sandbox.workspace_key is None
 
@@ -209,7 +209,7 @@ def losing_judge(submission):
     yield "port", submission.read_text("conf.txt") != "", ""
 
 
-def test_nothing_is_stored_if_the_sandbox_is_lost(cache):
+def test_no_verdict_is_stored_if_the_sandbox_is_lost(cache):
     with submitted(cache) as sandbox:
         LOST.append(sandbox)
         with pytest.raises(SandboxDied):
@@ -277,7 +277,7 @@ def test_a_damaged_entry_is_graded_again(cache):
         assert not grade_with_cache(TASK, sandbox, "t", reuse=True).is_cached
 
 
-def test_one_trial_in_twenty_is_drawn_by_its_id():
+def test_a_twentieth_of_the_trials_is_chosen_for_a_second_grading_by_their_ids():
     drawn = [number for number in range(10_000) if is_drawn_for_test(f"trial {number}")]
     assert 400 < len(drawn) < 600
     assert drawn == [number for number in range(10_000) if is_drawn_for_test(f"trial {number}")]

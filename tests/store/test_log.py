@@ -86,7 +86,7 @@ def test_a_log_that_is_opened_again_goes_on_as_if_it_had_stayed_open(batches: li
         assert both[0] == both[1]
 
 
-def test_what_cannot_be_written_leaves_nothing_behind_and_the_log_goes_on(journal: Journal) -> None:
+def test_a_failed_append_writes_nothing_and_the_log_can_continue(journal: Journal) -> None:
     log = begun(journal)
     log.append(opening())
     unwritable = finished(1, cost_usd=0.5)

@@ -88,7 +88,7 @@ def test_a_session_that_went_on_is_brought_up_to_date(tmp_path: Path, target: Jo
     assert len(list(target.read_entries("s"))) == 6
 
 
-def test_what_is_not_there_cannot_be_merged(tmp_path: Path, target: Journal) -> None:
+def test_merging_a_missing_journal_is_refused(tmp_path: Path, target: Journal) -> None:
     with pytest.raises(StoreError, match="no journal at"):
         merge(tmp_path / "none.sqlite", target)
 
@@ -147,7 +147,7 @@ def test_sessions_of_no_trial_lose_no_other_session_whose_id_begins_alike(tmp_pa
     assert set(target.list_session_ids()) == {"s", "s.mine"}
 
 
-def test_one_session_of_a_journal_leaves_the_other_sessions_of_the_target_alone(tmp_path: Path, target: Journal) -> None:
+def test_merging_one_session_leaves_the_other_sessions_of_the_target_unchanged(tmp_path: Path, target: Journal) -> None:
     merge(small(tmp_path / "old.sqlite", "other", opening(), created_at_ms=5), target)
     source = small(tmp_path / "new.sqlite", "other", [*opening(), *step(1)], created_at_ms=6)
     merge(small(source, "s", [*opening(), *step(2)], created_at_ms=6), target, only="s")

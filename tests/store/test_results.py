@@ -235,7 +235,7 @@ def test_a_message_has_its_whole_content_and_the_step_before_which_it_was_compac
     assert messages.sort_values("place").query("not is_compacted")["sequence"].tolist() == [1, 7, 2, 5, 6, 8, 9]
 
 
-def test_what_was_rolled_back_left_the_view_and_what_only_a_taken_back_compaction_took_is_in_it(tmp_path: Path) -> None:
+def test_rolled_back_messages_leave_the_view_and_undone_evictions_return_to_it(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "e" / "output" / "journal.sqlite") as journal:
         events = [*opening(), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3)]
         begun(journal).append([*events, RolledBack(step=2, to_event=9), *step(3, "another way")])
@@ -287,7 +287,7 @@ def test_a_probe_has_a_row_with_its_compaction_and_its_fact(folder: Path) -> Non
     assert pd.isna(second.used)
 
 
-def test_what_nobody_watched_is_missing_and_not_zero(tmp_path: Path) -> None:
+def test_metrics_that_were_not_measured_are_missing_rather_than_zero(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
         begun(journal, "s").append([*opening("s"), *step(1), ENDED])
         journal.record_trial(trial("t", "s"))

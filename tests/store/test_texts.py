@@ -19,7 +19,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_what_is_taken_out_comes_back(value: object) -> None:
+def test_detached_texts_are_restored(value: object) -> None:
     before = json.dumps(value)
     detached: dict[str, tuple[str, bool]] = {}
     stored = json.dumps(detach_texts(json.loads(before), detached), separators=(",", ":"))

@@ -60,14 +60,14 @@ def test_any_files_under_any_names_come_back_from_the_file(tmp_path_factory, fil
         assert {name: again.get(state.sha256) for name, state in snapshot.files.items()} == files
 
 
-def test_what_was_not_kept_is_named(kept):
+def test_a_missing_file_or_workspace_is_named_in_the_error(kept):
     with pytest.raises(SandboxError, match="no file content with hash abc"):
         kept.get("abc")
     with pytest.raises(StoreError, match="no workspace abc"):
         kept.load("abc")
 
 
-def test_what_two_workspaces_share_is_stored_once(tmp_path):
+def test_content_shared_by_two_workspaces_is_stored_once(tmp_path):
     with closing(JournalWorkspaces(tmp_path / "j.sqlite")) as workspaces:
         put_all(workspaces, {"a": b"same", "b": b"other"})
         put_all(workspaces, {"a": b"same", "c": b"third"})

@@ -140,7 +140,7 @@ def test_a_try_that_the_bench_never_saw_does_not_count(copied: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("step", "check"), [("changelog", "changelog"), ("announce", "announced")])
-def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, copied: Path) -> None:
+def test_repeating_an_action_that_must_happen_once_fails_its_check(step: str, check: str, copied: Path) -> None:
     again(copied, step)
     assert failed(grade(make_bug_hunt(SEED), copied)) == {check}
 

@@ -49,7 +49,7 @@ def test_each_message_states_a_revised_rule_with_another_value_and_the_last_with
 
 
 @pytest.mark.bubblewrap
-def test_the_user_speaks_up_when_so_many_sheets_are_written_and_before_they_are_set_anew() -> None:
+def test_the_user_changes_the_rules_after_a_given_number_of_sheets_and_before_their_revision() -> None:
     seen = []
     written: set[str] = set()
     for event in plain().list_events(MessageAdded):
@@ -63,7 +63,7 @@ def test_the_user_speaks_up_when_so_many_sheets_are_written_and_before_they_are_
 
 
 @pytest.mark.bubblewrap
-def test_sheets_of_the_old_rules_are_set_anew() -> None:
+def test_sheets_written_under_the_old_rules_are_revised() -> None:
     stops, (_, second) = structure().stops, structure().changes
     for stop in stops:
         lines = plain().files[f"sheets/{stop}.txt"].splitlines()
@@ -73,7 +73,7 @@ def test_sheets_of_the_old_rules_are_set_anew() -> None:
 
 
 @pytest.mark.bubblewrap
-def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -> None:
+def test_an_agent_that_lost_a_revision_uses_the_old_rule_and_fails_its_check() -> None:
     """Extractive summaries of this instance keep the old rules of the prompt and lose a later message in other words."""
     values = draw_values(2)
     run = simulate_with_cache(task(2), KeepLast(measure="estimate", summarizer="scripted/extractive"))

@@ -30,7 +30,7 @@ def program(tmp_path_factory):
 
 @bun
 @pytest.mark.parametrize("seed", [2])
-def test_what_the_script_builds_passes_every_check(seed, tmp_path):
+def test_the_work_of_the_scripted_agent_passes_every_check(seed, tmp_path):
     task = make_flashcards_bun(seed)
     assert failed(grade(task, built(task, tmp_path, task.values, EFFECTS))) == set()
 
@@ -84,7 +84,7 @@ def test_the_page_on_numbers_still_holds_the_figure_that_is_out_of_date():
         ("changelog.ts --version 1 --ticket A again", "changelog"),
     ],
 )
-def test_what_must_be_done_once_fails_when_done_twice(command, check, program, tmp_path):
+def test_repeating_an_action_that_must_happen_once_fails_its_check(command, check, program, tmp_path):
     task, root = TASK, tmp_path / "copy"
     shutil.copytree(program, root)
     assert run(root, f"bun tools/{command}").well

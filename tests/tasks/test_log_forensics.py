@@ -74,7 +74,7 @@ def test_harder_instances_have_more_pages_more_of_them_due_last_and_longer_outpu
 
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
-def test_what_the_script_leaves_passes_every_check(difficulty, tmp_path):
+def test_the_work_of_the_scripted_agent_passes_every_check(difficulty, tmp_path):
     task = make_log_forensics(2, difficulty=difficulty)
     assert failed(grade(task, built(task, tmp_path, task.values, EFFECTS))) == set()
 
@@ -154,7 +154,7 @@ def test_the_offset_is_where_a_search_finds_it(answered):
         ("grep -h 'seen in two' logs/auth.log >> notes/auth.md", "people"),
     ],
 )
-def test_what_must_not_be_done_fails_its_check(command, check, answered, tmp_path):
+def test_each_forbidden_action_fails_its_check(command, check, answered, tmp_path):
     root = tmp_path / "copy"
     shutil.copytree(answered, root)
     run(root, command)

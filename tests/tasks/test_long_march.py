@@ -90,7 +90,7 @@ def test_the_script_has_the_steps_and_the_facts_their_shares_that_the_world_says
     assert all(other.values[fact.name] != task.values[fact.name] for fact in task.facts)
 
 
-def test_what_the_world_leaves_open_is_drawn_anew_for_each_seed() -> None:
+def test_settings_that_the_world_leaves_open_are_drawn_for_each_seed() -> None:
     drawn = [draw(World(), seed) for seed in range(20)]
     assert len({one.steps for one in drawn}) > 10
     assert len({len(one.list_notes()) for one in drawn}) > 5

@@ -148,7 +148,7 @@ def test_another_seed_is_another_sweep_and_passes_too(difficulty: Difficulty, tm
         ("changelog", "changelog"),
     ],
 )
-def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, copied: Path) -> None:
+def test_repeating_an_action_that_must_happen_once_fails_its_check(step: str, check: str, copied: Path) -> None:
     task = make_rename_sweep(1)
     (matching_step,) = [one for one in task.script.steps if one.name == step]
     for call in matching_step.calls:
@@ -198,7 +198,7 @@ def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
     assert failed(grade(task, root)) == {"order"}
 
 
-def test_touching_what_is_left_alone_a_test_or_more_than_the_name_fails(copied: Path) -> None:
+def test_changing_an_excluded_folder_a_test_or_more_than_the_name_fails(copied: Path) -> None:
     excluded = f"quay/{draw_values(1)['excluded_folder']}/fees.py"
     folder = next(folder for folder in STRUCTURE.folders if folder not in STRUCTURE.collision_folders)
     for path in (excluded, f"tests/test_{folder}.py", f"quay/{folder}/talks.py"):

@@ -34,7 +34,7 @@ def client(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2])
-def test_what_the_script_builds_passes_every_check(seed, tmp_path):
+def test_the_work_of_the_scripted_agent_passes_every_check(seed, tmp_path):
     task = make_spec_api(seed)
     assert failed(grade(task, built(task, tmp_path, task.values, EFFECTS))) == set()
 
@@ -73,7 +73,7 @@ def test_pages_are_long_and_hold_each_value_in_one_place(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_one_output_does_not_show_is_shown_by_the_end_of_the_page(seed, tmp_path):
+def test_a_fact_cut_from_one_output_is_shown_by_reading_the_end_of_the_page(seed, tmp_path):
     task = make_spec_api(seed)
     (field,) = (fact for fact in FACTS if fact.name == "weight_field")
     assert field.recover is not None
@@ -95,7 +95,7 @@ def test_pages_still_hold_the_values_that_are_out_of_date():
     ("command", "check"),
     [("enroll.py", "one_key"), ("push.py --count 3", "pushed_once"), ("changelog.py --version 1 --ticket A again", "changelog")],
 )
-def test_what_must_be_done_once_fails_when_done_twice(command, check, client, tmp_path):
+def test_repeating_an_action_that_must_happen_once_fails_its_check(command, check, client, tmp_path):
     task, root = TASK, tmp_path / "copy"
     shutil.copytree(client, root)
     assert run(root, f"python3 tools/{command}").well

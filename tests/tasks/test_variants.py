@@ -82,7 +82,7 @@ def test_a_world_changes_nothing_but_what_the_user_says_and_writes_down(name: st
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_knobs_that_are_left_at_what_a_task_has_leave_it_as_it_is(name: str) -> None:
+def test_settings_equal_to_those_of_a_task_do_not_change_it(name: str) -> None:
     assert turned(World(redundancy=1, update_rate=0.0, recoverable_share=0.0), name=name) == load_task(name)(1)
 
 
@@ -147,7 +147,7 @@ def test_a_changed_fact_is_stated_with_another_value_and_corrected_before_its_fi
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_a_reminder_tells_what_holds_by_then() -> None:
+def test_a_reminder_states_the_values_that_hold_at_its_step() -> None:
     for fact in asked(turned(ALL)):
         values = [value for _, value in list_statements(fact, ALL)]
         assert values[-1] == turned(ALL).values[fact.name]
@@ -156,7 +156,7 @@ def test_a_reminder_tells_what_holds_by_then() -> None:
     assert session(ALL).failed_checks == set()
 
 
-def test_what_is_written_down_is_known_to_be_so_and_can_be_read() -> None:
+def test_facts_written_to_a_file_have_a_call_that_recovers_them() -> None:
     task = turned(World(recoverable_share=1.0))
     for fact in asked(task):
         assert fact.recover is not None
@@ -182,7 +182,7 @@ def test_every_task_has_knobs_and_one_has_all() -> None:
         (World(redundancy=1_000), r"world\.redundancy: .*at most \d+ \(got 1000\)"),
     ],
 )
-def test_what_a_task_has_no_room_for_is_refused_by_the_name_of_the_knob(world: World, explanation: str) -> None:
+def test_a_setting_that_does_not_fit_a_task_is_refused_by_its_name(world: World, explanation: str) -> None:
     with pytest.raises(UsageError, match=explanation):
         turned(world)
 

@@ -32,7 +32,7 @@ def test_a_script_that_reaches_nothing_is_contained():
     assert judge(Attack(name="nothing", family="kernel", script="print(MARK)")) == ()
 
 
-def test_what_a_script_reports_is_an_escape():
+def test_a_report_of_an_attack_script_counts_as_an_escape():
     assert judge(Attack(name="report", family="kernel", script='escaped("the moon", 1)')) == ("the moon 1",)
 
 
@@ -41,7 +41,7 @@ def test_a_script_that_is_broken_is_no_contained_attack():
     assert escape.startswith("the attack is broken")
 
 
-def test_what_a_second_sandbox_sees_is_an_escape():
+def test_a_file_visible_in_a_second_sandbox_counts_as_an_escape():
     plant = f'write("{tempfile.gettempdir()}/" + MARK, "x")'
     look = f'path = "{tempfile.gettempdir()}/" + MARK\nos.path.exists(path) and escaped("a file"); os.unlink(path)'
     assert judge(Attack(name="plant", family="neighbour", script=plant, look=look)) == ("a file",)
@@ -55,7 +55,7 @@ def test_a_file_left_on_the_machine_is_an_escape():
     path.unlink()
 
 
-def test_what_the_file_tools_reach_is_an_escape():
+def test_a_file_reached_by_the_file_tools_counts_as_an_escape():
     attack = Attack(name="tools", family="tools", script='write("f", "x")', use_tools=lambda sandbox: sandbox.read("f").decode())
     assert judge(attack) == ("x",)
 

@@ -31,7 +31,7 @@ def test_a_page_has_numbered_lines_and_says_where_to_go_on() -> None:
     assert use(store, "read_output", output=name, from_line=999).output.endswith("[lines 999 to 1000 of 1000]")
 
 
-def test_a_page_is_no_longer_than_it_may_be_whatever_is_asked() -> None:
+def test_a_page_of_a_saved_output_never_exceeds_its_limits() -> None:
     store, name = saved()
     assert use(store, "read_output", output=name, lines=10**9).output.count("\n") == 200
     wide, wide_name = saved("\n".join(["w" * 400] * 500))
@@ -79,7 +79,7 @@ def test_a_search_finds_every_line_that_holds_the_text_page_by_page() -> None:
         ("search_output", {"output": "HERE"}, "text: a text is needed"),
     ],
 )
-def test_what_cannot_be_is_an_error_for_the_model(tool: str, arguments: dict[str, object], words: str) -> None:
+def test_invalid_arguments_are_an_error_for_the_model(tool: str, arguments: dict[str, object], words: str) -> None:
     store, name = saved()
     given_name = {key: name if value == "HERE" else value for key, value in arguments.items()}
     result = use(store, tool, **given_name)

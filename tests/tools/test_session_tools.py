@@ -75,7 +75,7 @@ def test_an_output_of_more_than_2000_lines_is_cut_at_the_tool_and_can_be_searche
 
 
 @pytest.mark.parametrize("policy", [ThreeTiers(), KeepLast(), GeminiMasking()], ids=lambda policy: type(policy).__name__)
-def test_what_is_cut_from_an_output_is_counted_in_characters_and_utf_8_bytes(policy: Policy) -> None:
+def test_text_cut_from_an_output_is_counted_in_characters_and_utf_8_bytes(policy: Policy) -> None:
     """S3.16, under limits on bytes and on characters."""
     bench = Bench(policy, MemoryOutputs(), write_accents)
     result, whole = (bench.use("execute_command", command=command) for command in ("long", "short"))
@@ -126,7 +126,7 @@ def test_the_tail_stays_where_the_policy_says_so() -> None:
     assert "bytes truncated...\n\nline 2998\nline 2999\nline 3000\n\nFull output saved to: output-" in output
 
 
-def test_without_a_store_a_long_output_is_cut_and_gone() -> None:
+def test_a_long_output_is_cut_for_good_without_a_store() -> None:
     bench = Bench(ThreeTiers())
     assert set(bench.tools) == {"execute_command", "read_file", "write_file", "list_directory"}
     assert bench.use("execute_command", command="x").output.endswith("bytes truncated...")

@@ -116,7 +116,7 @@ def test_a_cut_to_the_head_keeps_the_end_of_standard_error() -> None:
 
 @pytest.mark.parametrize("keep", ["head", "tail"])
 @given(out=st.integers(0, 30), errors=st.integers(0, 30))
-def test_what_is_essential_is_never_cut_nor_shown_twice(keep: str, out: int, errors: int) -> None:
+def test_essential_lines_are_never_cut_nor_shown_twice(keep: str, out: int, errors: int) -> None:
     """S3.1."""
     result = make_result(3, number_lines("out", out), number_lines("error", errors))
     output = run_cut(keep, result)
@@ -190,7 +190,7 @@ def test_a_huge_output_is_cut_to_10000_characters_and_says_so() -> None:
 
 
 @given(size=st.integers(0, 300), most=st.integers(0, 200))
-def test_of_a_huge_output_both_ends_stay_where_that_is_wanted(size: int, most: int) -> None:
+def test_both_ends_of_a_huge_output_can_be_kept(size: int, most: int) -> None:
     text = "h" * (size - size // 2) + "t" * (size // 2)
     kept, cut = clip(text, most, ends=True)
     assert len(kept) <= max(most, 0)

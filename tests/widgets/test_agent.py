@@ -275,7 +275,7 @@ def hostile_task():
     return replace(TASK, script=script, prompt=f"{TASK.prompt}\n{HOSTILE}")
 
 
-def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
+def test_text_of_model_tool_user_or_file_names_is_never_run_as_a_script(page, panel):
     widget = panel(hostile_task())
     linked = Panel(page, widget, SHARED_SENDER, "dark")
     linked.click("Start")
@@ -566,7 +566,7 @@ def test_any_error_behind_a_click_is_shown_in_the_page(page, panel, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["plain", 'it "is"', "it's", """it's "so" \\ then"""])
-def test_the_line_that_reopens_a_session_is_python_whatever_its_journal_is_called(name, tmp_path):
+def test_the_line_that_reopens_a_session_is_valid_python_for_any_journal_name(name, tmp_path):
     journal = tmp_path / f"{name}.sqlite"
     widget = AgentWidget.from_session(replace(described(tmp_path), journal=journal))
     widget.session.start()
@@ -635,7 +635,7 @@ def test_the_model_of_sub_agents_can_be_chosen_as_well(tmp_path):
         widget.close()
 
 
-def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
+def test_a_session_can_be_continued_from_its_journal(page, panel, tmp_path):
     first = panel()
     first.session.start()
     assert first.session.wait(300) == "idle"

@@ -65,12 +65,12 @@ def test_facts_are_lost_where_the_summary_does_not_tell_them(session):
     assert first.build_timeline_point()["lost"] == len(names)
 
 
-def test_without_a_task_nobody_knows_what_was_lost(session):
+def test_lost_facts_are_unknown_in_a_session_without_a_task(session):
     _, _, log = session
     assert {one.build_timeline_point()["lost"] for one in heard(None, log)[1]} == {None}
 
 
-def test_after_a_rollback_only_what_counts_is_there(session):
+def test_only_compactions_before_the_target_of_a_rollback_remain(session):
     _, task, log = session
     at = next(index for index, entry in enumerate(log) if isinstance(entry.event, Compaction))
     back = Entry(log[-1].seq + 1, RolledBack(step=1, to_event=log[at - 1].seq))

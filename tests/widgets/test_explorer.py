@@ -68,7 +68,7 @@ def test_the_table_says_what_became_of_every_message(explorer):
     assert list(table["message"]) == list(range(len(table)))
 
 
-def test_one_may_look_elsewhere_by_name(explorer):
+def test_step_policy_and_fields_can_be_changed_by_name(explorer):
     explorer.change_settings(step=3)
     assert set(explorer.to_dataframe()["disposition"]) == {"kept"}
     explorer.change_settings(policy="drop-all", step=explorer.step_count)
@@ -98,7 +98,7 @@ def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
         ({"policy": "oracle"}, "needs a forecast of the messages"),
     ],
 )
-def test_what_cannot_be_is_refused_and_the_look_stays(explorer, change, explanation):
+def test_invalid_settings_are_refused_and_the_view_does_not_change(explorer, change, explanation):
     before = explorer.render_text()
     with pytest.raises(UsageError, match=explanation):
         explorer.change_settings(**{"nominal_window_tokens": None, **change})

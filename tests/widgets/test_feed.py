@@ -100,7 +100,7 @@ def entry_of_message(seq, message, step=1):
     return entry(seq, MessageAdded(message=message, step=step))
 
 
-def test_what_is_streamed_is_a_row_that_grows_and_the_whole_answer_takes_its_place():
+def test_a_streamed_answer_is_a_growing_row_that_the_whole_answer_replaces():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="Let me 🙂 "))
     assert feed.take_update().items == [{"n": 0, "kind": "assistant", "step": 1, "text": "Let me 🙂 ", "live": True}]
@@ -119,7 +119,7 @@ def test_a_wait_is_over_as_soon_as_text_arrives():
     assert feed.state["waiting"] == ""
 
 
-def test_what_comes_again_after_a_retry_is_not_shown_twice():
+def test_text_streamed_again_after_a_retry_is_not_shown_twice():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="Let me lo"))
     feed.receive(Waiting(what="the provider failed", seconds=2.0))
@@ -176,7 +176,7 @@ def test_a_call_whose_command_fails_is_marked_as_failed(first_line, failed):
     assert (feed.rows[0]["status"], feed.rows[0]["failed"]) == (first_line, failed)
 
 
-def test_what_streams_before_it_is_whole_can_be_sent_whatever_a_model_writes():
+def test_unfinished_streamed_text_can_always_be_sent_to_the_page():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="half an emoji \ud83d"))
     feed.receive(ToolStarted(call=replace(CALL, arguments_json='{"path": "\\ud83d", "\\udc00": "\ud83d"}')))
@@ -203,7 +203,7 @@ def test_reasoning_streams_into_a_row_of_its_own_before_the_text():
     ]
 
 
-def test_reasoning_that_was_stopped_or_comes_anew_stands_once():
+def test_stopped_or_retried_reasoning_is_shown_once():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="hm", part="reasoning"))
     feed.receive(TextDelta(text="", anew=True))
@@ -296,7 +296,7 @@ def test_a_repeated_call_is_a_question_until_the_session_goes_on():
     assert feed.state["question"] == ""
 
 
-def test_a_rollback_says_what_counts_no_more():
+def test_a_rollback_is_shown_as_a_row_and_resets_the_gauge():
     feed = build_feed(
         CompactionHistory(),
         [entry_of_message(1, user("a")), entry_of_message(2, assistant("b")), entry(3, RolledBack(step=0, to_event=1))],

@@ -397,7 +397,7 @@ def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_path):
+def test_trials_finished_by_an_earlier_run_are_shown_at_once_and_not_run_again(tmp_path):
     one = replace(SMALL, axes={"seed": [0]}, arms=())
     folder = tmp_path / "output"
     assert len(one.run(folder, workers=1, progress="off").trials) == 1
@@ -442,7 +442,7 @@ def test_a_run_is_not_started_twice(tmp_path):
     assert [thread for thread in threading.enumerate() if thread.name == "harness-grid"] == []
 
 
-def test_stopping_what_does_not_run_changes_nothing(tmp_path):
+def test_stopping_a_grid_that_does_not_run_changes_nothing(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     widget.stop()
     assert widget.wait(0) == "new"

@@ -69,7 +69,7 @@ def read_cell(page, name):
     return page.locator(".h-facts tr").filter(has=page.get_by_role("rowheader", name=name, exact=True)).locator("td").inner_text()
 
 
-def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, session):
+def test_the_inspector_describes_request_and_answer_of_each_step(inspector, session):
     for step in (1, inspector.step_count // 2, inspector.step_count):
         inspector.show_step(step)
         sent = reconstruct_request(session.entries, step)
@@ -99,7 +99,7 @@ def test_the_workspace_is_named_where_it_was_kept():
     )
 
 
-def test_of_several_workspaces_the_newest_up_to_the_step_is_named():
+def test_the_newest_workspace_up_to_the_step_is_named():
     recorded = compacted_session()
     later = Entry(recorded.entries[-1].seq + 1, WorkspaceSaved(step=2, tree_id="cd" * 32))
     inspector = SessionInspector(RecordedSession(name="s", entries=(*recorded.entries, later)))
@@ -254,7 +254,7 @@ def test_many_compactions_do_not_hide_the_curve(link, post, page):
 
 
 @pytest.mark.browser
-def test_what_is_opened_and_selected_stays_when_another_page_shows_the_session(link, post, page):
+def test_opened_rows_and_selected_text_stay_when_another_page_shows_the_session(link, post, page):
     inspector = SessionInspector(compacted_session(), sender=post)
     inspector.show_step(2)
     linked = link(inspector)

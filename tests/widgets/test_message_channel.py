@@ -118,7 +118,7 @@ def test_a_long_history_goes_in_pieces():
     assert [message["from"] for message in sent] == [1, 3, 5, 7, 9]
 
 
-def test_of_a_history_that_is_too_long_the_oldest_items_are_gone_and_the_message_says_so():
+def test_the_oldest_items_of_a_long_history_are_dropped_and_the_message_says_so():
     sent: list[Any] = []
     post, wire = all_sent(sent.append, max_retained_items=10)
     for number in range(45):
@@ -143,7 +143,7 @@ def test_a_page_may_say_that_it_has_anything(have):
     assert sum(len(message["items"]) for message in sent) in {2, 3, 5, 6}
 
 
-def test_what_is_no_question_for_items_is_not_answered():
+def test_a_message_of_another_kind_is_not_answered():
     _, wire = all_sent([].append)
     assert not wire.handle_sync({"kind": "other"})
 

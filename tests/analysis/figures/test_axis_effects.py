@@ -36,7 +36,7 @@ def test_rows_name_axis_value_and_what_it_is_compared_with(table):
     assert {"axis", "value", "against", "threshold", "0.95", "0.5", "arms", "n"} <= set(texts)
 
 
-def test_without_a_grid_there_is_no_axis():
+def test_a_plan_without_a_grid_has_no_effects_of_axes():
     with pytest.raises(UsageError, match="no two arms differ in exactly one axis"):
         axis_effects.draw(axis_effects.table(results([{"arm": "a"}, {"arm": "b"}])))
 

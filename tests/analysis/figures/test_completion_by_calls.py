@@ -33,6 +33,6 @@ def test_both_outcomes_are_drawn_with_units():
     assert figure.axes[0].get_ylabel() == "trials (%)"
 
 
-def test_nothing_is_drawn_of_nothing():
+def test_a_chart_without_valid_trials_is_refused():
     with pytest.raises(UsageError, match="no valid trial"):
         completion_by_calls.draw(completion_by_calls.table(results([])))

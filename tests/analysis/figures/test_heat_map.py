@@ -95,14 +95,14 @@ def test_a_cell_that_was_not_run_stays_empty():
     assert len(heat_map.draw(table).axes[0].texts) == 3 * 3
 
 
-def test_other_policies_have_no_such_map():
+def test_a_heat_map_of_policies_without_its_settings_is_refused():
     table = heat_map.table(results([{"policy_json": '{"kind":"none"}'}]))
     assert table.empty
     with pytest.raises(UsageError, match="no heat map"):
         heat_map.draw(table)
 
 
-def test_one_ax_holds_one_summarizer():
+def test_axes_for_a_single_summarizer_are_refused_for_several():
     from matplotlib.figure import Figure
 
     table = heat_map.table(grid())

@@ -37,7 +37,7 @@ def test_fifty_arms_are_laid_out_by_their_axes_with_numbers_and_n():
     assert second.get_xlabel() == "cost (ratio to baseline), ← better"
 
 
-def test_without_pairs_there_is_nothing_to_draw():
+def test_a_chart_of_arms_without_common_tasks_and_seeds_is_refused():
     table = paired_differences.table(results([{"arm": "a", "seed": 0}, {"arm": "b", "seed": 1}]))
     with pytest.raises(UsageError, match="no arm shares tasks and seeds"):
         paired_differences.draw(table)

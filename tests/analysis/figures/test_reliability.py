@@ -63,7 +63,7 @@ def test_both_measures_are_drawn_with_their_instances():
     assert any("2 instances" in text.get_text() for text in figure.texts)
 
 
-def test_where_all_replicates_ended_alike_there_is_no_chart():
+def test_a_chart_is_refused_if_all_replicates_have_the_same_outcome():
     with pytest.raises(UsageError, match="some succeeded and others failed"):
         reliability.draw(reliability.table(make_selection(successes=(4, 4))))
 

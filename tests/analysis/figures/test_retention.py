@@ -66,7 +66,7 @@ def test_every_panel_names_its_kind_its_n_and_its_units():
     assert style.render(figure) == style.render(figure)
 
 
-def test_one_kind_can_be_drawn_into_axes_of_ones_own():
+def test_a_single_kind_of_fact_can_be_drawn_into_given_axes():
     figure = style.make_figure(4, 3)
     ax = figure.subplots()
     assert draw(table(make_selection()), ax) is figure
@@ -92,7 +92,7 @@ def test_a_share_that_no_session_reached_is_unknown_and_a_kept_one_has_an_interv
     assert [text.get_text() for text in draw(curves).axes[1].texts].count("–") == 1
 
 
-def test_nothing_is_drawn_of_nothing():
+def test_a_chart_without_probed_facts_is_refused():
     assert table(results([{}])).empty
     with pytest.raises(UsageError, match="no fact was probed"):
         draw(table(results([{}])))

@@ -73,6 +73,6 @@ def test_tasks_are_named_and_thresholds_have_tokens_and_share():
     assert [label.get_text() for label in ax.get_xticklabels()] == ["25 %\n5k", "40 %\n8k"]
 
 
-def test_one_threshold_is_no_curve():
+def test_a_chart_with_a_single_threshold_is_refused():
     with pytest.raises(UsageError, match="no two arms differ in the threshold only"):
         score_by_threshold.draw(score_by_threshold.table(results(make_rows({0.5: 0.3}))))

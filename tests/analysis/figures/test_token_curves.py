@@ -35,7 +35,7 @@ def test_a_grid_goes_down_across_and_into_the_colour():
     assert set(table[table["reference"]]["line"]) == {"no compaction"}
 
 
-def test_without_a_grid_every_arm_has_its_panel():
+def test_every_arm_has_a_panel_if_the_plan_has_no_grid():
     rows = [{"arm": arm, "trial_id": arm} for arm in ("x", "y")]
     steps = [{"trial_id": arm, "step": i, "view_tokens": 100 * i} for arm in ("x", "y") for i in (1, 2, 3)]
     table = token_curves.table(results(rows, steps))
@@ -60,7 +60,7 @@ def test_threshold_and_window_are_drawn_at_their_tokens():
 
 
 @pytest.mark.parametrize("missing", [{"threshold_tokens": None}, {"window_tokens": 0}])
-def test_what_is_not_known_is_not_drawn(missing):
+def test_unknown_values_are_not_drawn(missing):
     steps = [{"trial_id": "t", "step": i, "view_tokens": 100} for i in (1, 2)]
     figure = token_curves.draw(token_curves.table(results([{"trial_id": "t"} | missing], steps)))
     assert len(figure.axes[0].texts) == 1
@@ -107,7 +107,7 @@ def test_an_empty_table_is_refused_with_the_reason():
         token_curves.draw(token_curves.table(results([{}])))
 
 
-def test_without_a_trial_that_counts_the_table_is_empty():
+def test_the_table_is_empty_if_no_trial_is_valid():
     assert token_curves.table(results([{"status": "crashed", "reason": "crashed", "success": False}])).empty
 
 

@@ -14,7 +14,7 @@ def work(first: int, count: int, size: int = 300) -> list[Message]:
     return [message for number in range(first, first + count) for message in step(number, "o" * size)]
 
 
-def test_it_is_due_at_nine_tenths_of_nine_tenths_of_the_window_by_thirds_of_its_json() -> None:
+def test_cline_is_triggered_at_81_percent_of_the_window_with_three_json_characters_a_token() -> None:
     policy = Cline()
     view = view_of(user("q" * 3_000), policy=policy)
     json = '{"role":"user","parts":[{"text":""}]}'
@@ -25,7 +25,7 @@ def test_it_is_due_at_nine_tenths_of_nine_tenths_of_the_window_by_thirds_of_its_
     assert policy.plan(view, policy.budget(window(at + 2)), None) is None
 
 
-def test_what_lies_before_the_newest_tokens_becomes_a_summary_that_begins_to_keep_at_an_answer() -> None:
+def test_messages_before_the_newest_tokens_are_summarized_and_the_rest_begins_with_an_answer() -> None:
     view = view_of(user("the request"), *work(0, 12), policy=AGENTIC)
     pair = view.items[2].tokens + view.items[3].tokens
     assert 2 * pair < 300 + view.items[2].tokens < 3 * pair

@@ -18,7 +18,7 @@ def work(first: int, count: int) -> list[Message]:
 
 
 @pytest.mark.parametrize(("tokens", "due"), [(115_199, False), (115_200, True)])
-def test_it_is_due_at_nine_tenths_of_the_window_by_the_report_and_what_came_since(tokens: int, due: bool) -> None:
+def test_codex_is_triggered_at_90_percent_of_the_window_by_reported_and_later_tokens(tokens: int, due: bool) -> None:
     policy = Codex()
     view = view_of(user("go"), *step(1, "r" * 398 + "ok"), policy=policy)
     since = view.items[-1].tokens
@@ -41,7 +41,7 @@ def test_the_users_words_stay_in_order_and_the_hand_over_stands_behind_them() ->
 
 
 @pytest.mark.parametrize(("keep", "texts"), [(100, ["a" * 200, "b" * 200]), (50, ["b" * 200]), (0, [])])
-def test_they_stay_newest_first_up_to_the_limit(keep: int, texts: list[str]) -> None:
+def test_user_messages_are_kept_up_to_the_limit_from_the_newest_on(keep: int, texts: list[str]) -> None:
     policy = Codex(keep_user_tokens=keep)
     view = view_of(user_of_size(50, "a"), *work(0, 2), user_of_size(50, "b"), *work(5, 2), policy=policy)
     room = Room(policy, 10_000, "S")

@@ -12,7 +12,7 @@ DEXTO = Dexto(protect_tokens=200, least_saved_tokens=300)
 KEEPING = Dexto(protect_tokens=40_000)
 
 
-def test_dexto_clears_old_results_first_and_if_that_is_enough_nothing_else() -> None:
+def test_dexto_requests_no_summary_if_clearing_old_results_is_enough() -> None:
     view = view_of(user("request"), *work(0, 9), policy=DEXTO)
     event = Room(DEXTO, 1_000).ask(view, report(900))
     assert event is not None
@@ -20,7 +20,7 @@ def test_dexto_clears_old_results_first_and_if_that_is_enough_nothing_else() -> 
     assert (event.patch.forget, event.summarizer) == ((), "")
 
 
-def test_else_all_but_the_last_two_turns_becomes_an_answer() -> None:
+def test_dexto_replaces_all_but_the_last_two_turns_by_a_summary_otherwise() -> None:
     messages = [user("one"), *work(0, 4), assistant("a"), user("two"), *work(10, 2), assistant("b"), user("three"), *work(20, 2)]
     view = view_of(*messages, policy=KEEPING)
     room = Room(KEEPING, 1_000, "SUMMARY")
@@ -30,7 +30,7 @@ def test_else_all_but_the_last_two_turns_becomes_an_answer() -> None:
 
 
 @pytest.mark.parametrize(("steps", "kept"), [(3, 4), (5, 4), (10, 4), (15, 6)])
-def test_where_no_turn_lies_before_the_last_two_a_fifth_of_the_messages_stays_three_at_least(steps: int, kept: int) -> None:
+def test_a_fifth_of_the_messages_and_at_least_three_are_kept_if_only_two_turns_exist(steps: int, kept: int) -> None:
     view = view_of(user("request"), *work(0, steps), policy=KEEPING)
     room = Room(KEEPING, 300, "S")
     after = room.after(view, room.ask(view, report(900)))

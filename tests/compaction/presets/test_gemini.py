@@ -78,7 +78,7 @@ def test_all_results_of_the_newest_answer_stay_in_view() -> None:
     assert plan.texts_to_save == (output(7), output(8), *map(output, range(5)))
 
 
-def test_what_was_offloaded_is_not_offloaded_again() -> None:
+def test_an_offloaded_result_is_not_offloaded_again() -> None:
     room, view = Room(POLICY, 10_000), session(5)
     after = room.after(view, room.ask(view))
     assert room.ask(after) is None
@@ -88,7 +88,7 @@ def test_what_was_offloaded_is_not_offloaded_again() -> None:
 
 
 @pytest.mark.parametrize(("minimum", "due"), [(1_800, True), (1_801, False)])
-def test_nothing_is_moved_unless_so_many_tokens_are(minimum: int, due: bool) -> None:
+def test_results_are_offloaded_only_if_the_minimum_number_of_tokens_is_saved(minimum: int, due: bool) -> None:
     policy = GeminiMasking(protect_tokens=1_000, prune_minimum_tokens=minimum)
     assert sum(item.tokens for item in session(5, policy).items if item.message.role == "tool") == 3_000
     assert (policy.plan(session(5, policy), policy.budget(window(10_000)), None) is not None) == due
@@ -132,7 +132,7 @@ def test_ends_of_whole_lines_are_shown_whole() -> None:
 
 
 @given(log=logs().map(lengthened), preview=st.sampled_from([0, 20]), arguments=st.booleans())
-def test_what_goes_from_the_view_is_what_is_saved(log: tuple[Entry, ...], preview: int, arguments: bool) -> None:
+def test_texts_removed_from_the_view_are_the_saved_texts(log: tuple[Entry, ...], preview: int, arguments: bool) -> None:
     view = fold_all(log)
     least = compute_least_characters(preview)
     offload = Offload(least_characters=least, clear_arguments=arguments, preview_characters=preview)
@@ -150,7 +150,7 @@ def test_what_goes_from_the_view_is_what_is_saved(log: tuple[Entry, ...], previe
 
 
 @given(log=logs().map(lengthened))
-def test_what_stays_of_a_session_is_legal_and_less_and_comes_to_rest(log: tuple[Entry, ...]) -> None:
+def test_masking_leaves_a_legal_shorter_view_and_comes_to_rest(log: tuple[Entry, ...]) -> None:
     policy = GeminiMasking(protect_tokens=60, prune_minimum_tokens=1, preview_characters=20)
     room, view = Room(policy, 16_000), fold_all(log, policy.counter)
     event = room.ask(view)
@@ -181,12 +181,12 @@ def single(steps: int) -> View:
 
 
 @pytest.mark.parametrize(("tokens", "due"), [(63_999, False), (64_000, True)])
-def test_it_is_due_when_the_last_prompt_was_half_of_the_window(tokens: int, due: bool) -> None:
+def test_gemini_masking_is_triggered_when_the_last_prompt_reached_half_of_the_window(tokens: int, due: bool) -> None:
     plan = MASKING.plan(view_of(*exchanges(4), policy=MASKING), MASKING.budget(window(128_000)), report(tokens, 50_000))
     assert (plan is not None) == due
 
 
-def test_the_first_word_of_the_user_behind_70_percent_of_the_characters_begins_what_stays() -> None:
+def test_the_retained_part_begins_at_the_first_user_message_after_70_percent_of_the_characters() -> None:
     view = view_of(*exchanges(10), user("pending"), policy=MASKING)
     room = Room(MASKING, 10_000, "DRAFT", "CHECKED")
     after = room.after(view, room.ask(view, FULL))
@@ -198,13 +198,13 @@ def test_the_first_word_of_the_user_behind_70_percent_of_the_characters_begins_w
     assert len(after.summaries) == 1
 
 
-def test_without_such_a_word_all_goes_that_ends_in_a_plain_answer() -> None:
+def test_everything_before_a_pending_message_is_summarized_if_a_plain_answer_precedes_it() -> None:
     view = view_of(user("q"), assistant("a" * 3_000), user("pending"), policy=MASKING)
     room = Room(MASKING, 10_000, "D", "C")
     assert numbers(room.after(view, room.ask(view, FULL))) == [1, 1_000, 1_000, 4]
 
 
-def test_else_what_lies_before_the_users_last_word_goes() -> None:
+def test_everything_before_the_last_user_message_is_summarized_otherwise() -> None:
     messages = [user("old"), assistant("a" * 200), user("new"), *(m for at in range(6) for m in step(at, "x" * 900))]
     view = view_of(*messages, policy=MASKING)
     room = Room(MASKING, 10_000, "D", "C")
@@ -246,7 +246,7 @@ def test_an_empty_draft_leaves_the_view_as_it_is_and_is_not_checked() -> None:
     assert (event.status, len(room.summarizer.requests)) == ("failed", 1)
 
 
-def test_a_snapshot_longer_than_what_it_stands_for_is_not_taken() -> None:
+def test_a_summary_longer_than_the_replaced_messages_is_discarded() -> None:
     event = Room(MASKING, 10_000, "D", "S" * 9_000).ask(view_of(*exchanges(10), policy=MASKING), FULL)
     assert event is not None
     assert event.status == "no-op"

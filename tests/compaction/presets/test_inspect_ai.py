@@ -10,7 +10,7 @@ def test_system_message_and_request_stay_and_all_else_is_summarized():
     assert event.summary.startswith("[CONTEXT COMPACTION SUMMARY]")
 
 
-def test_a_fifth_of_what_follows_the_request_goes_and_a_result_with_its_call():
+def test_a_fifth_of_the_messages_after_the_request_is_evicted_with_whole_calls():
     view, _ = compacted(InspectTrim(), session(10), 1_000)
     assert view == ["0", "1", *map(str, range(6, 22))]
     view, _ = compacted(InspectTrim(preserve=0.75), session(10), 1_000)
@@ -28,7 +28,7 @@ def test_all_but_three_results_are_removed_and_their_calls_stay():
     assert event.patch.replace[0].message.results[0].output == "(Tool result removed)"
 
 
-def test_nothing_is_due_at_the_threshold():
+def test_the_policy_is_not_triggered_at_the_threshold_itself():
     messages = session(5)
     assert due(InspectEdit(), messages, 500)
     assert not due(InspectEdit(threshold=1.0), messages, 2_000)

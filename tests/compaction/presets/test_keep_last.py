@@ -59,7 +59,7 @@ def test_the_budget_of_a_128k_window_is_117000_and_its_threshold_93600() -> None
 
 
 @pytest.mark.parametrize(("tokens", "due"), [(93_599, False), (93_600, True)])
-def test_by_the_literal_rule_only_a_quarter_of_the_characters_counts_the_system_message_included(tokens: int, due: bool) -> None:
+def test_the_literal_rule_counts_a_quarter_of_all_characters_with_the_system_message(tokens: int, due: bool) -> None:
     """S0.3, S0.4."""
     recent = [user("seen"), *[message for number in range(5) for message in step(number)]]
     small_view = view_of(*opening(), *recent)
@@ -78,7 +78,7 @@ def test_the_estimate_is_a_quarter_of_the_characters_rounded_up(text: str, token
     assert QuarterOfCharacters().count(user(text)) == tokens
 
 
-def test_of_fifty_messages_the_last_ten_stay() -> None:
+def test_the_last_ten_of_fifty_messages_are_kept() -> None:
     messages = [*opening(), *(message for number in range(24) for message in step(number))]
     assert len(messages) == 50
     view = view_of(*messages)
@@ -107,7 +107,7 @@ def test_the_boundary_moves_back_over_tool_results_to_their_call() -> None:
     assert [kept_from(view, keep) for keep in (1, 2, 3, 4)] == [4, 4, 4, 4]
 
 
-def test_what_the_summarizer_cannot_read_is_left_out_and_the_event_says_so() -> None:
+def test_messages_too_long_for_the_summarizer_are_left_out_and_the_event_notes_it() -> None:
     policy = KeepLast(threshold=0.0001, keep_last=2, summary_max_tokens=50, summarizer_input_tokens=3_000)
     view = crowded(steps=12, output="word " * 400)
     summarizer = open_summarizer("scripted/extractive", agent=FakeModel([]), task=None, seed=0, window_tokens=None)
@@ -271,7 +271,7 @@ def test_when_all_messages_are_recent_it_is_a_recorded_no_op() -> None:
 
 
 @pytest.mark.parametrize("messages", [[], [system("You are a coding agent.")], opening()], ids=["none", "system", "opening"])
-def test_an_empty_conversation_is_a_no_op_that_asks_nobody(messages: list[Message]) -> None:
+def test_compacting_an_empty_conversation_calls_no_summarizer(messages: list[Message]) -> None:
     """S0.5."""
     view = view_of(*messages)
     event = compactor(KeepLast(keep_last=1), FakeModel([])).compact(view, None, 1, "manual", lambda _: None)
@@ -285,7 +285,7 @@ def test_a_summary_longer_than_what_it_replaces_is_a_no_op_that_counts_its_cost(
     assert event.summarizer_usage is not None
 
 
-def test_after_two_fruitless_attempts_nobody_is_asked_until_the_view_has_grown_by_a_tenth() -> None:
+def test_after_two_fruitless_attempts_the_policy_pauses_until_the_view_has_grown_by_a_tenth() -> None:
     room = compactor(KeepLast(), FakeModel([ProviderFailed("s", 500, "down")] * 3))
     view = crowded()
     for seq in (101, 102):

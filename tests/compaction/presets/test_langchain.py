@@ -42,7 +42,7 @@ def test_the_system_message_is_not_counted():
     assert COUNTER.count(system("a long one" * 100)) == 0
 
 
-def test_by_default_a_long_run_is_summarized_by_a_fixed_sentence_and_no_model_is_asked():
+def test_a_long_run_without_new_requests_gets_a_fixed_sentence_and_no_model_call():
     messages = session(60)
     view, event = compacted(LangChainSummary(), messages, 8_000)
     assert view == ["0", "S", *map(str, range(102, 122))]
@@ -50,7 +50,7 @@ def test_by_default_a_long_run_is_summarized_by_a_fixed_sentence_and_no_model_is
     assert TOO_LONG_SUMMARY in event.summary
 
 
-def test_without_trimming_the_model_is_asked():
+def test_the_summarizer_is_called_if_its_input_is_not_trimmed():
     view, event = compacted(LangChainSummary(trim_tokens=None), session(60), 8_000)
     assert view == ["0", "S", *map(str, range(102, 122))]
     assert event.summarizer != ""
@@ -129,12 +129,12 @@ def test_an_excerpt_begins_with_the_user_and_holds_no_more_than_its_tokens(messa
     assert shown[1:] == messages[len(messages) - len(shown) + 1 :][: len(shown)]
 
 
-def test_of_a_request_that_is_too_long_the_last_lines_are_shown():
+def test_the_summarizer_reads_the_last_lines_of_a_request_that_is_too_long():
     messages = (user("first line\nlast"), assistant("four"))
     assert NewestFromUser(tokens=2, counter=QUARTER).select(messages) == (user("last"), assistant("four"))
 
 
-def test_without_a_user_message_among_the_newest_the_summarizer_reads_nothing():
+def test_the_summarizer_reads_nothing_if_the_newest_messages_contain_none_of_the_user():
     messages = (user("go"), assistant("x" * 40), assistant("y" * 40))
     assert NewestFromUser(tokens=10, counter=QUARTER).select(messages) == ()
     assert NewestFromUser(tokens=21, counter=QUARTER).select(messages) == messages

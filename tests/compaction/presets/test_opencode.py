@@ -23,7 +23,7 @@ def view(*turns: list[Message], policy: OpenCode | OpenCodePrune = SMALL) -> Vie
 
 
 @pytest.mark.parametrize(("tokens", "due"), [(95_999, False), (96_000, True)])
-def test_it_is_due_when_the_last_call_fills_what_the_output_leaves(tokens: int, due: bool) -> None:
+def test_opencode_is_triggered_when_the_last_call_fills_the_window_up_to_the_output_reserve(tokens: int, due: bool) -> None:
     policy = OpenCode()
     budget = policy.budget(window(128_000))
     assert (policy.plan(view(turn(1), policy=policy), budget, report(tokens - 1_000, 1_000)) is not None) == due
@@ -39,7 +39,7 @@ def test_it_is_due_when_the_last_call_fills_what_the_output_leaves(tokens: int, 
         (OpenCode(input_limit_tokens=100_000), 8_192, 91_808),
     ],
 )
-def test_what_is_usable_follows_from_the_limits_of_the_model(
+def test_the_threshold_follows_from_the_input_and_output_limits_of_the_model(
     policy: OpenCode, longest_answer: int | None, threshold: int
 ) -> None:
     model = Window(tokens=200_000, source="registry", output_tokens=longest_answer)
@@ -63,7 +63,7 @@ def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_
 
 
 @pytest.mark.parametrize(("least", "kept_steps"), [(100, 2), (200, 4), (20, 0)])
-def test_of_a_turn_that_does_not_fit_the_longest_end_that_does_stays(least: int, kept_steps: int) -> None:
+def test_the_longest_fitting_end_of_a_turn_that_is_too_long_is_kept(least: int, kept_steps: int) -> None:
     policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=least, tail_most_tokens=400)
     before = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 20)), policy=policy)
     pair = before.items[2].tokens + before.items[3].tokens
@@ -177,7 +177,7 @@ def test_in_a_session_of_one_request_only_the_adapted_variant_clears() -> None:
 
 
 @pytest.mark.parametrize(("saves", "cleared"), [(600, None), (599, 6)])
-def test_nothing_is_cleared_unless_more_than_the_least_is_saved(saves: int, cleared: int | None) -> None:
+def test_results_are_cleared_only_if_more_than_the_minimum_is_saved(saves: int, cleared: int | None) -> None:
     policy = OpenCodePrune(protect_tokens=250, least_saved_tokens=saves, adapted=True)
     before = view_of(user("do it"), *(message for at in range(8) for message in step(at, THOUSAND)), policy=policy)
     event = Room(policy, 10_000).ask(before)

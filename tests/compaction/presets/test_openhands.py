@@ -37,12 +37,12 @@ def test_a_refused_prompt_calls_for_half_the_events():
     assert view == ["0", "1", "2", "3", "S", *map(str, range(26, 42))]
 
 
-def test_of_several_reasons_the_strictest_counts():
+def test_the_strictest_of_several_limits_decides():
     view, _ = compacted(OpenHands(), session(60), 100_000, "overflow")
     assert view == ["0", "1", "2", "3", "S", *map(str, range(88, 122))], "half of the size, and not of the 122 events"
 
 
-def test_where_nothing_lies_between_all_but_the_system_message_is_summarized():
+def test_everything_except_the_system_message_is_summarized_if_nothing_lies_between_head_and_tail():
     view, _ = compacted(OpenHands(), session(2), 100_000, "overflow")
     assert view == ["0", "S"]
 
@@ -91,7 +91,7 @@ def asked(replies: list[Message | ModelError], messages: tuple[Message, ...], ho
     return puppet, event
 
 
-def test_a_refused_prompt_whose_summary_fails_has_all_summarized_at_once_with_shorter_and_shorter_events():
+def test_a_failed_summary_after_an_overflow_is_retried_with_shorter_and_shorter_events():
     messages = session(20, "y" * 3_000)
     puppet, event = asked([*[DOWN] * 5, assistant("at last")], messages, "overflow")
     longest = [max(map(len, re.findall("y+", request.messages[1].text))) for request in puppet.requests]
@@ -106,7 +106,7 @@ def test_after_five_failed_summaries_of_the_whole_view_the_session_continues_unc
     assert (len(puppet.requests), event.status, event.patch) == (6, "failed", Patch())
 
 
-def test_too_many_events_whose_summary_fails_stay():
+def test_events_stay_if_their_summary_fails():
     puppet, event = asked([DOWN], session(40), "step")
     assert (len(puppet.requests), event.status) == (1, "failed")
 

@@ -31,11 +31,11 @@ def compacted_at(policy: Paced, steps: int, output: str = "line " * 400) -> tupl
 
 
 @pytest.mark.parametrize(("every", "at"), [(7, [8, 15, 22, 29]), (12, [13, 25]), (30, [])])
-def test_it_is_compacted_whenever_so_many_steps_have_ended(every: int, at: list[int]) -> None:
+def test_paced_compacts_after_every_given_number_of_steps(every: int, at: list[int]) -> None:
     assert compacted_at(Paced(every_steps=every, keep_last=4), 30)[0] == at
 
 
-def test_with_a_threshold_it_waits_for_both() -> None:
+def test_paced_with_a_threshold_waits_for_the_threshold_and_the_number_of_steps() -> None:
     often, _, _ = compacted_at(Paced(threshold=0.4, every_steps=1), 60)
     assert len(often) >= 3
     assert often[0] > 10
@@ -79,7 +79,7 @@ def test_values_that_no_session_could_be_run_with_are_refused(wrong: dict[str, f
 
 
 @pytest.mark.parametrize("summarize", [True, False])
-def test_what_is_pinned_stays_word_for_word_through_every_compaction(summarize: bool) -> None:
+def test_pinned_messages_stay_unchanged_through_every_compaction(summarize: bool) -> None:
     policy = Paced(every_steps=4, keep_last=2, summarize=summarize, pins=("*never touch main",))
     at, view, _ = compacted_at(policy, 20)
     assert len(at) > 3

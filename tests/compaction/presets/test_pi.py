@@ -26,7 +26,7 @@ def work(first: int, count: int) -> list[Message]:
 
 
 @pytest.mark.parametrize(("tokens", "due"), [(111_616, False), (111_617, True)])
-def test_it_is_due_when_less_than_the_reserve_is_left(tokens: int, due: bool) -> None:
+def test_pi_is_triggered_when_less_than_the_reserve_is_left(tokens: int, due: bool) -> None:
     policy = Pi()
     view = view_of(user_of_size(30_000), assistant("a"), user_of_size(100), policy=policy)
     assert policy.budget(window(128_000)).threshold_tokens == 128_000 - 16_384
@@ -45,7 +45,7 @@ def test_the_newest_tokens_stay_from_the_next_message_that_is_no_result() -> Non
     assert numbers(room.after(cut_in_result, room.ask(cut_in_result, FULL)))[2:] == [11, 12], "the result at the place goes"
 
 
-def test_of_a_turn_that_is_split_the_beginning_is_summed_up_apart_and_joined_to_its_history() -> None:
+def test_the_beginning_of_a_split_turn_has_a_summary_of_its_own_after_that_of_the_history() -> None:
     view = view_of(user("first"), assistant("answer"), user("second"), *work(0, 8), policy=POLICY)
     room = Room(POLICY, 10_000, "HISTORY", "BEGINNING")
     after = room.after(view, room.ask(view, FULL))
@@ -100,7 +100,7 @@ def test_prompts_contain_the_beginning_of_results_and_the_files_of_all_rounds() 
     )
 
 
-def test_nothing_before_the_newest_tokens_is_a_no_op() -> None:
+def test_a_compaction_with_nothing_before_the_newest_tokens_is_a_no_op() -> None:
     event = Room(POLICY, 10_000).ask(view_of(user("q"), *work(0, 1), policy=POLICY), FULL)
     assert event is not None
     assert event.status == "no-op"

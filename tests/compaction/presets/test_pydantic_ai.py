@@ -36,7 +36,7 @@ def test_a_tail_that_would_begin_with_results_begins_with_their_call():
     assert view == ["0", "1", *map(str, range(18, 26))]
 
 
-def test_without_its_request_the_window_keeps_the_newest_alone():
+def test_only_the_newest_messages_are_kept_if_the_request_is_not():
     view, _ = compacted(PydanticWindow(trigger_messages=10, keep_messages=4, keep_request=False), session(6), 100_000)
     assert view == ["0", "10", "11", "12", "13"]
 
@@ -46,7 +46,7 @@ def test_all_but_the_newest_three_results_are_cleared():
     assert view == ["0", "1", "2", "3~", "4", "5~", "6", "7", "8", "9", "10", "11"]
 
 
-def test_nothing_is_cleared_where_that_would_save_too_little():
+def test_no_result_is_cleared_if_that_would_save_too_little():
     _, event = compacted(PydanticClear(trigger_tokens=500, least_saved_tokens=1_000), session(5), 10_000)
     assert event.status == "no-op"
     assert "fewer than 1000" in event.reason

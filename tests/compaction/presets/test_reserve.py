@@ -28,7 +28,7 @@ def test_a_window_of_200000_is_compacted_above_183616() -> None:
     assert policy.plan(view, budget, report(183_000, output=617)) is not None
 
 
-def test_what_came_since_the_last_report_counts_by_estimate() -> None:
+def test_messages_since_the_last_report_count_by_estimate() -> None:
     policy = ReserveRecent()
     view = view_of(user_of_size(30_000), *step(1, "r" * 4_000), policy=policy)
     budget = policy.budget(window(200_000))
@@ -54,7 +54,7 @@ def test_the_window_is_the_policys_own_or_that_of_the_plan_or_of_the_registry(
     assert f"window from {source}" in budget.rule
 
 
-def test_without_a_known_window_compaction_is_off() -> None:
+def test_compaction_is_disabled_if_the_window_is_unknown() -> None:
     """S2.8."""
     policy = ReserveRecent()
     budget = policy.budget(look_up_window("hosted_vllm/nobody-knows-it"))

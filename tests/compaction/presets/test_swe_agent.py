@@ -44,7 +44,7 @@ def test_the_newest_ten_results_stay_in_the_study(steps: int, gone: list[int]) -
 
 
 @pytest.mark.parametrize(("steps", "gone"), [(7, 0), (8, 3), (10, 3), (11, 6), (13, 6), (14, 9)])
-def test_with_polling_so_many_go_at_a_time_counted_with_the_request(steps: int, gone: int) -> None:
+def test_polling_masks_observations_in_groups_counted_with_the_request(steps: int, gone: int) -> None:
     """Check the original formula: of k observations, with the request, the second to the (k // 3 · 3 − 5)-th are masked."""
     assert masked(worked(steps, SweAgent(polling=3))) == list(range(1, gone + 1))
     k = steps + 1
@@ -68,7 +68,7 @@ def test_results_shorter_than_the_replacement_line_are_kept() -> None:
     assert (event.status, event.tokens_after) == ("no-op", view.tokens)
 
 
-def test_nothing_to_keep_is_refused() -> None:
+def test_keeping_no_results_is_refused() -> None:
     with pytest.raises(UsageError, match="keep_results"):
         SweAgent(keep_results=0)
 
@@ -101,7 +101,7 @@ def test_checkpoints_accumulate_and_the_newest_goes_into_the_prompt_with_the_nex
     assert ("21 more" in third, "21 turns in short" in third) == (True, False)
 
 
-def test_of_the_newest_checkpoint_alone_there_is_one_at_a_time() -> None:
+def test_only_one_checkpoint_is_in_view_if_only_the_latest_is_kept() -> None:
     policy = ComplexityTrapSummary(latest_only=True)
     view = worked(73, policy, Room(policy, 100_000, *CHECKPOINTS))
     assert numbers(view)[:4] == [1, 2, 735, 640]

@@ -120,7 +120,7 @@ def test_the_summarizer_is_asked_for_the_sections_of_the_source_in_its_order(kin
         *((kind, "overflow", texts) for kind, texts in OVERFLOW.items()),
     ],
 )
-def test_a_summary_stands_between_what_the_source_puts_around_it(kind: str, hook: Hook, stands: tuple[str, ...]) -> None:
+def test_a_summary_has_the_texts_of_its_source_before_and_after_it(kind: str, hook: Hook, stands: tuple[str, ...]) -> None:
     _, put_in = asked_and_put_in(kind, hook)
     assert len(put_in) == len(stands)
     for text, pattern in zip(put_in, stands, strict=True):
@@ -148,11 +148,11 @@ def test_every_peer_that_asks_for_a_summary_is_looked_at() -> None:
         ("swe-agent", "the newest 5 results stay"),
     ],
 )
-def test_what_does_not_divide_the_window_says_by_what_it_goes(kind: str, rule: str) -> None:
+def test_a_policy_without_a_share_of_the_window_states_its_own_rule(kind: str, rule: str) -> None:
     assert PRESETS[kind]().budget(Window(tokens=100_000, source="configuration")).rule == rule
 
 
 @pytest.mark.parametrize("kind", ["pi", "reserve-recent"])
-def test_what_is_turned_off_says_so(kind: str) -> None:
+def test_a_disabled_policy_states_that_compaction_is_disabled(kind: str) -> None:
     budget = PRESETS[kind](enabled=False).budget(Window(tokens=9_000, source="configuration"))
     assert budget.rule == "compaction is disabled"

@@ -55,7 +55,7 @@ def test_before_a_turn_outputs_beyond_the_newest_40000_tokens_are_cleared_but_no
     assert [call.arguments_json for message in view.messages for call in message.calls] == ['{"path": "a.py"}'] * 20
 
 
-def test_nothing_is_cleared_and_nothing_recorded_unless_more_than_20000_tokens_are_saved() -> None:
+def test_results_are_cleared_and_recorded_only_if_more_than_20000_tokens_are_saved() -> None:
     assert pruned(ThreeTiers(), reads(8, 2, 5_000))[2] is None, "12 reads are prunable, four of them 20,000 tokens"
     messages = reads(8, 2, 5_000)
     messages[2] = tool(ToolResult(call_id="c0", name="read_file", output="r" * 20_004))
@@ -108,9 +108,7 @@ def test_errors_stay_and_pruning_stops_at_a_summary_and_at_what_was_cleared_befo
         ({"preserve": ("execute_command make *",), "agent": "code-review"}, [0, 1]),
     ],
 )
-def test_what_shall_be_preserved_is_by_tool_by_call_by_failure_or_by_the_strategy_of_an_agent(
-    fields: dict[str, Any], stays: Any
-) -> None:
+def test_results_can_be_preserved_by_tool_call_failure_or_agent_strategy(fields: dict[str, Any], stays: Any) -> None:
     messages = reads(10, 2, 5_000)
     messages[1:5] = [
         *step(0, "exit code 0\n" + "l" * 20_000, key="git log"),
@@ -154,7 +152,7 @@ def test_the_tools_that_the_seed_names_for_an_agent_are_spared_by_it_and_by_no_o
         (report(10_000, 8_001, written=150_000), True),
     ],
 )
-def test_it_is_due_when_the_last_call_used_more_than_the_usable_input(usage: Any, due: bool) -> None:
+def test_three_tiers_is_triggered_when_the_last_call_used_more_than_the_usable_input(usage: Any, due: bool) -> None:
     for policy in (ThreeTiers(), ThreeTiers(measure="reported")):
         budget = policy.budget(window(200_000))
         assert budget.threshold_tokens == 168_000
@@ -224,7 +222,7 @@ def test_after_a_summary_views_start_at_a_compaction_message_also_in_a_session_o
     assert event.summary == "We build it."
 
 
-def test_without_auto_continue_the_summary_stands_last() -> None:
+def test_the_summary_is_the_last_message_without_auto_continue() -> None:
     room, view, event = overflown(ThreeTiers(auto_continue=False), "We build it.")
     assert room.after(view, event).messages[-1].role == "assistant"
 
@@ -322,7 +320,7 @@ def list_cleared(policy: ThreeTiers, *messages: Message) -> list[str]:
     return [result.call_id for change in plan.replace for result in change.message.results] if plan else []
 
 
-def test_what_the_user_asked_for_is_not_cleared() -> None:
+def test_results_that_the_user_asked_for_are_not_cleared() -> None:
     """S3.15: the message before the call names the file or the command, whole or by the last part of the path."""
     messages = [
         user("Show me src/config.toml, please, and run `make check`."),
@@ -339,7 +337,7 @@ def test_what_the_user_asked_for_is_not_cleared() -> None:
 
 
 @pytest.mark.parametrize(("steps", "cleared"), [(0, ["c1", "c2", "c3"]), (1, ["c1", "c2"]), (2, ["c1"]), (3, []), (9, [])])
-def test_what_is_younger_than_a_number_of_steps_is_not_cleared(steps: int, cleared: list[str]) -> None:
+def test_results_younger_than_a_number_of_steps_are_not_cleared(steps: int, cleared: list[str]) -> None:
     """S3.15: the age threshold counts steps, so it works in a session of one prompt."""
     messages = [user("build it"), *(message for number in (1, 2, 3) for message in step(number, "r" * 400))]
     assert list_cleared(ThreeTiers(preserve_steps=steps, **PRUNING), *messages) == cleared
@@ -400,7 +398,7 @@ def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, Any]) 
         ThreeTiers(**wrong)
 
 
-def test_what_the_model_says_last_is_summarized_too() -> None:
+def test_the_last_answer_of_the_model_is_summarized_too() -> None:
     room = Room(ThreeTiers(), 200_000, "all")
     view = view_of(user("hi"), assistant("LAST " + "x" * 4_000), policy=room.policy)
     room.ask(view, report(190_000))

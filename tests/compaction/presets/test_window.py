@@ -69,7 +69,7 @@ def test_a_head_and_tail_as_large_as_the_cap_are_all_that_is_kept_and_a_warning_
     assert [MessageWindow(max_messages=cap, preserve_last_n=5).is_overcommitted for cap in (1, 6, 7)] == [True, True, False]
 
 
-def test_with_a_cap_of_zero_nothing_is_ever_evicted() -> None:
+def test_a_maximum_of_zero_messages_evicts_nothing() -> None:
     policy = MessageWindow(max_messages=0)
     assert policy.trim(make_messages(500)).evicted == ()
     assert not policy.is_overcommitted
@@ -212,7 +212,7 @@ def test_results_without_any_text_are_evicted_without_asking() -> None:
     assert (event.status, event.failure, room.prompts()) == ("applied", "", [])
 
 
-def test_it_is_not_summarized_at_every_small_trim_but_once_for_ten_messages() -> None:
+def test_evicted_messages_are_summarized_ten_at_a_time() -> None:
     room = Room(SUMMING, 0, "first", "second")
     view = view_of(*(assistant("a word " * 40 + one.text) for one in make_messages(8)), policy=SUMMING)
     asked = []
@@ -275,7 +275,7 @@ def test_a_summarizer_that_fails_is_asked_no_more_often_than_one_that_works() ->
     assert counts[1] <= counts[0] <= 12
 
 
-def test_what_holds_no_text_is_evicted_without_asking() -> None:
+def test_messages_without_text_are_evicted_without_a_summary() -> None:
     """S4.3: a summary is skipped when nothing is textual, neither now nor among the messages that wait."""
     room = Room(SUMMING, 0)
     view, events = evict_step_by_step(room, 30, says="")
@@ -284,7 +284,7 @@ def test_what_holds_no_text_is_evicted_without_asking() -> None:
     assert not any(event.failure for event in events)
 
 
-def test_a_summary_is_measured_against_all_that_it_stands_for() -> None:
+def test_a_summary_is_compared_with_all_messages_that_it_replaces() -> None:
     """S4.3: the messages that wait have left the view before, so a summary longer than the last eviction still saves tokens."""
     room = Room(SUMMING, 0, "x" * 1_000)
     view, events = evict_step_by_step(room, 9)
@@ -295,7 +295,7 @@ def test_a_summary_is_measured_against_all_that_it_stands_for() -> None:
     assert len(view.summaries) == 1
 
 
-def test_a_summary_that_saves_nothing_has_failed_and_what_was_to_go_goes() -> None:
+def test_messages_are_evicted_without_a_summary_that_saves_nothing() -> None:
     room = Room(SUMMING, 0, "too long " * 500)
     view = view_of(*make_messages(20), policy=SUMMING)
     event = room.ask(view)

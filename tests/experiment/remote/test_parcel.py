@@ -67,7 +67,7 @@ def test_a_journal_that_its_process_did_not_close_is_sent_whole(tmp_path):
     database.close()
 
 
-def test_what_a_killed_run_had_half_received_is_removed(tmp_path):
+def test_a_journal_half_received_by_a_killed_run_is_removed(tmp_path):
     part = tmp_path / "journals" / "x.sqlite.part"
     part.parent.mkdir()
     part.write_bytes(b"half")

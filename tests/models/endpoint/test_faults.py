@@ -36,7 +36,7 @@ def test_a_fault_is_read_from_its_short_form(written, fault):
         ("overflow:opnai@1", UnknownName, "did you mean 'openai'"),
     ],
 )
-def test_what_is_no_fault_is_refused(written, error, message):
+def test_an_unknown_fault_is_refused(written, error, message):
     with pytest.raises(error, match=message):
         parse_fault(written)
 
@@ -50,7 +50,7 @@ def test_any_text_is_refused_or_parsed_as_a_fault_that_applies_to_its_first_requ
     assert fault.applies_to(fault.first)
 
 
-def test_of_several_faults_the_first_that_a_request_meets_counts():
+def test_the_first_fault_that_covers_a_request_counts():
     faults = [parse_fault("500@2-3"), parse_fault("stall@3-")]
     met = [find_fault(faults, number) for number in range(1, 5)]
     assert [fault and fault.kind for fault in met] == [None, "500", "500", "stall"]

@@ -153,7 +153,7 @@ def test_whatever_is_posted_gets_an_answer_or_a_refusal(endpoint, body):
         (b"GET /v1/models HTTP/1.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", b"431"),
     ],
 )
-def test_what_is_hardly_http_is_refused_too(endpoint, data, status, capfd):
+def test_malformed_http_is_refused_too(endpoint, data, status, capfd):
     line = sent(endpoint, data)
     assert status in line
     assert asked(endpoint, ASKED)[0] == 200
@@ -213,7 +213,7 @@ def over_the_wire(endpoint, name="scripted/flashcards:attentive", *, timeout_sec
 
 
 @pytest.mark.parametrize("name", ["scripted/flashcards:attentive", "scripted/flashcards:overlooks-0.3", "scripted/flashcards"])
-def test_it_answers_as_it_does_in_process(name):
+def test_a_model_answers_over_http_as_in_process(name):
     here = open_model(name, task=TASK, seed=7, window_tokens=None).reply(START)
     with serve_endpoint(make_model_finder([TASK], seed=7)) as endpoint:
         there = over_the_wire(endpoint, name)[0].reply(START)

@@ -68,7 +68,7 @@ def test_a_prompt_is_counted_before_it_is_sent_as_it_is_counted_afterwards(model
 
 
 @REAL
-def test_with_tools_it_calls_one_of_them_or_says_something(model):
+def test_a_local_model_with_tools_calls_one_of_them_or_answers_with_text(model):
     asked = Request(messages=(user("Run `ls`."),), tools=(RUN,), max_output_tokens=60)
     message = model.reply(asked).message
     assert {call.name for call in message.calls} <= {"run"}
@@ -90,7 +90,7 @@ def test_json_from_a_server_with_an_answer_schema_becomes_a_call_and_is_not_stre
     assert "".join(heard) == ""
 
 
-def test_without_tools_an_answer_is_bound_to_nothing():
+def test_an_answer_without_tools_has_no_required_format():
     with stub_serving(Say(pieces=("Blue.",))) as stub:
         model = LocalModel(name=NAME, endpoint=Endpoint(address=stub.base.removesuffix("/v1"), key="k"))
         assert model.reply(Request(messages=TALK)).message.text == "Blue."
@@ -128,7 +128,7 @@ def test_prompt_longer_than_the_window_raises_context_overflow_with_its_numbers_
     assert answer(model)[0].message.text  # and the server goes on
 
 
-def test_one_that_nobody_serves_tells_its_window_and_no_more():
+def test_a_local_model_without_a_server_knows_its_window_but_cannot_answer():
     model = LocalModel(name=NAME, endpoint=None)
     assert (model.window.tokens, model.window.source) == (8_192, "registry")
     with pytest.raises(UsageError, match="has no server"):

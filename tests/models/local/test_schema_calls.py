@@ -74,7 +74,7 @@ def test_an_answer_is_read_as_what_it_says(text, arguments):
 
 
 @given(TEXTS, st.data())
-def test_what_a_page_hears_of_an_answer_in_pieces_is_its_text_each_piece_once(text, data):
+def test_a_streamed_answer_sends_each_piece_of_its_text_once(text, data):
     raw = says(text, ensure_ascii=data.draw(st.booleans()))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     heard: list[TextDelta] = []
@@ -84,7 +84,7 @@ def test_what_a_page_hears_of_an_answer_in_pieces_is_its_text_each_piece_once(te
     assert "".join(delta.text for delta in heard) == text
 
 
-def test_of_a_call_it_is_heard_only_that_something_came_and_an_answer_that_comes_anew_begins_again():
+def test_a_streamed_call_sends_empty_pieces_and_a_retried_answer_starts_again():
     heard: list[TextDelta] = []
     listen = CallFilter(heard.append)
     listen(TextDelta(text='{"name": "run", "arguments": {"command": "ls"}}'))
@@ -130,7 +130,7 @@ def test_a_conversation_is_laid_out_as_text_with_calls_as_they_are_written():
     assert all(type(part) is Text for message in rendered for part in message.parts)
 
 
-def test_without_tools_nothing_is_asked_for_and_what_is_text_stays_as_it_is():
+def test_messages_without_tools_get_no_instructions_and_keep_their_text():
     rendered = render_messages(CONVERSATION, ())
     assert [rendered[place] for place in (0, 1, 4, 5)] == [CONVERSATION[place] for place in (0, 1, 4, 5)]
     assert '"name": "run"' in rendered[2].text

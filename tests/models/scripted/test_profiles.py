@@ -159,7 +159,7 @@ def test_two_seeds_overlook_different_facts_and_one_seed_the_same():
     assert len({tuple(written) for written, _ in sessions}) == 3
 
 
-def test_what_one_step_overlooks_does_not_change_with_the_others_asked_before():
+def test_the_facts_overlooked_at_a_step_do_not_depend_on_earlier_conversations():
     """A model that answered another conversation before gives the answers of a new model."""
     used = reader("overlooks-0.5")
     session(used)

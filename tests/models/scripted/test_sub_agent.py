@@ -44,7 +44,7 @@ def run_sub_agent(model, question, outputs, limit=6):
     raise AssertionError("it never answered")
 
 
-def test_it_looks_up_what_the_question_names_and_quotes_the_line():
+def test_a_sub_agent_looks_up_the_fact_in_question_and_quotes_its_line():
     """S3.20: a short answer, from which the agent reads the value by its own patterns."""
     calls, answer = run_sub_agent(sub_agent(), "What is the PORT?", {"grep": "exit code 0\nsome\nThe port is 4003.\nmore"})
     assert calls == [("execute_command", '{"command": "grep \'port is\' log.txt"}')]
@@ -75,7 +75,7 @@ def test_an_unsuccessful_search_is_reported_and_no_call_is_repeated():
     assert run_sub_agent(sub_agent(lost(3).facts), "the port", {}) == ([], "I did not find the port.")
 
 
-def test_of_a_long_line_the_part_with_the_fact_is_quoted():
+def test_only_the_part_of_a_long_line_with_the_fact_is_quoted():
     line = f"{'x' * 3_000} The port is 4003. {'y' * 3_000}"
     _, answer = run_sub_agent(sub_agent(), "the port", {"grep": f"exit code 0\n{line}"})
     assert answer.startswith("The port is 4003.")

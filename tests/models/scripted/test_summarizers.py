@@ -59,7 +59,7 @@ def test_the_oracle_keeps_each_line_with_a_fact_or_evidence_and_no_other() -> No
 
 
 @pytest.mark.parametrize("summarize", [build_oracle_summarize(FACTS, SCRIPT), summarize_extractively])
-def test_what_revises_the_original_task_stands_below_it(summarize: Summarize) -> None:
+def test_a_revision_of_the_task_follows_the_task_in_the_summary(summarize: Summarize) -> None:
     revision = "From now on, and whatever was said before, the port must be 9999."
     task = "Build the whole of it as told. The port must be 4711."
     opening = (user(task), *step(1, "list_directory", "docs", "file  db.md  120"), user(revision))
@@ -145,7 +145,7 @@ def test_a_line_is_lost_with_the_probability_of_the_name_whatever_seed_and_promp
     assert len({tuple(kept(0.3, seed)) for seed in range(60)}) > 50
 
 
-def test_what_one_summary_loses_another_may_keep() -> None:
+def test_a_line_lost_in_one_summary_may_be_kept_in_another() -> None:
     """The draws depend on the prompt, so a line that is in two prompts may be dropped from one summary and kept in the other."""
     later = SummaryRequest(to_summarize=LONG.to_summarize, previous_summary="Before.", task=LONG.task, round=2)
     both = set(kept(0.0)) & set(kept(0.0, request=later))

@@ -186,7 +186,7 @@ def test_a_paraphrase_is_read_as_its_fact(task: Task, form: str, data: st.DataOb
 
 @pytest.mark.slow
 @given(tasks, st.integers(100, 140), st.sampled_from(REVISIONS), st.data())
-def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
+def test_the_new_value_of_a_revised_statement_is_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
     older = make_task(task.name, seed).values
     named = [
         fact for fact in task.facts if SPECIAL.match(task.values.get(fact.name, "")) and SPECIAL.match(older.get(fact.name, ""))

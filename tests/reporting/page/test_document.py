@@ -336,7 +336,7 @@ def test_no_rule_of_axe_is_violated(open_page, written, theme, width):
 
 
 @pytest.mark.browser
-def test_nothing_is_wider_than_a_narrow_window(open_page, written):
+def test_the_page_fits_into_a_narrow_window(open_page, written):
     page = open_page(written, viewport={"width": 400, "height": 900})
     page.locator(".p-arms .p-link").first.click()
     page.locator(".p-trials .p-link").first.click()

@@ -50,7 +50,7 @@ def test_any_damage_is_seen_and_so_is_the_wrong_key(entry, data):
     assert unpack_entry(b"key", bent) is unpack_entry(b"key", cut) is unpack_entry(b"other", whole) is None
 
 
-def test_what_is_put_by_one_is_got_by_another(tmp_path):
+def test_an_entry_stored_by_one_cache_object_is_found_by_another(tmp_path):
     with closing(ActionCache(tmp_path)) as one, closing(ActionCache(tmp_path)) as other:
         one.put(key(1), make_entry(1), task="t", command="c")
         assert other.get(key(1)) == make_entry(1)
@@ -99,7 +99,7 @@ def test_a_file_of_another_form_is_replaced(tmp_path):
         assert cache.get(key(1)) == make_entry(1)
 
 
-def test_the_size_holds_and_what_was_used_least_recently_goes_first(tmp_path):
+def test_the_least_recently_used_entries_are_removed_to_keep_the_size_limit(tmp_path):
     with closing(ActionCache(tmp_path, max_bytes=100_000)) as cache:
         for number in range(300):
             cache.put(key(number), make_entry(number, 1_000), task="t", command="c")

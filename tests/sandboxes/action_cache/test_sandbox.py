@@ -113,7 +113,7 @@ def test_any_calls_are_answered_as_by_a_real_sandbox(machines, calls):
 @pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(action(COMMANDS + ODD_COMMANDS * 2), min_size=3, max_size=10))
-def test_what_no_mirror_can_hold_is_left_to_the_real_one(machines, calls):
+def test_workspaces_that_cannot_be_mirrored_are_left_to_the_real_sandbox(machines, calls):
     agree(machines, calls)
 
 

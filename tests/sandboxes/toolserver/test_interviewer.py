@@ -67,7 +67,7 @@ def test_its_syntax_is_that_of_python_3_8():
     ast.parse(SOURCE, feature_version=(3, 8))
 
 
-def test_it_imports_nothing_but_the_standard_library():
+def test_the_interviewer_imports_only_the_standard_library():
     nodes = [node for node in ast.walk(ast.parse(SOURCE)) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]

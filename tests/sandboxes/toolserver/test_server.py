@@ -24,7 +24,7 @@ def test_its_syntax_is_that_of_python_3_8():
     ast.parse(SOURCE, feature_version=(3, 8))
 
 
-def test_it_imports_nothing_but_the_standard_library():
+def test_the_tool_server_imports_only_the_standard_library():
     imported = {
         name.split(".")[0]
         for node in ast.walk(ast.parse(SOURCE))
@@ -67,7 +67,7 @@ def test_code_is_used_only_by_the_version_of_python_that_compiled_it(number, exp
 
 
 @given(chunks=st.lists(st.binary(min_size=1, max_size=40), max_size=12), most=st.integers(0, 99))
-def test_of_a_long_output_both_ends_are_kept_however_it_arrives(chunks, most):
+def test_both_ends_of_a_long_output_are_kept_however_it_arrives(chunks, most):
     """S3.1."""
     whole, (read_fd, write_fd) = b"".join(chunks), os.pipe()
     stream = server.Stream(read_fd, most)

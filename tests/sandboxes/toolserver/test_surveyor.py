@@ -131,7 +131,7 @@ def test_a_path_that_is_no_readable_text_has_no_functions(act, tmp_path, monkeyp
     assert surveyor.survey({"functions": [["app.py", ""]], "tests": []}) == {"texts": {}, "functions": [], "tests": 0}
 
 
-def test_it_imports_nothing_but_the_standard_library():
+def test_the_surveyor_imports_only_the_standard_library():
     nodes = [node for node in ast.walk(ast.parse(load_source("surveyor"))) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]

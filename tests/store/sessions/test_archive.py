@@ -73,7 +73,7 @@ def texts(journal):
 
 
 @pytest.mark.parametrize("names", [["b"], ["a", "b", "of-trial"], []])
-def test_what_was_put_away_comes_back_as_it_was(journal, names):
+def test_a_restored_session_equals_the_archived_one(journal, names):
     """S3.14."""
     before, all_texts = held(journal), texts(journal)
     put = archive.archive_sessions(journal, names)

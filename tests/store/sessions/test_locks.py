@@ -47,7 +47,7 @@ def test_a_link_to_a_journal_has_the_locks_of_the_journal(tmp_path):
             pass
 
 
-def test_many_who_want_one_session_have_it_one_after_the_other(tmp_path):
+def test_threads_that_lock_one_session_hold_the_lock_one_after_the_other(tmp_path):
     inside, most, lock = 0, list[int](), threading.Lock()
 
     def want():

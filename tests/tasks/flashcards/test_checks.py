@@ -47,7 +47,7 @@ def is_stateful(step: Step) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 7])
-def test_what_the_script_builds_passes_every_check(seed, tmp_path):
+def test_the_work_of_the_scripted_agent_passes_every_check(seed, tmp_path):
     """S0.12."""
     task = make_flashcards(seed)
     build = Agent(task, tmp_path, task.values, only_effects=True).finish()
@@ -74,7 +74,7 @@ def test_checks_rest_on_facts_that_exist_and_every_fact_carries_a_check():
 
 
 @pytest.mark.slow
-def test_who_forgets_everything_in_the_prompt_fails_every_check_that_rests_on_it(tmp_path):
+def test_an_agent_that_forgets_the_prompt_fails_every_check_on_its_facts(tmp_path):
     task = make_flashcards(1)
     names = {fact.name for fact in FACTS if fact.said_in == "prompt"}
     values = {**task.values, **{name: PRIORS[name] for name in names}}
@@ -109,7 +109,7 @@ def test_a_single_use_of_a_prior_fails_a_check(name, fact, copied, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["tools/reserve.py", "tools/ingest.py decks/biology.csv --count 20"])
-def test_what_must_be_done_once_fails_when_done_twice(command, copied):
+def test_repeating_an_action_that_must_happen_once_fails_its_check(command, copied):
     root = copied()
     assert act(root, "execute_command", {"command": f"python3 {command}"}).well
     assert failed(grade(make_flashcards(1), root)) == {"one_release" if "reserve" in command else "fed_once"}

@@ -86,7 +86,7 @@ def test_a_paper_that_lists_the_possible_values_contains_none_of_them(word, valu
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "5", "{", "[" * 100_000, '{"a": ' * 100_000])
-def test_what_is_no_json_object_is_an_empty_one(text):
+def test_a_file_without_a_json_object_is_read_as_an_empty_one(text):
     assert on_files(lambda submission: read_json_object(submission, "a.txt"), a=text) == {}
     assert on_files(lambda submission: read_json_object(submission, "a.txt"), a='{"b": [1]}') == {"b": [1]}
 

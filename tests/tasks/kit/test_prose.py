@@ -18,7 +18,7 @@ def test_a_page_is_as_long_as_asked_for_and_not_much_longer(least):
     assert least <= len(page(1, least)) <= least + 1_500
 
 
-def test_what_must_stand_there_stands_there_once():
+def test_required_lines_of_a_page_appear_exactly_once():
     for seed in range(20):
         text = page(seed)
         for line in ("# Title\n", "## One", "## Two", "The colour is blue.", "| x |", "| y |"):

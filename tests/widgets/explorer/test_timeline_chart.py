@@ -22,7 +22,7 @@ def test_its_lines_are_the_tokens_of_every_step(explored):
     assert set(lines["threshold"]) == {explored.run.budget.threshold_tokens}
 
 
-def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
+def test_the_timeline_marks_every_applied_compaction_and_has_a_caption(explored):
     figure = draw_timeline(explored)
     marks = next(line for line in figure.axes[0].lines if line.get_marker() == "v")
     assert np.asarray(marks.get_xdata()).tolist() == [
@@ -33,6 +33,6 @@ def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
     assert "a $session_" in words
 
 
-def test_it_is_drawn_on_axes_that_are_given(explored):
+def test_the_timeline_can_be_drawn_on_given_axes(explored):
     figure = draw_timeline(explored)
     assert draw_timeline(explored, figure.axes[0]) is figure

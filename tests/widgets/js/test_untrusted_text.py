@@ -43,7 +43,7 @@ def test_a_message_of_the_kernel_reaches_a_page_without_characters_that_turn_or_
     assert shown.endswith("b\tc\nd é 漢 😀 <b>")
 
 
-def test_static_forms_show_such_characters_as_their_codes():
+def test_static_html_shows_invisible_characters_as_their_codes():
     for rendered in (render_preformatted(TEXT), render_table((TEXT,), [(TEXT, 1)])):
         assert not set(ODD_CHARACTERS) & set(rendered)
         assert "a\\u202e\\u2066\\u200b" in rendered
