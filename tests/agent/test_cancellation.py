@@ -16,7 +16,7 @@ def slow():
     return "done"
 
 
-def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
+def test_abandoned_work_ends_at_its_next_report_which_is_ignored():
     cancellation, going, ended, heard = Cancellation(), threading.Event(), threading.Event(), list[str]()
 
     def work():

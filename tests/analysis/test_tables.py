@@ -11,6 +11,6 @@ def test_a_selection_keeps_only_what_belongs_to_its_trials():
     assert part.compactions.empty
 
 
-def test_levels_come_apart():
+def test_results_are_split_by_fidelity_level():
     parts = split_by_level(results([{"level": "L3"}, {"seed": 1}]))
     assert [require_single_level(part.trials) for part in parts] == ["L0", "L3"]

@@ -146,7 +146,7 @@ def names(path):
         return set(journal.list_session_ids())
 
 
-def test_old_sessions_are_put_away_and_come_back(journal):
+def test_old_sessions_are_archived_and_restored(journal):
     tried = within("sessions", "archive", "--older-than", "30d", "--dry-run", "--in", journal)
     assert tried.stdout.startswith("would archive old\n")
     assert names(journal) == {"old", "new", "tried"}
@@ -201,7 +201,7 @@ def test_an_invalid_age_is_refused_with_examples(journal, age):
     assert "90m, 12h, 30d or 8w" in refused.stderr
 
 
-def test_a_session_that_was_not_put_away_cannot_come_back(journal):
+def test_a_session_that_was_not_archived_cannot_be_restored(journal):
     refused = within("sessions", "restore", "new", "--in", journal)
     assert refused.exit_code == 2
     assert "is not archived" in refused.stderr

@@ -100,7 +100,7 @@ def test_tables_are_built_from_its_journal(grid: Path) -> None:
 
 
 @pytest.mark.bubblewrap
-def test_its_live_session_goes_on(tmp_path: Path) -> None:
+def test_a_live_session_of_version_0_1_can_be_continued(tmp_path: Path) -> None:
     journal = unpack("session.sqlite.zst", tmp_path / "session.sqlite")
     live = LiveSession.reopen(journal, "live-by-0-1")
     assert live.spec.task is not None

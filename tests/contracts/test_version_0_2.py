@@ -317,7 +317,7 @@ def test_stored_trials_with_the_revisions_of_today_are_those_with_the_ids_of_tod
 
 
 @pytest.mark.bubblewrap
-def test_its_live_session_goes_on(tmp_path: Path) -> None:
+def test_a_live_session_of_version_0_2_can_be_continued(tmp_path: Path) -> None:
     journal = unpack("session.sqlite.zst", tmp_path / "session.sqlite")
     live = LiveSession.reopen(journal, "live-by-0-2")
     assert live.spec.task is not None

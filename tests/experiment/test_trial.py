@@ -280,7 +280,7 @@ def test_another_text_of_the_file_of_a_task_makes_another_trial(tmp_path):
     assert trial.trial_id == ids[1]
 
 
-def test_a_policy_goes_by_its_public_name_too():
+def test_a_policy_can_be_given_by_its_public_name():
     named: Any = "codex"
     trial = Trial(task="flashcards", policy=named)
     assert trial == Trial(task="flashcards", policy=PRESETS["codex"]())

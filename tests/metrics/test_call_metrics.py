@@ -184,7 +184,7 @@ def test_a_compaction_that_leaves_the_view_nearly_full_is_counted():
     assert compute_metrics(session).full_compactions == 1
 
 
-def test_an_attempt_that_came_to_nothing_takes_nothing_away():
+def test_a_fruitless_attempt_evicts_nothing():
     session = Session()
     first = session.read("a.py")
     session.compact(first, status="failed", tokens_after=1000)

@@ -181,7 +181,7 @@ def test_a_rate_limit_is_waited_out_for_as_long_as_it_asks(route):
     assert heard[0].seconds == 7.0
 
 
-def test_a_rate_limit_that_stays_comes_out_with_its_seconds(route):
+def test_a_lasting_rate_limit_is_raised_with_its_seconds(route):
     error, waits = error_of(route, *[SLOW_DOWN] * 4)
     assert isinstance(error, RateLimited)
     assert error.retry_after_seconds == 7.0

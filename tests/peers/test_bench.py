@@ -37,7 +37,7 @@ def test_every_driver_makes_all_steps_and_its_log_has_all_outputs(system, tmp_pa
                 driver.ask("read", rows="messages", **logs | {"sessions": 3})
 
 
-def test_being_behind_is_a_violation_where_it_is_required():
+def test_being_slower_than_a_required_system_is_a_violation():
     ahead = {one.key: 2.0 for one in SYSTEMS} | {OURS.key: 1.0}
     assert list_violations(results_of(ahead)) == []
     assert list_violations(results_of(ahead | {FLOOR.key: 0.1})) == []

@@ -110,13 +110,13 @@ def test_a_close_and_the_death_that_it_causes_wait_for_each_other(lying):
     ],
     ids=["up", "absolute", "hash", "mode", "short", "no-json", "endless"],
 )
-def test_a_snapshot_that_lies_ends_the_sandbox(lying, answer):
+def test_an_inconsistent_snapshot_ends_the_sandbox(lying, answer):
     sandbox = lying(answer, answer)
     with pytest.raises(SandboxDied):
         sandbox.snapshot()
 
 
-def test_a_listing_that_lies_ends_the_sandbox(lying):
+def test_an_inconsistent_listing_ends_the_sandbox(lying):
     for body in (b'[["x", "castle", 1]]', b'[["x", "file"]]', b"{}x"):
         with pytest.raises(SandboxDied):
             lying(frame({}, body)).list(".")
@@ -197,7 +197,7 @@ def test_errors_of_the_server_are_for_the_model(lying):
         assert len(str(caught.value)) < 500
 
 
-def test_a_server_that_does_not_start_is_unavailable_with_its_last_words():
+def test_a_server_that_does_not_start_is_unavailable_with_its_last_output():
     launcher = Liar([], frame({"error": "failed", "detail": "no"}))
     with pytest.raises(SandboxUnavailable, match=r"words.*python3"):
         ServedSandbox(launcher, LIMITS).start()

@@ -169,7 +169,7 @@ class Said(io.RawIOBase):
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_the_engines_frames_are_taken_apart_wherever_they_are_cut(size):
+def test_frames_of_the_docker_engine_are_split_wherever_they_are_cut(size):
     raw = b"\x01\0\0\0\0\0\0\x03abc\x02\0\0\0\0\0\0\x02er\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x02de"
     stream = AttachStream(Said(raw[start : start + size] for start in range(0, len(raw), size)))
     output = b""

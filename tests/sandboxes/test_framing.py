@@ -21,7 +21,7 @@ from harness.sandboxes.framing import Frame, FrameConnection, SocketStream
 from tests.sandboxes.conftest import frame
 
 
-def test_a_reply_that_comes_in_drops_is_put_together():
+def test_a_reply_received_in_small_pieces_is_joined():
     ours, theirs = socket.socketpair()
     wire = FrameConnection(SocketStream(ours))
 

@@ -56,7 +56,7 @@ class Made:
         yield assemble_session(spec, resources)
 
 
-def test_its_last_words_are_the_answer_and_only_looking_is_allowed():
+def test_the_last_message_of_a_sub_agent_is_its_answer_and_it_can_only_read():
     subtask = Made([LOOK, assistant("It is in a.py.\nTASK COMPLETE")])
     result = subtask.tool.run(ASKED)
     assert (result.status, result.output) == ("completed", "It is in a.py.\n[2 steps, session parent.1]")

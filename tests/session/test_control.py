@@ -48,7 +48,7 @@ def test_the_answer_so_far_is_saved_at_most_once_a_second(heard):
     assert all(later >= earlier + SAVE_INTERVAL_SECONDS for earlier, later in pairwise(times))
 
 
-def test_a_second_later_all_is_kept_also_when_nothing_more_comes():
+def test_a_draft_is_saved_after_a_second_even_without_new_text():
     keeper = Keeper()
     for piece in ("I was ", "about ", "to say"):
         keeper.draft.add_event(TextDelta(text=piece))

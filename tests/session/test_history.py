@@ -143,7 +143,7 @@ def compaction(patch, *offloaded):
     )
 
 
-def test_a_log_tells_the_texts_that_were_moved_edited_ones_too():
+def test_texts_offloaded_from_a_session_are_listed_from_its_log():
     edit = Patch(replace=(Replace(item=ItemId(2), message=result("edited").message),))
     log = logged(result("one"), result("two"), result("three"), compaction(edit), compaction(Patch(), "one", "edited"))
     assert history.list_offloaded_texts(log) == ("one", "edited")

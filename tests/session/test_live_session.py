@@ -670,7 +670,7 @@ def test_a_session_that_is_closed_while_it_starts_does_not_seem_to_be_running(li
     assert read_status(tmp_path / "j.sqlite")[:2] == ("failed", "cancelled")
 
 
-def test_a_session_is_stopped_wished_to_go_on_and_closed_while_its_sandbox_never_comes_up(living, silent_engine):
+def test_a_session_can_be_stopped_resumed_and_closed_while_its_sandbox_never_starts(living, silent_engine):
     """S1.5."""
     live = living(sandbox=silent_engine)
     assert live.state == "starting"
@@ -713,7 +713,7 @@ def test_callers_do_not_wait_while_a_session_is_checked_before_its_start(living)
     assert (live.state, live.entries) == ("closed", ())
 
 
-def test_a_session_that_was_stopped_while_it_came_up_works_when_it_is_wished_to(living):
+def test_a_session_stopped_during_its_start_works_after_a_resume(living):
     live = living()
     live.stop()
     assert live.wait(SECONDS) == "idle"

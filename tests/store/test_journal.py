@@ -20,7 +20,7 @@ def journal(tmp_path: Path):
         yield journal
 
 
-def test_a_trial_and_its_checks_come_back(journal: Journal) -> None:
+def test_a_stored_trial_is_read_back_with_its_checks(journal: Journal) -> None:
     journal.record_trial(trial(), checks())
     assert journal.list_trials() == (trial(),)
     assert journal.list_checks("t") == checks()

@@ -79,7 +79,7 @@ def test_a_session_that_was_run_again_replaces_the_older_one(tmp_path: Path, tar
     assert [entry.event for entry in target.read_entries("s")] == [*opening(), *step(9)]
 
 
-def test_a_session_that_went_on_is_brought_up_to_date(tmp_path: Path, target: Journal) -> None:
+def test_a_merged_session_that_continued_is_updated(tmp_path: Path, target: Journal) -> None:
     source = small(tmp_path / "a.sqlite", "s", opening())
     merge(source, target)
     with Journal.open(source) as journal:
@@ -105,7 +105,7 @@ def test_a_merge_that_fails_changes_nothing_and_another_may_follow(tmp_path: Pat
     assert target.list_session_ids() == ("s",)
 
 
-def test_the_counts_of_actions_come_along_with_their_session(tmp_path: Path) -> None:
+def test_counts_of_actions_are_merged_with_their_session(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "source.sqlite") as source:
         begun(source, "one").append([*opening(), *step(1), *step(2)])
         source.record_actions("one", [StepActions(1, 0, 1), StepActions(2, 3, 0)])
@@ -117,7 +117,7 @@ def test_the_counts_of_actions_come_along_with_their_session(tmp_path: Path) -> 
         assert [tuple(row) for row in rows] == [("one", 1, 0, 1), ("one", 2, 3, 0)]
 
 
-def test_saved_outputs_come_along_with_their_session(tmp_path: Path, target: Journal) -> None:
+def test_saved_outputs_are_merged_with_their_session(tmp_path: Path, target: Journal) -> None:
     source = small(tmp_path / "a.sqlite", "s1", [*opening()])
     with Journal.open(source) as journal:
         name = journal.open_outputs("s1", lambda: 3.0).save(LONG)

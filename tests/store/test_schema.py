@@ -132,7 +132,7 @@ def test_an_ended_session_has_its_status_and_its_reason_apart(journal: Journal) 
 # --- further columns and views ----------------------------------------------------------------------------------------
 
 
-def test_an_attempt_that_came_to_nothing_is_no_compaction_event(journal: Journal) -> None:
+def test_a_fruitless_attempt_is_no_compaction_event(journal: Journal) -> None:
     failed = Compaction(
         round=0,
         step=1,

@@ -131,7 +131,7 @@ def test_text_streamed_again_after_a_retry_is_not_shown_twice():
     assert [row["text"] for row in feed.rows] == ["I look"]
 
 
-def test_a_model_that_was_broken_off_is_not_heard_any_more():
+def test_text_of_a_cancelled_model_call_is_ignored():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="I was say"))
     feed.receive(StateChanged(state="idle", queued=("next",)))

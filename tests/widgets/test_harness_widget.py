@@ -131,7 +131,7 @@ def test_plain_keys_stay_in_a_widget_and_others_reach_the_notebook(link, post, p
 
 
 @pytest.mark.browser
-def test_a_view_that_is_removed_hears_nothing_more(link, post, page):
+def test_a_removed_view_receives_no_more_messages(link, post, page):
     linked = link(ListWidget(post))
     page.evaluate("ended()")
     linked.widget.channel.append([{"text": "late"}])

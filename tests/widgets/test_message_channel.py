@@ -109,7 +109,7 @@ def test_no_thread_is_left_when_all_is_sent():
     assert post._thread is None
 
 
-def test_a_long_history_goes_in_pieces():
+def test_a_long_history_is_sent_in_several_messages():
     sent: list[Any] = []
     post, wire = all_sent(sent.append)
     wire.append([{"text": "x" * (wires.MAX_MESSAGE_CHARACTERS // 2)} for _ in range(10)])

@@ -26,7 +26,7 @@ def test_every_step_has_its_row_and_every_drop_its_mark():
     assert table["tokens_before"].count() == len(drops)
 
 
-def test_a_grid_goes_down_across_and_into_the_colour():
+def test_the_axes_of_a_grid_become_rows_columns_and_colours():
     table = token_curves.table(grid(seeds=(0,)))
     inside = table[~table["reference"]]
     assert set(inside["row"]) == {"threshold 0.5", "threshold 0.8", "threshold 0.95"}

@@ -133,7 +133,7 @@ def test_the_table_says_what_is_allowed(size: int, allowed: int) -> None:
     assert CLASSIC.plan(view, budget, report(allowed)) is not None
 
 
-def test_half_of_the_rest_goes_behind_the_first_exchange_which_says_so_once() -> None:
+def test_half_of_the_messages_after_the_first_exchange_is_evicted_with_one_notice() -> None:
     view = view_of(user("request"), *work(0, 9), policy=CLASSIC)
     room = Room(CLASSIC, 1_000)
     after = room.after(view, room.ask(view, report(999)))
@@ -148,7 +148,7 @@ def reads(*paths: str) -> list[Message]:
     return [m for at, path in enumerate(paths) for m in step(at, f"{path} " * 200, name="read_file", key=path)]
 
 
-def test_a_file_that_was_read_again_leaves_a_note_and_if_that_saves_enough_nothing_goes() -> None:
+def test_a_file_read_again_leaves_a_note_and_nothing_is_evicted_if_that_saves_enough() -> None:
     view = view_of(user("request"), *reads("a", "b", "a", "a"), policy=CLASSIC)
     event = Room(CLASSIC, 1_000).ask(view, report(999))
     assert event is not None

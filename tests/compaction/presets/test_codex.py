@@ -28,7 +28,7 @@ def test_codex_is_triggered_at_90_percent_of_the_window_by_reported_and_later_to
 
 
 @pytest.mark.parametrize(("own", "threshold"), [(50_000, 50_000), (200_000, 115_200)])
-def test_a_point_of_ones_own_only_lowers_it(own: int, threshold: int) -> None:
+def test_a_custom_compaction_point_only_lowers_the_threshold(own: int, threshold: int) -> None:
     assert Codex(compact_at_tokens=own).budget(window(128_000)).threshold_tokens == threshold
 
 
@@ -72,7 +72,7 @@ def test_the_summarizer_gets_the_session_itself_and_one_more_message() -> None:
     assert request.tools == ()
 
 
-def test_a_former_hand_over_goes_into_the_prompt_and_is_no_user_message() -> None:
+def test_an_earlier_hand_over_is_part_of_the_prompt_and_no_user_message() -> None:
     view = view_of(user("request"), *work(0, 4), policy=POLICY)
     room = Room(POLICY, 10_000, "ONE", "TWO")
     view = grown(room.after(view, room.ask(view, FULL)), POLICY, *work(10, 4))

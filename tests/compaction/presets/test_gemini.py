@@ -212,7 +212,7 @@ def test_everything_before_the_last_user_message_is_summarized_otherwise() -> No
 
 
 @pytest.mark.parametrize("steps", [1, 10, 60])
-def test_in_a_session_of_a_single_request_nothing_ever_goes(steps: int) -> None:
+def test_nothing_is_evicted_in_a_session_of_a_single_request(steps: int) -> None:
     event = Room(MASKING, 10_000).ask(single(steps), FULL)
     assert event is not None
     assert (event.status, event.summarizer) == ("no-op", "")

@@ -118,7 +118,7 @@ def test_an_empty_summary_is_taken():
         assert "no text" in event.failure
 
 
-def test_v0_forgets_the_older_half_behind_the_request_after_a_refused_prompt():
+def test_v0_evicts_the_older_half_after_the_request_when_a_prompt_is_refused():
     view, event = compacted(OpenHandsV0(), session(20), 100_000, "overflow")
     assert view == ["0", "1", *map(str, range(22, 42))]
     assert event.summarizer == ""

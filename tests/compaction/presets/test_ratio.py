@@ -64,7 +64,7 @@ def test_a_split_with_a_call_pending_moves_back_to_a_safe_one() -> None:
     assert numbers(after) == [1, 1_000, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_former_summary_goes_into_the_prompt_of_the_next() -> None:
+def test_an_earlier_summary_is_part_of_the_prompt_for_the_next() -> None:
     room = Room(Ratio(), 1_000, "FIRST", "SECOND")
     view = view_of(*make_messages(19), policy=room.policy)
     view = grown(room.after(view, room.ask(view)), room.policy, *make_messages(12))

@@ -61,7 +61,7 @@ def test_roo_does_not_condense_a_summary_with_a_single_message_behind_it() -> No
 
 
 @pytest.mark.parametrize(("steps", "gone"), [(1, 0), (2, 2), (3, 2), (4, 4), (9, 8)])
-def test_half_of_the_visible_messages_behind_the_first_goes_in_even_numbers(steps: int, gone: int) -> None:
+def test_an_even_half_of_the_messages_after_the_first_is_evicted(steps: int, gone: int) -> None:
     policy = RooSliding(max_output_tokens=1_000)
     view = view_of(user("request"), *work(0, steps), policy=policy)
     event = Room(policy, 5_000).ask(view, report(4_000))

@@ -85,7 +85,7 @@ def test_a_finished_trial_that_a_run_could_not_read_from_the_store_is_imported_b
 
 
 @pytest.mark.slow
-def test_a_journal_that_the_store_refuses_comes_back_with_the_result(tmp_path):
+def test_a_journal_that_cannot_be_stored_is_returned_with_the_result(tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "journals").write_text("a file where the folder should be")
     job = make_sample_job("finish", 0, tmp_path / "journals")

@@ -251,7 +251,7 @@ def test_a_prompt_beyond_the_window_is_refused_as_openai_refuses_it():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wording", sorted(OVERFLOW_MESSAGES))
-def test_an_overflow_is_an_overflow_in_whoevers_words(wording):
+def test_an_overflow_is_recognised_in_the_wording_of_every_provider(wording):
     with serve_endpoint(make_model_finder([TASK]), faults=[parse_fault(f"overflow:{wording}@1")]) as endpoint:
         model, waits = over_the_wire(endpoint)
         with pytest.raises(ContextOverflow):

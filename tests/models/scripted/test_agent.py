@@ -200,7 +200,7 @@ def test_call_ids_never_repeat_within_what_is_visible() -> None:
         messages = (*START, *results(reply, "exit code 1\nmissing brace"), *messages[2:14])
 
 
-def test_two_seeds_word_the_same_acts_differently() -> None:
+def test_two_seeds_use_different_words_for_the_same_actions() -> None:
     texts = {answer(START, seed).text for seed in range(20)}
     acts = {tuple(asked(answer(START, seed))) for seed in range(20)}
     assert len(texts) > 1

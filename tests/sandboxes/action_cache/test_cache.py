@@ -61,7 +61,7 @@ def test_an_entry_stored_by_one_cache_object_is_found_by_another(tmp_path):
         assert (one.read_summary().entries, one.read_summary().hits) == (1, 0 + 2)
 
 
-def test_a_damaged_entry_is_a_miss_and_goes(tmp_path):
+def test_a_damaged_cache_entry_is_a_miss_and_is_removed(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         cache.put(key(1), make_entry(1), task="t", command="c")
         with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as connection, connection:

@@ -223,7 +223,7 @@ def test_a_running_session_is_not_archived(journal):
     assert [one.session_id for one in archive.list_archived(journal.path)] == ["a"]
 
 
-def test_kept_workspaces_go_along_and_come_back(journal, tmp_path):
+def test_workspaces_are_archived_and_restored_with_their_session(journal, tmp_path):
     files = {"src/a.py": b"print(1)" * 100, "b.txt": b"b"}
     with closing(JournalWorkspaces(journal.path)) as kept:
         snapshot = put_all(kept, files)

@@ -26,7 +26,7 @@ def test_a_session_is_located_in_a_file_an_experiment_and_its_output(tmp_path):
     assert [entry.event for entry in find_session("abc", [path]).read_entries()] == opening("abc")
 
 
-def test_a_whole_name_goes_before_the_beginning_of_others(tmp_path):
+def test_an_exact_name_has_priority_over_the_beginning_of_others(tmp_path):
     path = write(tmp_path / "j.sqlite", "a", "ab", "abc")
     assert find_session("ab", [path]).session_id == "ab"
     with pytest.raises(UsageError, match="there are 3 sessions: a in"):

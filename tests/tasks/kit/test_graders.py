@@ -51,7 +51,7 @@ def test_conditions_are_combined_with_the_details_of_those_that_do_not_hold():
     ("text", "passed"),
     [("it is 42 now", True), ("`42`", True), ("42", True), ("142 is it", False), ("-42", False), ("", False)],
 )
-def test_words_stand_alone(text, passed):
+def test_value_words_must_stand_alone(text, passed):
     assert on_files(lambda submission: compare_words(submission, "a.txt", "42"), a=text).passed is passed
 
 
