@@ -77,6 +77,7 @@ def compute_exact_rate_bounds(successes: Scalars, trials: Scalars, alpha: float 
     """Return success rates with the bounds of the exact intervals of Clopper and Pearson."""
     successes, trials = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
     failures = trials - successes
+    # both branches of `np.where` are computed, so the branch that is not used gets a valid argument too
     low = np.where(successes > 0, betaincinv(np.maximum(successes, 1.0), failures + 1, alpha / 2), 0.0)
     high = np.where(failures > 0, betaincinv(successes + 1, np.maximum(failures, 1.0), 1 - alpha / 2), 1.0)
     return Bounds(successes / trials, low, high)

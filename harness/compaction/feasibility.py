@@ -168,10 +168,10 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
     If the rule needs more messages than the window has tokens, this number of messages is returned. So many messages never fit,
     because every message has at least one token.
     """
-    due, messages = compute_due_amounts(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
+    due_amount, messages = compute_due_amounts(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:
-        return due
-    return max(due or Amount(0, "messages"), Amount(messages, "messages"), key=lambda amount: amount.size)
+        return due_amount
+    return max(due_amount or Amount(0, "messages"), Amount(messages, "messages"), key=lambda amount: amount.size)
 
 
 def _format_field_name(policy: object, amount: Amount, budget: Budget) -> str:

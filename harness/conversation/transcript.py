@@ -88,12 +88,12 @@ def iter_lines(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _iter_call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
-    given = dict(parse_arguments(call))
-    if receipt_follows and given and next(iter(given.values())) == find_key_argument(call):
-        del given[next(iter(given))]
-    if given or not receipt_follows:
+    arguments = dict(parse_arguments(call))
+    if receipt_follows and arguments and next(iter(arguments.values())) == find_key_argument(call):
+        del arguments[next(iter(arguments))]
+    if arguments or not receipt_follows:
         yield f"calls {call.name}:"
-    for name, value in given.items():
+    for name, value in arguments.items():
         shown = value.splitlines() if isinstance(value, str) else [json.dumps(value)]
         yield f"  {name}: {shown[0] if shown else ''}"
         yield from shown[1:]

@@ -351,8 +351,8 @@ def describe_cost_bound(groups: Sequence[tuple[Trial, int]]) -> str:
     names = ", ".join(sorted({name for bounds, _ in unknown for name, bound in bounds.items() if bound is None}))
     unknown_count, known_count = (sum(count for _, count in pairs) for pairs in (unknown, known))
     reason = f"since the price or the window of {names} is unknown"
-    what = f"the cost of {format_count(unknown_count, 'trial')} is unknown, {reason}"
-    return f"at most ${known_usd:,.2f} for {format_count(known_count, 'trial')}; {what}" if known_count else what
+    sentence = f"the cost of {format_count(unknown_count, 'trial')} is unknown, {reason}"
+    return f"at most ${known_usd:,.2f} for {format_count(known_count, 'trial')}; {sentence}" if known_count else sentence
 
 
 def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:

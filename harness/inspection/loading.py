@@ -111,14 +111,14 @@ def load(place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Re
         raise UsageError("load: the list of folders is empty; name at least one experiment or journal")
     parts: list[Results | list[Path]] = []
     journals = list[Path]()
-    for one in places:
-        found = _find_journals(one)
-        if not found:
-            parts.append(load_experiment(one))
+    for location in places:
+        journal_paths = _find_journals(location)
+        if not journal_paths:
+            parts.append(load_experiment(location))
             continue
         if not journals:
             parts.append(journals)  # the sessions of all journals are one part, at the place of the first
-        journals += found
+        journals += journal_paths
     return join_results([SessionResults(part) if isinstance(part, list) else part for part in parts])
 
 

@@ -82,7 +82,7 @@ def _collect_versions(log: Sequence[Entry]) -> tuple[list[_Version], dict[ItemId
                 versions.append(_Version(seq, ItemId(seq), len(event.message.parts)))
             case RolledBack(to_event=to_event):
                 known = {item for item in known if not to_event < item.event < seq}
-                forgotten = {item: gone for item, gone in forgotten.items() if not to_event < gone < seq}
+                forgotten = {item: seq_gone for item, seq_gone in forgotten.items() if not to_event < seq_gone < seq}
             case Compaction(status="applied", patch=patch):
                 in_view = known - forgotten.keys()
                 removed = in_view.intersection(patch.forget)

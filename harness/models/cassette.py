@@ -232,13 +232,13 @@ class CassetteFile:
                 )
 
     def _parse_line(self, line: bytes) -> None:
-        where = f"line {self._line_count + 1}"
+        location = f"line {self._line_count + 1}"
         if self._line_count == 0 and line != HEADER:
             raise _refuse_header(self._path, line)
         if self._line_count:
             answer = _parse_answer(line)
             if answer is None:
-                raise MalformedRecording(str(self._path), where, "an answer with its key", f"{line[:40]!r}")
+                raise MalformedRecording(str(self._path), location, "an answer with its key", f"{line[:40]!r}")
             self._answers.setdefault(answer["key"], answer)
         self._line_count += 1
         self._read_bytes += len(line)

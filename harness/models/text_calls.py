@@ -114,11 +114,13 @@ class TextCallModel(WrappedModel):
         Raises:
             ModelError: The wrapped model failed.
         """
-        sent = Request(messages=render_messages(request.messages, request.tools), max_output_tokens=request.max_output_tokens)
+        sent_request = Request(
+            messages=render_messages(request.messages, request.tools), max_output_tokens=request.max_output_tokens
+        )
         if not request.tools:
-            return self.model.reply(sent, listen)
+            return self.model.reply(sent_request, listen)
         call_filter = _CallFilter(listen)
-        reply = self.model.reply(sent, call_filter)
+        reply = self.model.reply(sent_request, call_filter)
         call_filter.flush()
         return replace(reply, message=_parse_reply(reply.message, request.messages))
 
@@ -210,14 +212,14 @@ def _parse_call(block: str) -> tuple[str, str]:
     if head is not None and block.endswith("}") and is_json_object(raw := block[head.end() : -1].strip()):
         return str(json.loads(head[1])), raw
     try:
-        given: Any = json.loads(block)
+        block_value: Any = json.loads(block)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+        block_value = None
+    if not isinstance(block_value, dict) or not isinstance(block_value.get("name"), str):
         name = _NAME.search(block)
         return (name[1] if name else UNREADABLE_CALL_NAME), block
-    arguments = given.get("arguments", {})
-    return given["name"], arguments if isinstance(arguments, str) else json.dumps(arguments)
+    arguments = block_value.get("arguments", {})
+    return block_value["name"], arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:

@@ -145,9 +145,9 @@ class IncrementalTokenCounter:
 
     def count(self, messages: Sequence[Message]) -> Measured:
         """Return the number of tokens of all messages of a prompt together."""
-        seen, total = self._last
-        if not has_prefix(messages, seen):
-            seen, total = (), 0
-        total += sum(map(count_message_tokens, messages[len(seen) :]))
+        counted_messages, total = self._last
+        if not has_prefix(messages, counted_messages):
+            counted_messages, total = (), 0
+        total += sum(map(count_message_tokens, messages[len(counted_messages) :]))
         self._last = (messages, total)
         return Measured(total)

@@ -55,16 +55,16 @@ def read(document: Document) -> Iterator[Draft]:
     draft.session_id = sessions.most_common(1)[0][0] if sessions else ""
     if len(sessions) > 1:
         draft.warn("", f"rows of {len(sessions)} sessions; the id is that of the session with most rows")
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for row in rows:
         uuid = row.read_text("uuid")
-        if uuid and uuid in seen:
+        if uuid and uuid in seen_ids:
             draft.count_dropped("row with a repeated uuid")
         elif row.read_flag("isSidechain") and not is_sidechain_file:
             draft.count_dropped("row of a sub-agent (side chain)")
         else:
             _read_row(row, draft)
-        seen.add(uuid)
+        seen_ids.add(uuid)
     yield draft
 
 

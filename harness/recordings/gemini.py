@@ -136,8 +136,8 @@ def _read_content(message: Fields, draft: Draft) -> Iterator[Part]:
         yield from make_text_parts(message.read_text("content"))
     elif content is not None:
         as_list = content if isinstance(content, list) else [content]
-        held = [{"text": item} if isinstance(item, str) else item for item in as_list]
-        yield from _read_parts(Fields({"parts": held}, message.file, message.line, message.path), draft, {})
+        objects = [{"text": item} if isinstance(item, str) else item for item in as_list]
+        yield from _read_parts(Fields({"parts": objects}, message.file, message.line, message.path), draft, {})
 
 
 def _read_answer(message: Fields, draft: Draft) -> None:

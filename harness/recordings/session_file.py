@@ -351,8 +351,8 @@ def _add_message(event: MessageAdded, draft: Draft, place: str, steps: Mapping[i
 
 
 def _add_compaction(event: Compaction, draft: Draft, turns: Mapping[ItemId, int], before: Sequence[Entry]) -> None:
-    gone = set(event.patch.forget)
-    kept = next((item for item in turns if item > max(gone, default=ItemId(0)) and item.event <= len(before)), None)
+    forgotten_ids = set(event.patch.forget)
+    kept = next((item for item in turns if item > max(forgotten_ids, default=ItemId(0)) and item.event <= len(before)), None)
     compaction = NativeCompaction(
         kind="compaction" if event.summary else "microcompaction",
         trigger="auto",

@@ -61,10 +61,10 @@ class _RequestPrefixes:
     """Hashes and estimated token counts of the first 1, 2, 3, ... messages of a recording."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
-        sent = render_messages(messages)
-        self.opening = sent.index(OPENING_MESSAGE) if len(sent) > len(messages) else len(messages)
+        sent_messages = render_messages(messages)
+        self.opening = sent_messages.index(OPENING_MESSAGE) if len(sent_messages) > len(messages) else len(messages)
         self.digests, self.tokens = [b""], [0]
-        for message in sent:
+        for message in sent_messages:
             self.digests.append(digest_message(message, self.digests[-1]))
             self.tokens.append(self.tokens[-1] + counter.count(message))
         self.view_tokens = [0, *accumulate(counter.count(message) for message in messages)]

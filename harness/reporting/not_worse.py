@@ -323,15 +323,15 @@ def describe_not_worse(ranking: Ranking, comparer: ArmComparer, claimed_pairs: S
     others = [standing for standing in ranking.standings if not standing.is_not_worse]
     if not labelled:
         return f"{beginning}: no arm.{_list_reasons(others, 'Not called so')}{end}"
-    first, *more = labelled
+    first, *further = labelled
     text = f"{beginning}: {first.arm}, {_describe_price(first, ranking, comparer)}"
     if frozenset({first.arm, ranking.best}) not in claimed_pairs:
         text += f"; {first.arm} − {ranking.best} is {format_effect(first.effect)}"
-    if 0 < len(more) <= MAX_LISTED_ARMS:
-        names = ", ".join(f"{standing.arm} ({format_usd(standing.cost_usd)} USD)" for standing in more)
+    if 0 < len(further) <= MAX_LISTED_ARMS:
+        names = ", ".join(f"{standing.arm} ({format_usd(standing.cost_usd)} USD)" for standing in further)
         text += f". Also not worse, but not cheaper: {names}"
-    elif more:
-        text += f". {format_count(len(more), 'further arm')} are not worse either, but not cheaper"
+    elif further:
+        text += f". {format_count(len(further), 'further arm')} are not worse either, but not cheaper"
     cheaper = [standing for standing in others if standing.cost_usd < first.cost_usd]
     return f"{text}.{_list_reasons(cheaper, 'Cheaper, but not called so')}{end}"
 

@@ -184,7 +184,7 @@ def _read_lines(blobs: BlobStore, state: FileState | None) -> list[bytes]:
     if state is None:
         return []
     content = blobs.get(state.sha256)
-    return [] if b"\0" in content[:8192] else content.splitlines()
+    return [] if b"\0" in content[:8192] else content.splitlines()  # binary files have no lines, as in Git
 
 
 def _count_line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:

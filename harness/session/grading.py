@@ -212,9 +212,9 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
     changing = [interview for interview in grader.interviews if interview.changes]
     survey = _survey_workspace(changing, sandbox) if changing else NO_SURVEY
     runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), survey, rng)
-    held = ("source", "questions", "runtime", "appended", "timeout_seconds")
+    field_names = ("source", "questions", "runtime", "appended", "timeout_seconds")
     interviews = [
-        {name: getattr(run.interview, name) for name in held} | {"names": run.interview.names, "replaced": run.replaced}
+        {name: getattr(run.interview, name) for name in field_names} | {"names": run.interview.names, "replaced": run.replaced}
         for run in runs
     ]
     timeout_seconds = GRACE_SECONDS + sum(run.interview.timeout_seconds for run in runs)

@@ -284,11 +284,11 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
     """Return the user messages that a task still has to send, i.e. those that the session has not received yet."""
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
-    sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
+    sent_keys = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
     return tuple(
         later_message
         for later_message in later_messages
-        if later_message.step > steps and (later_message.step, later_message.text) not in sent
+        if later_message.step > steps and (later_message.step, later_message.text) not in sent_keys
     )
 
 

@@ -285,19 +285,19 @@ class Results:
 
     def _read_journals(self, name: str) -> pa.Table:
         read: list[pa.Table] = []
-        seen: set[str] = set()
+        seen_ids: set[str] = set()
         id_column = f"{SOURCES[name].owner}_id"
         for path in self._journal_paths:
             try:
                 with self._open_journal(path) as journal:
-                    new = list(read_batches(journal, name, frozenset(seen)))
+                    new = list(read_batches(journal, name, frozenset(seen_ids)))
             except NewerVersion:
                 raise
             except StoreError:
                 if path.parent.name != JOURNALS_FOLDER:
                     raise
                 continue  # the journal of a trial is being created, or was merged and deleted
-            seen.update(value for table in new for value in table[id_column].unique().to_pylist())
+            seen_ids.update(value for table in new for value in table[id_column].unique().to_pylist())
             read += new
         return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
 
@@ -374,15 +374,15 @@ class JoinedResults(Results):
         """Return a table of all parts; of a trial that several parts contain, only the rows of the first one."""
         if name == "trials":
             return pd.concat(_label_arms([part.trials for part in self._parts]), ignore_index=True)
-        frames, seen = [], set[str]()
+        frames, seen_ids = [], set[str]()
         for part in self._parts:
             rows = part._load_frame(name, column_names)
             if {"trial_id", "session_id"} <= set(rows):
                 owners = rows["trial_id"].fillna(rows["session_id"])  # sub-agents have sessions that are no trial's
             else:
                 owners = rows[f"{SOURCES[name].owner}_id"]
-            frames.append(rows[~owners.isin(seen)])
-            seen |= set(owners)
+            frames.append(rows[~owners.isin(seen_ids)])
+            seen_ids |= set(owners)
         return pd.concat(frames, ignore_index=True)
 
     def _register(self, name: str) -> None:

@@ -29,12 +29,14 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     seeds = sorted({seed, *SEEDS})
     tasks = (_make_task(sessions.make_task, seed) for seed in seeds)
     wrong = next((task for task in tasks if isinstance(task, Finding)), None)
-    again = wrong or _make_task(sessions.template, seed)
-    if isinstance(again, Finding):
-        yield again
+    second_task = wrong or _make_task(sessions.template, seed)
+    if isinstance(second_task, Finding):
+        yield second_task
         return
     findings = list(
-        _compare_digests(digest_parts(sessions.make_task(seed)), digest_parts(again), seed, "when the template is called again")
+        _compare_digests(
+            digest_parts(sessions.make_task(seed)), digest_parts(second_task), seed, "when the template is called again"
+        )
     )
     yield from findings or _compare_in_fresh_process(sessions, seeds)
 

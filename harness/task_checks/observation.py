@@ -299,11 +299,11 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
     e.g. twice the drawn number, with constant text around it.
     """
     values = [task.values.get(fact.name, "") for task, _ in tasks]
-    given = _read_numbers([fact.prior, *values])
+    numbers = _read_numbers([fact.prior, *values])
     for statement in aligned:
         if statement.texts == values:
             option = fact.prior
-        elif not given or not statement.numbers or not (option := _find_option_behind(given, statement.numbers)):
+        elif not numbers or not statement.numbers or not (option := _find_option_behind(numbers, statement.numbers)):
             continue
         if any(_is_option(option, draw.options) for draw in statement.draws):
             return statement.place

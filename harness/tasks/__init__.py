@@ -158,9 +158,9 @@ def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) 
     return template(values_seed, structure_seed=structure_seed)
 
 
-def _call_template(name: str, template: TaskTemplate, seed: int, **more: object) -> Task:
+def _call_template(name: str, template: TaskTemplate, seed: int, **arguments: object) -> Task:
     try:
-        task: object = template(seed, **more)
+        task: object = template(seed, **arguments)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:  # the template may be code of the user

@@ -302,11 +302,11 @@ class SnapshotTests(SandboxTests):
 
     def test_every_quick_change_gets_a_new_tree_id(self, sandbox: Sandbox) -> None:
         """A snapshot gets a new id even if a file has changed within one tick of the clock and has kept its size."""
-        seen = set()
+        seen_ids = set()
         for number in range(30):
             sandbox.write("x", b"%04d" % number)
-            seen.add(sandbox.snapshot().tree_id)
-        assert len(seen) == 30
+            seen_ids.add(sandbox.snapshot().tree_id)
+        assert len(seen_ids) == 30
 
     def test_diff_names_files_and_counts_lines(self, sandbox: Sandbox) -> None:
         """The difference between two snapshots lists each changed file with the numbers of added and removed lines.

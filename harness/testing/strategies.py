@@ -286,11 +286,11 @@ def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entr
     """
     log = draw(sessions(policy))
     seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, events.StepFinished)]))
-    more: tuple[events.Event, ...] = (
+    later_events: tuple[events.Event, ...] = (
         events.RolledBack(step=step, to_event=seq),
         events.MessageAdded(message=user(draw(TEXTS)), step=step),
         events.MessageAdded(message=assistant(draw(TEXTS)), step=step + 1),
         make_step_finished(step + 1),
         events.TurnEnded(turn=2, status="completed", reason="replied"),
     )
-    return (*log, *(events.Entry(len(log) + number, event) for number, event in enumerate(more, 1)))
+    return (*log, *(events.Entry(len(log) + number, event) for number, event in enumerate(later_events, 1)))

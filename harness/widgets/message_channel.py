@@ -174,10 +174,10 @@ class MessageChannel:
             self._message_count += 1
             self._changed.clear()
             whole, self._sync_requested = self._sync_requested, False
-            more = self._first_unsent < self._oldest + len(self._items)
+            has_more = self._first_unsent < self._oldest + len(self._items)
             batch = {"kind": "batch", "number": self._message_count, "oldest": self._oldest, "from": first, "items": items}
         self._send({**batch, "state": state, "whole": whole})
-        return more
+        return has_more
 
     def _take_batch(self, start: int) -> list[Mapping[str, Any]]:
         """Return the items from index `start` on, as many as fit into one message to the pages."""

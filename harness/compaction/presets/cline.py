@@ -77,10 +77,10 @@ class BeforeNewest:
         """Return the messages to replace, up to a user message or answer; none if there is only a former summary."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
-        held, cut = 0, len(items)
-        while cut > 1 and held < keep:
+        kept_tokens, cut = 0, len(items)
+        while cut > 1 and kept_tokens < keep:
             cut -= 1
-            held += items[cut].tokens
+            kept_tokens += items[cut].tokens
         typed = max(find_user_messages(view), default=1)
         if typed > 1:
             cut = min(cut, typed)

@@ -82,15 +82,17 @@ class ClipOldResults:
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
-        gone, held, changes = set(plan.forget), 0, []
+        forgotten_ids, passed_tokens, changes = set(plan.forget), 0, []
         for item in reversed(view.items):
-            if item.message.role != "tool" or item.item_id in gone:
+            if item.message.role != "tool" or item.item_id in forgotten_ids:
                 continue
-            if held + item.tokens > self.protect_tokens and any(self._is_long(result) for result in item.message.results):
+            if passed_tokens + item.tokens > self.protect_tokens and any(
+                self._is_long(result) for result in item.message.results
+            ):
                 changes.append(replace_results(item, self._clip_result))
-                held += self.counter.count(changes[-1].message)
+                passed_tokens += self.counter.count(changes[-1].message)
             else:
-                held += item.tokens
+                passed_tokens += item.tokens
         return replace(plan, replace=(*plan.replace, *changes[::-1]))
 
     def _is_long(self, result: ToolResult) -> bool:

@@ -103,12 +103,12 @@ class LocalModel:
             UsageError: No server runs for the model.
             ModelError: The server failed.
         """
-        sent = replace(request, messages=render_messages(request.messages, request.tools), tools=())
+        sent_request = replace(request, messages=render_messages(request.messages, request.tools), tools=())
         client = self._build_client()
         if not request.tools:
-            return client.reply(sent, listen)
+            return client.reply(sent_request, listen)
         client = replace(client, answer_schema_json=json.dumps(build_answer_schema(request.tools)))
-        reply = client.reply(sent, CallFilter(listen))
+        reply = client.reply(sent_request, CallFilter(listen))
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: Sequence[Message]) -> Measured:

@@ -170,10 +170,10 @@ def build_arguments_json(call: CallTemplate, values: Mapping[str, str] = NO_VALU
     return json.dumps({name: Template(text).substitute(values) for name, text in call.arguments})
 
 
-def make_call_id(position: int, tool: str, taken: set[str]) -> str:
+def make_call_id(position: int, tool: str, used_ids: set[str]) -> str:
     """Return an id for a tool call that no visible call has; the id depends only on visible messages."""
     ids = (f"call_{hashlib.sha256(f'{tool}/{number}'.encode()).hexdigest()[:12]}" for number in itertools.count(position))
-    return next(call_id for call_id in ids if call_id not in taken)
+    return next(call_id for call_id in ids if call_id not in used_ids)
 
 
 def build_reply(message: Message, prompt_tokens: int, profile: Profile) -> Reply:

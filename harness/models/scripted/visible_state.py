@@ -215,8 +215,8 @@ class ConversationReader:
     def read(self, messages: Sequence[Message]) -> VisibleState:
         """Return what is visible after all messages of a conversation: facts, failures and finished steps."""
         last, self._last = self._last, None
-        seen, visible = last if last is not None and has_prefix(messages, last[0]) else ((), VisibleState())
-        for message, reading in zip(messages[len(seen) :], self.read_each(messages, len(seen)), strict=True):
+        read_messages, visible = last if last is not None and has_prefix(messages, last[0]) else ((), VisibleState())
+        for message, reading in zip(messages[len(read_messages) :], self.read_each(messages, len(read_messages)), strict=True):
             self._add(visible, reading)
             if message.role == "assistant":
                 self._add_calls(visible, message)

@@ -140,8 +140,10 @@ class Mirror:
         self._files = dict(snapshot.files)
         self._set_name_orders(list_children(snapshot.files))
         orders = {path: tuple(names) for path, names in self._children.items() if tuple(before.get(path, ())) != tuple(names)}
-        gone = tuple(path for path in old if path not in snapshot.files)
-        return CacheEntry(result=result, deleted_paths=gone, changed_paths=changed, name_orders=orders, state_id=self.state_id)
+        deleted_paths = tuple(path for path in old if path not in snapshot.files)
+        return CacheEntry(
+            result=result, deleted_paths=deleted_paths, changed_paths=changed, name_orders=orders, state_id=self.state_id
+        )
 
     def _resolve_path(self, path: str) -> str:
         """Return the path of an existing file relative to the workspace; the workspace itself is `""`.
@@ -150,17 +152,17 @@ class Mirror:
         """
         resolved_parts: list[str] = []
         for part in _split_path(path):
-            here = "/".join(resolved_parts)
+            resolved_path = "/".join(resolved_parts)
             if part == "..":
                 if not resolved_parts:
                     raise PathRefused(path)
-                if here not in self._children:
+                if resolved_path not in self._children:
                     raise MirrorMiss
                 resolved_parts.pop()
                 continue
-            if here not in self._children:
+            if resolved_path not in self._children:
                 raise MirrorMiss
-            if part not in self._children[here]:
+            if part not in self._children[resolved_path]:
                 raise FileMissing(path)
             resolved_parts.append(part)
         return "/".join(resolved_parts)

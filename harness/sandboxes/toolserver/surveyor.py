@@ -72,24 +72,24 @@ def find_functions(path: str, names: list[str]) -> tuple[str, list[list[Any]]]:
     if path.endswith(_SCRIPT_ENDINGS):
         return text, [[path, name, places] for name in names for places in [_find_heads(text, name)] if places]
     tree = parse(text)
-    found = []
+    functions = []
     for name in names:
         for full_name, function in _list_definitions(tree):
             places = _find_returns(text, function)
             if places and (full_name == name or (not name and "." not in full_name)):
-                found.append([path, full_name, places])
-    return text, found
+                functions.append([path, full_name, places])
+    return text, functions
 
 
 def _list_definitions(tree: ast.Module) -> list[tuple[str, Function]]:
     """Return the functions and methods of a module by name; of several with one name, only the last, which is in force."""
-    found = {}
+    definitions = {}
     for node in tree.body:
         if isinstance(node, _FUNCTIONS):
-            found[node.name] = node
+            definitions[node.name] = node
         elif isinstance(node, ast.ClassDef):
-            found.update({"%s.%s" % (node.name, part.name): part for part in node.body if isinstance(part, _FUNCTIONS)})
-    return list(found.items())
+            definitions.update({"%s.%s" % (node.name, part.name): part for part in node.body if isinstance(part, _FUNCTIONS)})
+    return list(definitions.items())
 
 
 def _find_returns(text: str, function: Function) -> list[list[int]]:

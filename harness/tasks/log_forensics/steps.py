@@ -133,8 +133,8 @@ def _seal_rest(structure: Structure) -> Iterator[StepSpec]:
     text, option = "All logs are searched, so they are sealed.", ""
     if structure.first_portion:
         text, option = "The other logs are sealed, from where the first portion ended.", " --after ${seal_mark}"
-    done = r"(?i)\b(\d+) of \1 logs are sealed"
-    yield do_once("seal_rest", text, f"python3 tools/seal.py{option}", done, "logs are sealed")
+    pattern = r"(?i)\b(\d+) of \1 logs are sealed"
+    yield do_once("seal_rest", text, f"python3 tools/seal.py{option}", pattern, "logs are sealed")
 
 
 def _write_pages(structure: Structure, log_count: int) -> Iterator[StepSpec]:

@@ -121,13 +121,13 @@ def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[
 
 
 def _render_wanted(structure: Structure) -> dict[str, object]:
-    due = dict.fromkeys(structure.page_names, "once all logs are noted")
-    due |= {
+    due_times = dict.fromkeys(structure.page_names, "once all logs are noted")
+    due_times |= {
         page: f"once {join_names(structure.logs[:count])} are noted"
         for page, count in structure.pages
         if count < len(structure.logs)
     }
-    forms = [f"- report/{page}.txt ({due[page]}): {_FORMS.get(page, _PLAIN_FORM)}" for page in structure.page_names]
+    forms = [f"- report/{page}.txt ({due_times[page]}): {_FORMS.get(page, _PLAIN_FORM)}" for page in structure.page_names]
     if "change" in structure.page_names:
         forms.append(_CORRECTION_FORM)
     questions = [

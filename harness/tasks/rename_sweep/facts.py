@@ -41,9 +41,9 @@ OPTIONAL_FACTS = ("receipt", "desk")
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
     """Return all facts of a task with the given structure, wherever they are stated."""
     unused_facts = {*OPTIONAL_FACTS} - {*structure.result_facts}
-    helped_paths = tuple(f"quay/{folder}/stays.py" for folder in structure.collision_folders)
+    helper_paths = tuple(f"quay/{folder}/stays.py" for folder in structure.collision_folders)
     facts = (
-        replace(fact, also_in=helped_paths) if fact.name == "new_name" else fact
+        replace(fact, also_in=helper_paths) if fact.name == "new_name" else fact
         for fact in _FACTS
         if fact.name not in unused_facts
     )
