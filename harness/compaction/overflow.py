@@ -152,6 +152,7 @@ class FitWindow:
                 reason, summarize = f"{reason}; a summary would not fit", None
             else:
                 fixed_tokens += summary_tokens
+        # older messages stay only within the first room; the newest exchange stays, and is cut if it exceeds the second
         room, longest_room = rooms.forced - fixed_tokens, rooms.window - fixed_tokens
         changes = self._cut_results(newest, max(room, longest_room // 2)) if newest.tokens > longest_room else ()
         room -= newest.tokens

@@ -103,7 +103,7 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
     for value in variables.values():
         forms = set[str]().union(*map(_list_credential_forms, CREDENTIALS_IN_ADDRESS.findall(value)))
         values |= {form for form in forms if len(form) >= SHORTEST_CREDENTIALS}
-    for value in sorted(values, key=len, reverse=True):
+    for value in sorted(values, key=len, reverse=True):  # a secret may contain another one
         text = text.replace(value, "***")
     for form in secret_forms:
         text = _replace_pieces(text, form)

@@ -308,6 +308,7 @@ class _Place(NamedTuple):
         if expected not in text:
             return False
         if not self.whole_line:
+            # one character more than the value shows whether a longer number or word begins there
             bound, length = re.compile(_bound(value)), len(value) + 1
             ends = (match.end() for match in re.finditer(re.escape(self.before), text))
             return all(bound.match(text[end : end + length]) for end in ends)

@@ -161,7 +161,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     cell_inches = CELL_WIDTH_INCHES if style.read_max_width_inches() > PAPER_INCHES else SMALL_CELL_WIDTH_INCHES
     panel_inches = len(scale["keep_last"]) * cell_inches + 0.3
     across = min(len(panels), style.fit_columns(panel_inches, 1.5))
-    down = -(-len(panels) // across)
+    down = -(-len(panels) // across)  # rounded up
     height = down * (len(scale["threshold"]) * CELL_HEIGHT_INCHES + 0.45) + 1.4
     figure = style.make_figure(max(across * panel_inches + 1.5, 5.6), height)
     axes = figure.subplots(down, across, sharey=True, squeeze=False)

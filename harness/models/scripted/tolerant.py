@@ -135,6 +135,7 @@ def find_group(pattern: str) -> tuple[int, int]:
         if character == "\\":
             position += 1
         elif in_set:
+            # a `]` at the beginning of a set, as in `[]a]` or `[^]a]`, does not end the set
             in_set = character != "]" or pattern[position - 1] == "[" or pattern[position - 2 : position] == "[^"
         elif character == "[":
             in_set = True

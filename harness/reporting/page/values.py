@@ -348,6 +348,7 @@ def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: S
         for arm, baseline in ((contrast.a, contrast.b), (contrast.b, contrast.a)):
             if metric is None or arm not in names or baseline not in effects or (contrast.margin and arm != contrast.a):
                 continue
+            # list of `_encode_effect`: 1 is the value, 6 the verdict, 7 the estimand
             cell = effects[baseline][metric.name].get(names.index(arm))
             if cell is None:
                 continue
