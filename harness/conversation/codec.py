@@ -35,7 +35,8 @@ Accepted = TypeVar("Accepted")
 ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
 """Metadata of a dataclass field that was added to a configuration after version 0.1.
 
-While such a field has its default value, the id of the configuration is computed without it, so older ids remain valid.
+While such a field has its default value, the canonical JSON of the configuration is made without it, so older ids and stored
+sessions keep their text.
 """
 
 MAX_WHOLE_NUMBER = 2**63 - 1
@@ -389,9 +390,9 @@ def to_canonical_json(value: object, value_type: Any = None) -> str:
 
 
 def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
-    """Return those fields of a configuration from which the configuration's id is computed.
+    """Return those fields of a configuration that are stored with a session, and from which the id of a trial is computed.
 
-    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default value, so older ids stay valid.
+    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default value.
 
     Args:
         value: Dataclass instance; its fields may be dataclass instances, too.

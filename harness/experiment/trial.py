@@ -61,6 +61,7 @@ class Trial(AgentSettings):
     seed: int = 0
     world: World = field(default_factory=World)
     replicate: int = 0
+    explore: bool = field(default=False, metadata=codec.ADDED_LATER)  # sessions had it in version 0.1 already
 
     def __post_init__(self) -> None:
         """Replace the name of a policy by the policy object, and refuse values with which no session could run."""

@@ -77,7 +77,7 @@ class AgentSettings(codec.StrictFields):
     parallel_tools: bool = False
     command_timeout_seconds: float = 60.0
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
-    explore: bool = field(default=False, metadata=codec.ADDED_LATER)
+    explore: bool = False
     explore_model: str = field(default=SAME_MODEL, metadata=codec.ADDED_LATER)
     reader: Reader = field(default=EXACT, metadata=codec.ADDED_LATER)
     output_limit_scale: float = field(default=1.0, metadata=codec.ADDED_LATER)
@@ -176,11 +176,12 @@ class SessionSpec(AgentSettings):
 
     policy: PolicyField = required()  # again, since mypy reads a field that converts its argument only where it is declared
     request: str
+    command_timeout_seconds: float = field(default=60.0, metadata=codec.ADDED_LATER)  # trials had it in version 0.1 already
     task: Task | None = None
     seed: int = 0
     instructions: str = ""
     cassette: Cassette | None = None
-    take: int = 0
+    take: int = field(default=0, metadata=codec.ADDED_LATER)
     stall_seconds: float = STALL_SECONDS
     runtime: Runtime = "python"
     unsafe_local: bool = False
@@ -244,19 +245,6 @@ STORED_FIELDS: Mapping[str, Any] = {
 
 The policy is stored as well, but is not listed here, because each policy has a type of its own.
 """
-NEW_FIELDS: Mapping[str, object] = {
-    "take": 0,
-    "command_timeout_seconds": 60.0,
-    "explore_model": SAME_MODEL,
-    "reader": EXACT,
-    "output_limit_scale": 1.0,
-}
-"""Fields of a session's configuration that were added after version 0.1, with their defaults.
-
-Such a field is not stored if it has its default value, so that configurations of version 0.1 keep the same stored text.
-"""
-
-
 TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
     "": {"later": "later_messages"},
     "checks": {"rests_on": "required_facts"},
@@ -280,11 +268,10 @@ The keys locate the object inside the task, e.g. `script.steps`; the values map 
 
 def encode_setup(spec: SessionSpec) -> str:
     """Return the setup (the stored configuration) of a session as canonical JSON."""
-    values = {name: getattr(spec, name) for name in STORED_FIELDS}
-    changed = {name: value for name, value in values.items() if name not in NEW_FIELDS or value != NEW_FIELDS[name]}
-    plain = {name: codec.to_plain(value, STORED_FIELDS[name]) for name, value in changed.items()}
-    limits = {name: plain.pop(name) for name in LIMIT_FIELDS}
-    return codec.to_canonical_json({**plain, "limits": limits, "policy": codec.to_plain(spec.policy)}, dict)
+    plain = {name: codec.to_plain(getattr(spec, name), kind) for name, kind in STORED_FIELDS.items()}
+    stored = codec.to_identity(spec, plain)
+    limits = {name: stored.pop(name) for name in LIMIT_FIELDS}
+    return codec.to_canonical_json({**stored, "limits": limits, "policy": codec.to_plain(spec.policy)}, dict)
 
 
 def find_setup(entries: Iterable[Entry]) -> str:
