@@ -222,6 +222,18 @@ class StrictFields:
             _refuse_missing(kind, fields)
         return super().__new__(cls)
 
+    @classmethod
+    def _from_checked(cls, **values: object) -> Self:
+        """Return an instance with values that were checked before, which the constructor would check again.
+
+        A field without a value gets its default.
+        """
+        instance, of = object.__new__(cls), cast("DataclassInstance", cls)
+        for attribute in fields(of):
+            value = values[attribute.name] if attribute.name in values else _find_default(attribute)
+            object.__setattr__(instance, attribute.name, value)
+        return instance
+
 
 def _refuse_missing(kind: Any, given: Mapping[str, object]) -> None:
     for attribute in fields(kind):

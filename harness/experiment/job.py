@@ -152,15 +152,16 @@ class FinishedTrial(NamedTuple):
     checks: tuple[CheckRecord, ...]
 
 
-def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING) -> SessionSpec:
+def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING, journal: Path | None = None) -> SessionSpec:
     """Return the configuration of the agent's session that is run for a trial.
 
     Args:
         trial: Configuration of the trial.
         task: Task of the trial, made with the trial's seed and world.
         wiring: Settings of the run for calls to real models, such as cassette and time limit.
+        journal: Journal file for the session's log; None for a session that is only checked.
     """
-    return trial.build_spec(task, trial.model_seed, wiring, take=trial.replicate)
+    return trial.build_spec(task, trial.model_seed, wiring, take=trial.replicate, journal=journal)
 
 
 MAX_ERROR_CHARACTERS = 2_000

@@ -133,7 +133,7 @@ class _TrialSession:
             if isinstance(item, Entry):
                 metrics_builder.add_entry(item)
 
-        spec = replace(build_session_spec(self.job.trial, task, wiring), journal=self.job.journal)
+        spec = build_session_spec(self.job.trial, task, wiring, self.job.journal)
         resources = SessionResources(
             session_id=run.session_id,
             log=log,

@@ -68,6 +68,14 @@ class Trial(AgentSettings):
         if (name := getattr(self.task, "name", None)) or callable(self.task):
             raise UsageError(f"task: must be the name of a task, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
         AgentSettings.__post_init__(self)  # `super()` finds no class in a dataclass with slots
+
+    def _refuse_invalid_values(self) -> None:
+        """Refuse values of the right type with which no trial could run.
+
+        Raises:
+            UsageError: A value is out of range, or two values contradict each other; the message names the field.
+        """
+        AgentSettings._refuse_invalid_values(self)
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
             value = getattr(self, name)
@@ -290,11 +298,12 @@ def from_plain(plain: Mapping[str, object], location: str = "trial", shared: Sha
         if name not in plain:
             raise UsageError(f"{location}.{name}: missing; every trial needs a {name}, also where an axis replaces it")
     shared = shared or SharedFields()
-    values = {name: shared.parse(name, value, f"{location}.{name}") for name, value in plain.items()}
+    trial = Trial._from_checked(**{name: shared.parse(name, value, f"{location}.{name}") for name, value in plain.items()})
     try:
-        return Trial(**values)
+        trial._refuse_invalid_values()
     except UsageError as error:
         raise UsageError(f"{location}.{error}") from None
+    return trial
 
 
 def _parse_field(name: str, value: object, location: str) -> codec.EncodedField:

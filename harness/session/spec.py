@@ -9,6 +9,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from harness.agent.loop import refuse_invalid_max_steps
@@ -90,6 +91,14 @@ class AgentSettings(codec.StrictFields):
         """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
         object.__setattr__(self, "policy", resolve_policy(self.policy))
         refuse_mistyped_fields(self)
+        self._refuse_invalid_values()
+
+    def _refuse_invalid_values(self) -> None:
+        """Refuse values of the right type with which no session could run.
+
+        Raises:
+            UsageError: A value is out of range, or two values contradict each other; the message names the field.
+        """
         check_output_limit_scale(self.output_limit_scale)
         check_explore_model(self.explore, self.explore_model)
         add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
@@ -114,7 +123,7 @@ class AgentSettings(codec.StrictFields):
         names = (self.model, self.summarizer, self.sub_agent_model)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
-    def build_spec(self, task: Task, seed: int, wiring: Wiring, take: int = 0) -> "SessionSpec":
+    def build_spec(self, task: Task, seed: int, wiring: Wiring, take: int = 0, journal: Path | None = None) -> "SessionSpec":
         """Return the configuration of a session in which the agent works on a task, without a user who could be asked.
 
         Args:
@@ -122,8 +131,9 @@ class AgentSettings(codec.StrictFields):
             seed: Seed of the random draws of a scripted model.
             wiring: Settings for calls to real models, such as cassette and time limit.
             take: Number of the recorded answer where a cassette holds several answers to equal requests, from 0.
+            journal: Journal file for the session's log; None keeps the log in memory.
         """
-        return SessionSpec(
+        return SessionSpec._from_checked(
             **{setting.name: getattr(self, setting.name) for setting in fields(AgentSettings)},
             request=task.prompt,
             task=task,
@@ -131,6 +141,7 @@ class AgentSettings(codec.StrictFields):
             cassette=wiring.cassette,
             take=take,
             stall_seconds=wiring.stall_seconds,
+            journal=journal,
             repeated="continue",
         )
 

@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,10 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.experiment.job import build_session_spec, classify_level, collect_provenance
-from harness.experiment.trial import Trial
+from harness.experiment.trial import Trial, from_plain
 from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
+from harness.policies import PRESETS
 from harness.sandboxes.backends import SandboxChoice
 from harness.tasks import make_task
 from tests.experiment.tiny_task import tiny
@@ -42,6 +43,17 @@ def test_every_setting_of_a_trial_and_of_its_run_reaches_the_session():
     assert (spec.max_steps, spec.parallel_tools, spec.output_limit_scale) == (7, True, 0.25)
     assert (spec.command_timeout_seconds, spec.sandbox, spec.repeated) == (5.0, trial.sandbox, "continue")
     assert spec.wiring == Wiring(tool_calls="text", cassette=cassette, take=2, stall_seconds=3.0)
+
+
+@pytest.mark.parametrize("policy", PRESETS)
+def test_a_trial_of_a_plan_and_its_session_equal_those_that_their_constructors_make(policy):
+    trial = from_plain({"task": "flashcards", "policy": policy, "command_timeout_seconds": 5, "sandbox": {"backend": "docker"}})
+    spec = build_session_spec(trial, tiny(0), journal=Path("j.sqlite"))
+    for made_without_checks in (trial, spec):
+        values = {one.name: getattr(made_without_checks, one.name) for one in fields(made_without_checks)}
+        assert type(made_without_checks)(**values) == made_without_checks
+    assert type(trial.command_timeout_seconds) is float
+    assert (spec.journal, spec.snapshots) == (Path("j.sqlite"), True)
 
 
 def test_a_trial_that_sets_no_steps_has_those_of_its_task_and_another_id_than_one_of_50_steps():
