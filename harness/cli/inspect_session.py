@@ -143,16 +143,16 @@ def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
         yield Text("timeline: no finished step")
         yield from _draw_compactions(session.compactions)
         return
-    threshold = session.threshold_tokens or 0
-    scale = max(threshold, *(point.view_tokens for point in points), 1)
-    marked = f"; │ = threshold of {threshold:,} tokens" if threshold else ""
+    threshold_tokens = session.threshold_tokens or 0
+    scale = max(threshold_tokens, *(point.view_tokens for point in points), 1)
+    marked = f"; │ = threshold of {threshold_tokens:,} tokens" if threshold_tokens else ""
     yield Text(f"timeline of the tokens in view; full bar = {scale:,} tokens{marked}", style="bold")
     open_compactions = list(session.compactions)
     for group in _group_steps(session, max_rows):
         group_compactions = [compaction for compaction in open_compactions if compaction.step <= group[-1].step]
         open_compactions = open_compactions[len(group_compactions) :]
         yield from _draw_compactions(group_compactions)
-        yield _draw_bar(group, scale, threshold)
+        yield _draw_bar(group, scale, threshold_tokens)
     yield from _draw_compactions(open_compactions)
 
 
@@ -171,11 +171,11 @@ def _group_steps(session: Inspection, max_rows: int) -> Iterator[Sequence[StepPo
             start = place
 
 
-def _draw_bar(group: Sequence[StepPoint], scale: int, threshold: int) -> Text:
+def _draw_bar(group: Sequence[StepPoint], scale: int, threshold_tokens: int) -> Text:
     first, last, peak = group[0].step, group[-1].step, max(point.view_tokens for point in group)
     cells = ["█"] * max(1, round(BAR_CELLS * peak / scale)) + [" "] * BAR_CELLS
-    if threshold:
-        cells[min(BAR_CELLS, round(BAR_CELLS * threshold / scale))] = "│"
+    if threshold_tokens:
+        cells[min(BAR_CELLS, round(BAR_CELLS * threshold_tokens / scale))] = "│"
     label = str(first) if first == last else f"{first}-{last}"
     errors = sum(point.call_errors for point in group)
     error_note = f"  {format_count(errors, 'call')} failed" if errors else ""

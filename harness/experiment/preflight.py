@@ -134,11 +134,11 @@ def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
         budget = policy.budget(window)
         if budget.threshold_tokens is None or not budget.window_tokens:
             continue
-        kind, share = name_policy(trial.policy), getattr(policy, "threshold", None)
+        kind, threshold = name_policy(trial.policy), getattr(policy, "threshold", None)
         whole = f"{budget.threshold_tokens:,} tokens, {budget.threshold_tokens / budget.window_tokens:.0%} of the window"
-        is_share = isinstance(share, float) and budget.threshold_tokens == int(share * budget.available_tokens)
+        is_share = isinstance(threshold, float) and budget.threshold_tokens == int(threshold * budget.available_tokens)
         base = "what the reserves leave" if budget.reserved_tokens else "the window"
-        text = f"{share:g} of {base} = {whole}" if is_share else whole
+        text = f"{threshold:g} of {base} = {whole}" if is_share else whole
         values.setdefault((kind, budget.window_tokens), {})[budget.threshold_tokens] = text
     return tuple(
         f"thresholds of {kind}, window {window_tokens:,} tokens: {'; '.join(text for _, text in sorted(texts.items()))}"

@@ -178,7 +178,7 @@ def draw(
 def _draw_first_arm(ax: "Axes", table: pd.DataFrame) -> None:
     rows = table[table["place"] == table["place"].min()]
     _draw_panel(ax, rows)
-    _set_limits(ax, rows)
+    _set_ranges(ax, rows)
     ax.set(xlabel="step (number)", ylabel="view (tokens)")
 
 
@@ -188,7 +188,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     down = -(-len(shown) // across)
     figure = style.make_figure(max(5.6, 2.5 * across + 0.9), 1.75 * down + 1.5)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    _set_limits(axes[0, 0], table)
+    _set_ranges(axes[0, 0], table)
     for place, ax in enumerate(axes.flat):
         ax.set_visible(place < len(shown))
         if place < len(shown):
@@ -227,7 +227,7 @@ def _draw_panel(ax: "Axes", rows: pd.DataFrame) -> None:
     set_title(ax, first["mark"], f"{label} (n = {int(rows['sessions'].max())})")
 
 
-def _set_limits(ax: "Axes", table: pd.DataFrame) -> None:
+def _set_ranges(ax: "Axes", table: pd.DataFrame) -> None:
     totals = table.groupby(["place", "step", "moment"])["tokens"].sum()
     tops = pd.Series([totals.max(), table["high"].max(), *(table[limit].max() for limit in LIMITS)])
     ax.set(xlim=(1, max(2, int(table["step"].max()))), ylim=(0, 1.06 * float(tops.max())))
