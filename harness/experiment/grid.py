@@ -145,7 +145,12 @@ class Grid(Sequence[Cell]):
             self._templates = _name_arms(tuple(_drop_duplicates(iter(templates))))
             _refuse_shared_names(self._templates)
         else:
-            self._cells = _name_arms(tuple(_drop_duplicates(self._expand(slots))))
+            cells = (
+                self._build_cell({**problem, **slot.values}, slot.location, slot.name)
+                for problem in _iter_points(self._problem_axes)
+                for slot in slots
+            )
+            self._cells = _name_arms(tuple(_drop_duplicates(cells)))
             _refuse_shared_names(self._cells)
 
     @overload
@@ -275,11 +280,6 @@ class Grid(Sequence[Cell]):
         trial = problem.set_in(template.trial)
         trial_id = self._shared.compute_trial_id(trial)
         return Cell(trial=trial, arm=template.arm, axes={**template.axes, **problem.axes}, trial_id=trial_id)
-
-    def _expand(self, slots: "Sequence[_Slot]") -> Iterator[Cell]:
-        for problem in _iter_points(self._problem_axes):
-            for slot in slots:
-                yield self._build_cell({**problem, **slot.values}, slot.location, slot.name)
 
     def _build_cell(self, values: dict[str, object], location: str, name: str | None) -> Cell:
         changes = {path: _expand_value(path, value) for path, value in values.items()}
