@@ -33,9 +33,9 @@ class CallClocks(NamedTuple):
 
     clock: Clock
     """Function that returns the time of day in seconds since the epoch."""
-    stopwatch: Callable[[], float] = time.monotonic
+    stopwatch: Callable[[], float]
     """Function that returns a time in seconds that is never set back; measures durations."""
-    cache_hits: CacheHits | None = None
+    cache_hits: CacheHits | None
     """Totals of the action cache that answers the commands of the calls; None without a cache."""
 
     def start(self) -> Callable[[], CallTiming]:

@@ -7,7 +7,8 @@ their own. Of more arms, those of the grid show one setting by colour, one by sh
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import Self
 
 import pandas as pd
 
@@ -28,7 +29,8 @@ MAX_SINGLE_ARMS = 12
 """Largest number of arms that each have a colour and a shape of their own, which a legend can list."""
 
 
-class ArmMark(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmMark:
     """Colour and shape by which a reader recognizes an arm, as places in `COLOURS`, `SHAPES` and `FILLS`."""
 
     colour: int
@@ -43,14 +45,14 @@ class ArmMark(NamedTuple):
     def from_text(cls, text: str) -> Self:
         """Return the mark with a text such as `blue circle` or `sky square left`."""
         colour, shape, *fill = text.split(" ")
-        return cls(COLOURS.index(colour), SHAPES.index(shape), FILLS.index(fill[0]) if fill else 0)
+        return cls(colour=COLOURS.index(colour), shape=SHAPES.index(shape), fill=FILLS.index(fill[0]) if fill else 0)
 
     @classmethod
     def from_number(cls, number: int) -> Self:
         """Return one of 245 different marks; the first seven differ in both colour and shape."""
         # Each round of colours shifts the shapes by one, so that all pairs of both occur. The star, the last shape, is not used.
         round_number, colour = divmod(number, len(COLOURS))
-        return cls(colour, (number + round_number) % STAR, round_number // STAR % len(FILLS))
+        return cls(colour=colour, shape=(number + round_number) % STAR, fill=round_number // STAR % len(FILLS))
 
 
 def read_marks(results: Tables) -> dict[str, str]:
@@ -81,9 +83,11 @@ def _mark_by_settings(
     for arm in arms:
         if all(axis in settings.get(arm, {}) for axis in axes):
             places = [texts.index(json.dumps(settings[arm][axis])) for axis, texts in zip(axes, values, strict=True)]
-            marks[arm] = ArmMark(*(places if len(places) > 1 else places * 2))  # one axis decides both colour and shape
+            # one axis decides both colour and shape
+            colour, shape, fill = (*(places if len(places) > 1 else places * 2), 0)[:3]
+            marks[arm] = ArmMark(colour=colour, shape=shape, fill=fill)
         else:
-            marks[arm] = ArmMark(stars % len(COLOURS), STAR, stars // len(COLOURS) % len(FILLS))
+            marks[arm] = ArmMark(colour=stars % len(COLOURS), shape=STAR, fill=stars // len(COLOURS) % len(FILLS))
             stars += 1
     return marks
 

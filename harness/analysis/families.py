@@ -34,7 +34,7 @@ class Unfinished(NamedTuple):
 
     family: Family
     finished_trials: int
-    crashed_trials: int = 0
+    crashed_trials: int
     """Number of trials that broke off and run again with the next `harness run`; they are not among the finished ones."""
 
     def __str__(self) -> str:

@@ -45,7 +45,7 @@ class TaskChoice(NamedTuple):
 
     name: str
     """Name of a task of the suite, or `FILE.py:FUNCTION`."""
-    difficulty: Difficulty = "standard"
+    difficulty: Difficulty
 
     def make(self, seed: int) -> Task:
         """Make the task with a seed.

@@ -80,6 +80,6 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
     """
     source = resolve_source(name, named_places)
     if isinstance(source, RecordedFile):
-        return StoredSession(load_entries(source.path), times_ms=(), draft=None)
+        return StoredSession(load_entries(source.path), times_ms=(), draft=None, saved_outputs=None)
     assert isinstance(source, SessionLocation)
     return source.read()

@@ -51,7 +51,8 @@ ALL_KEPT = Amount(math.inf, "all")
 """Amount with the meaning "all messages", for a part of a policy that retains every message."""
 
 
-class DueAmounts(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueAmounts:
     """Sizes of the view at which a trigger makes the policy act."""
 
     amounts: tuple[Amount, ...] = ()
@@ -179,9 +180,9 @@ class WindowMinusReserve:
         """Return a budget whose threshold is the window less the reserve; no threshold for an unknown window."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
-        threshold = subtract_reserves(window, self.reserve_tokens)
-        rule = f"{window.tokens} − {self.reserve_tokens} reserved = {threshold} tokens; window from {window.source}"
-        return Budget(window_tokens=window.tokens, reserved_tokens=self.reserve_tokens, threshold_tokens=threshold, rule=rule)
+        reserved, threshold_tokens = self.reserve_tokens, subtract_reserves(window, self.reserve_tokens)
+        rule = f"{window.tokens} − {reserved} reserved = {threshold_tokens} tokens; window from {window.source}"
+        return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold_tokens, rule=rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,20 +39,20 @@ class Preview(NamedTuple):
 
     text: str
     """Part of the tool output that the model sees."""
-    cut_bytes: int = 0
+    cut_bytes: int
     """Number of cut UTF-8 bytes that the model is told, which includes the line ends between lines that it sees.
 
     0 means that the output is whole. `measure_cut` returns the exact number.
     """
-    essential: str = ""
+    essential: str
     """Text that is kept in addition although it lies in the part that was cut, such as the exit code of a command."""
 
 
 class Cut(NamedTuple):
     """Size of the part that was cut from a tool output."""
 
-    characters: int = 0
-    size_bytes: int = 0
+    characters: int
+    size_bytes: int
     """Number of UTF-8 bytes of the characters that were cut."""
 
 
@@ -69,13 +69,13 @@ def count_bytes(text: str) -> int:
 class Essentials(NamedTuple):
     """Parts of a tool output that are kept wherever the output is cut, such as the exit code of a command."""
 
-    opening: str = ""
+    opening: str
     """Beginning of the output that is always kept."""
-    ending: str = ""
+    ending: str
     """End of the output that is always kept."""
 
 
-NOTHING_ESSENTIAL = Essentials()
+NOTHING_ESSENTIAL = Essentials("", "")
 """Value for an output without essential parts, which may be cut anywhere."""
 
 
@@ -90,19 +90,19 @@ def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHI
     total = count_bytes(text)
     most_bytes = total if limits.max_bytes is None else limits.max_bytes
     if len(lines) <= most_lines and total <= most_bytes:
-        return Preview(text)
+        return Preview(text, 0, "")
     shown_lines, shown_bytes = _take_lines(lines[::-1] if tail else lines, most_lines, most_bytes)
     if not shown_lines and most_lines:
         shown_lines = [_cut_line(lines[-1], most_bytes, "tail") if tail else _cut_line(lines[0], most_bytes, "head")]
         shown_bytes = count_bytes(shown_lines[0])
     shown = "\n".join(shown_lines[::-1] if tail else shown_lines)
     if shown == text:
-        return Preview(text)
+        return Preview(text, 0, "")
     rest = text[: len(text) - len(shown)] if tail else text[len(shown) :]
     essential = rest[: len(essentials.opening)] if tail else rest[len(rest) - min(len(rest), len(essentials.ending)) :]
     cut = rest[len(essential) :] if tail else rest[: len(rest) - len(essential)]
     if essential and not cut.strip("\n"):
-        return Preview(text)
+        return Preview(text, 0, "")
     return Preview(shown, total - shown_bytes - count_bytes(essential), essential)
 
 

@@ -135,7 +135,7 @@ class MessageState(NamedTuple):
     """Estimated tokens of the message as the model would now see it; 0 if the message was removed from the conversation."""
     changed_at_step: int
     """Number of the step before which a compaction last changed or removed the message; 0 if unchanged."""
-    summarized_by: ItemId | None = None
+    summarized_by: ItemId | None
     """Id of the summary that now stands for the removed message in the conversation; None if no summary does."""
 
 
@@ -334,7 +334,8 @@ class MessageStates(Sequence[MessageState]):
         item, tokens_before = self.items[index], self.tokens_before[index]
         changed_at_step = self.effects.changed_at_step.get(item, 0)
         if (tokens_after := self.visible_tokens.get(item)) is not None:
-            return MessageState("masked" if item in self.edited_ids else "kept", tokens_before, tokens_after, changed_at_step)
+            disposition: Disposition = "masked" if item in self.edited_ids else "kept"
+            return MessageState(disposition, tokens_before, tokens_after, changed_at_step, None)
         summary_id = self.effects.summarized_by.get(item)
         return MessageState("dropped" if summary_id is None else "summarized", tokens_before, 0, changed_at_step, summary_id)
 

@@ -87,9 +87,9 @@ class AlertReading(NamedTuple):
     alert: Alert
     value: float
     """Worst value of all time windows; NaN if it is unknown."""
-    step: int | None = None
+    step: int | None
     """Number of the last model call in the worst time window; None if there is none."""
-    is_simulated: bool = False
+    is_simulated: bool
     """Whether a cache was simulated because the provider reports none."""
 
     @property
@@ -217,8 +217,8 @@ class AlertMonitor:
     def read_summaries(self) -> Iterator[AlertReading]:
         """Yield the values of the alerts about summaries so far; nothing before the first model call."""
         if self._calls:
-            yield AlertReading(OVERFLOW_RATE, *self._find_worst_rate())
-            yield AlertReading(SUMMARIZATION_COST, *self._worst_cost)
+            yield AlertReading(OVERFLOW_RATE, *self._find_worst_rate(), is_simulated=False)
+            yield AlertReading(SUMMARIZATION_COST, *self._worst_cost, is_simulated=False)
 
     def list_firing(self) -> tuple[AlertReading, ...]:
         """Return the alerts that fire for the session so far."""

@@ -106,7 +106,7 @@ class SummaryPrompt(NamedTuple):
     """Content of the prompt, namely the messages to summarize, the former summary and the user's request."""
     stands_for: tuple[ItemId, ...]
     """Ids of the messages that the summary will replace."""
-    note: str = ""
+    note: str
     """Note for the compaction event about messages that were left out of the prompt; empty if none were left out."""
 
 
@@ -525,7 +525,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
         SummaryFailed: The prompt would be too long even with the newest message alone.
     """
     request = build_summary_request(slot, view)
-    full_prompt = SummaryPrompt(slot.format.build_prompt(request), request, slot.stands_for)
+    full_prompt = SummaryPrompt(slot.format.build_prompt(request), request, slot.stands_for, "")
     limit = slot.max_input_tokens
     if limit is None or count_tokens(full_prompt.prompt) <= limit:
         return full_prompt

@@ -44,9 +44,9 @@ _NAME_ERRORS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, e
 class CopiedFiles(NamedTuple):
     """Result of copying a workspace into a folder: the number of copied files, and the files that were skipped."""
 
-    files: int = 0
+    files: int
     """Number of files that were copied from the session's workspace into the folder."""
-    skipped: tuple[tuple[str, str], ...] = ()
+    skipped: tuple[tuple[str, str], ...]
     """Path of each file that was not copied, with the reason, but no directories. Both texts may contain control characters."""
 
 
@@ -179,7 +179,7 @@ def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> Ses
     The checks are not run if the session was cancelled. If the sandbox was lost, nothing is copied or checked.
     """
     sandbox_lost = outcome.reason in SANDBOX_LOST_REASONS
-    copied_files = CopiedFiles() if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)
+    copied_files = CopiedFiles(0, ()) if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)
     checks = grade_workspace(spec.task, sandbox) if spec.task and not sandbox_lost and outcome.reason != "cancelled" else ()
     return SessionResult(outcome, checks, copied_files)
 

@@ -370,7 +370,7 @@ class LiveSession:
         if self._worker is not None and self._worker.result is not None:
             return self._worker.result
         detail = self.failure or "the session never began"
-        return SessionResult(Outcome.from_stop(Stop("cancelled", detail), self.view), (), CopiedFiles())
+        return SessionResult(Outcome.from_stop(Stop("cancelled", detail), self.view), (), CopiedFiles(0, ()))
 
     def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
         """Return the files that a turn changed in the workspace, sorted by path.

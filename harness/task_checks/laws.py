@@ -106,7 +106,7 @@ class LawResult(NamedTuple):
 
     law: Law
     findings: tuple[Finding, ...] | None
-    skip_reason: str = ""
+    skip_reason: str
 
 
 def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[str] = ("extractive",)) -> Iterator[LawResult]:
@@ -142,4 +142,4 @@ def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[s
             continue
         if findings and broken is None:
             broken = law.stage
-        yield LawResult(law, findings)
+        yield LawResult(law, findings, "")

@@ -91,11 +91,11 @@ class Observation(NamedTuple):
     Each entry has the name of the fact, the line of the template that draws the value, and the seed under which both are equal,
     if one was found.
     """
-    machine_calls: Sequence[str] = ()
+    machine_calls: Sequence[str]
     """Calls whose results differ between machines, users, processes or files, in the form of `clock_calls`."""
-    writing_calls: Sequence[str] = ()
+    writing_calls: Sequence[str]
     """Actions whose effect can outlast the process, e.g. writing a file, in the form of `clock_calls`."""
-    changed_variables: Sequence[str] = ()
+    changed_variables: Sequence[str]
     """Names of the variables that every call of the template changes, e.g. a counter of its calls."""
 
     @property
@@ -217,7 +217,7 @@ def observe_calls(act: Callable[[], object]) -> Observation:
     observer = _Observer()
     with _observing(observer):
         act()
-    return Observation(tuple(observer.clock_calls), (), tuple(observer.machine_calls), tuple(observer.writing_calls))
+    return Observation(tuple(observer.clock_calls), (), tuple(observer.machine_calls), tuple(observer.writing_calls), ())
 
 
 @contextmanager

@@ -81,7 +81,7 @@ class FunctionTool:
             return format_preview(preview, self.limits, mark), measure_cut(output, preview.text, preview.essential)
         max_characters = self.limits.max_characters
         if max_characters is None or len(output) <= max_characters:
-            return output, Cut()
+            return output, Cut(0, 0)
         mark = build_mark(self._save_output(output), self.limits)
         ending = f"\n\n{mark}" if mark else ""
         shown_text, cut = clip(
@@ -115,7 +115,7 @@ def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Ess
         essentials: Beginning and end of the text that are kept in either case; the end takes at most half of the characters.
     """
     if len(text) <= most_characters:
-        return text, Cut()
+        return text, Cut(0, 0)
     room = max(0, most_characters - 60)
     tail = room // 2 if ends else min(len(essentials.ending), room // 2)
     head = max(room - tail, len(essentials.opening))

@@ -192,7 +192,7 @@ def test_files_that_are_not_kept_are_listed_and_their_names_are_escaped(capsys):
     assert lines[0] == "12 files not copied:"
     assert lines[1] == "  a�[2J b: a link, not a file"
     assert lines[-1] == "  and 2 more"
-    print_skipped_files(CopiedFiles(1), narrator)
+    print_skipped_files(CopiedFiles(1, ()), narrator)
     assert capsys.readouterr().err == ""
 
 

@@ -95,7 +95,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     outcomes: list[bool | None] = [True, False] if table["success"].notna().any() else []
     outcomes += [None] if table["success"].isna().any() else []
     labels = {True: "succeeded (upper lane)", False: "failed (lower lane)", None: "unchecked sessions"}
-    ink = str(ArmMark(COLOURS.index("ink"), 0))
+    ink = str(ArmMark(colour=COLOURS.index("ink"), shape=0))
     handles = [
         Line2D([], [], **choose_point(ink, 7, is_hollow=outcome is False), label=f"number of trials that {labels[outcome]}")
         for outcome in outcomes

@@ -7,6 +7,7 @@ front is exploratory, because the best of many arms is better by chance.
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
@@ -237,7 +238,7 @@ def _list_handles(table: pd.DataFrame) -> "list[Artist]":
     front = Line2D([], [], label="Pareto front", **_choose_front_line())
     if len(table) <= MAX_LISTED:
         return [*_list_arms(table), front]
-    explained = [handle for part in range(len(ArmMark._fields)) for handle in _explain_part(table, part)]
+    explained = [handle for part in ("colour", "shape", "fill") for handle in _explain_part(table, part)]
     is_star = table["mark"].map(lambda mark: ArmMark.from_text(mark).shape == STAR)
     named = table[is_star] if explained else table[table["is_on_front"] | (table["arm"] == table["baseline"])]
     return [*explained, *_list_arms(named), front]
@@ -251,22 +252,22 @@ def _list_arms(table: pd.DataFrame) -> "list[Artist]":
     ]
 
 
-def _explain_part(table: pd.DataFrame, part: int) -> "list[Artist]":
+def _explain_part(table: pd.DataFrame, part: str) -> "list[Artist]":
     """Return the entries of the legend for the values of the setting that a part of the marks shows; none if there is none.
 
     Args:
         table: Table of the chart.
-        part: Index of the part in `ArmMark`.
+        part: Name of the part, a field of `ArmMark`.
     """
     rows = [(json.loads(row.settings), ArmMark.from_text(row.mark)) for row in table.itertuples() if row.settings]
     rows = [(settings, mark) for settings, mark in rows if mark.shape != STAR]
-    plain = ArmMark(COLOURS.index("ink"), 0)
+    plain = ArmMark(colour=COLOURS.index("ink"), shape=0)
     for name in rows[0][0] if rows else ():
-        texts = {format_value(settings[name]): mark[part] for settings, mark in rows}
-        pairs = {(format_value(settings[name]), mark[part]) for settings, mark in rows}
+        texts = {format_value(settings[name]): getattr(mark, part) for settings, mark in rows}
+        pairs = {(format_value(settings[name]), getattr(mark, part)) for settings, mark in rows}
         if len(texts) > 1 and len(pairs) == len(texts) == len(set(texts.values())):
             ordered = sorted(texts.items(), key=lambda item: item[1])
-            marks = [plain._replace(**{ArmMark._fields[part]: place}) for _, place in ordered]
+            marks = [replace(plain, **{part: place}) for _, place in ordered]
             return [
                 make_handle(str(mark), f"{name} {text}", has_line=False) for mark, (text, _) in zip(marks, ordered, strict=True)
             ]

@@ -23,7 +23,7 @@ FILL_NOTE = (
     "hollow: no difference shown. Exploratory."
 )
 """Sentences below charts of effects that say what filled and hollow marks mean."""
-NEUTRAL = ArmMark(COLOURS.index("ink"), 0)
+NEUTRAL = ArmMark(colour=COLOURS.index("ink"), shape=0)
 """Mark of an effect that belongs to no arm."""
 MIN_LOGARITHMIC_FACTOR = 4.0
 MIN_PANEL_INCHES = 1.3

@@ -62,7 +62,7 @@ def group_trials(trials: pd.DataFrame, results: Tables) -> Groups:
             for arm, trial_id in sorted(rows, key=lambda row: order.get(by_arm.get(row[0], ""), 0))
             if arm in by_arm
         },
-        {text: str(ArmMark(place, place)) for text, place in order.items()},
+        {text: str(ArmMark(colour=place, shape=place)) for text, place in order.items()},
         tuple(arm for arm in arms if arm not in by_arm),
     )
 

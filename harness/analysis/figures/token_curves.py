@@ -67,10 +67,10 @@ CROWDED_SESSIONS = 6
 class _PanelPosition(NamedTuple):
     """Place of a session in the chart of token curves: row and column of its panel, and label of its line."""
 
-    row: str = ""
-    column: str = ""
-    line: str = ""
-    reference: bool = False
+    row: str
+    column: str
+    line: str
+    reference: bool
 
 
 def table(results: Tables) -> pd.DataFrame:
@@ -128,7 +128,7 @@ def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
     long = tabulate_axes(trials)
     varied_axes = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
     if not varied_axes:
-        return {trial.trial_id: _PanelPosition(column=str(trial.arm)) for trial in trials.itertuples()}
+        return {trial.trial_id: _PanelPosition("", str(trial.arm), "", reference=False) for trial in trials.itertuples()}
     numeric = {axis: all(isinstance(value, int | float) for value in rows["value"]) for axis, rows in long.groupby("axis")}
     order = sorted(varied_axes, key=lambda axis: (axis != "policy.threshold", numeric[axis], axis))
     values = {trial_id: dict(zip(rows["axis"], rows["value"], strict=True)) for trial_id, rows in long.groupby("trial_id")}
@@ -139,11 +139,11 @@ def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
 
 def _build_position(values: dict[str, Any], order: list[str], arm: str) -> _PanelPosition:
     if any(axis not in values for axis in order):
-        return _PanelPosition(line=arm, reference=True)
+        return _PanelPosition("", "", arm, reference=True)
     labels = [_format_axis_value(axis.rsplit(".", 1)[-1], values[axis]) for axis in order]
     if len(labels) == 1:
-        return _PanelPosition(column=labels[0])
-    return _PanelPosition(row=labels[0], column=labels[1], line=", ".join(labels[2:]))
+        return _PanelPosition("", labels[0], "", reference=False)
+    return _PanelPosition(labels[0], labels[1], ", ".join(labels[2:]), reference=False)
 
 
 def _format_axis_value(name: str, value: Any) -> str:
@@ -171,7 +171,7 @@ def draw(
 
 def _draw_all_sessions(ax: "Axes", table: pd.DataFrame) -> None:
     _draw_panel(ax, table)
-    _set_limits(ax, table)
+    _set_ranges(ax, table)
     ax.set(xlabel=X_LABEL, ylabel=Y_LABEL)
 
 
@@ -187,7 +187,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         _draw_panel(axes[y][x], pd.concat([beside, inside]))
         _title_panel(axes[y][x], inside, ", ".join(label for label in (row, column) if label), crowded=crowded)
     filled = set(panels.values())
-    _set_limits(axes[0][0], table)
+    _set_ranges(axes[0][0], table)
     for y, x in np.ndindex(rows, columns):
         axes[y][x].set_visible((y, x) in filled)
         is_lowest, is_leftmost = (y + 1, x) not in filled, all((y, left) not in filled for left in range(x))
@@ -367,7 +367,7 @@ def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
     )
 
 
-def _set_limits(ax: "Axes", table: pd.DataFrame) -> None:
+def _set_ranges(ax: "Axes", table: pd.DataFrame) -> None:
     tops = [table["view_tokens"].max(), table["tokens_before"].max(), 1.12 * table["window_tokens"].max()]
     ax.set(xlim=(0, 1.03 * table["step"].max()), ylim=(0, 1.02 * float(pd.Series(tops).max())))
 

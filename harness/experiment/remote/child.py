@@ -17,8 +17,9 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import BinaryIO, Literal, NoReturn, TypeAlias
 
 LENGTH = struct.Struct(">Q")
 GRACE_SECONDS = 5.0
@@ -30,7 +31,8 @@ ORPHAN_SECONDS = 0.2
 MessageKind: TypeAlias = Literal["began", "returned", "raised"]
 
 
-class Message(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
     """Message of the child process to its parent: a call has begun, returned a value or raised an exception."""
 
     kind: MessageKind
@@ -91,7 +93,7 @@ def _receive(requests: BinaryIO, calls: "queue.SimpleQueue[bytes]", is_orphan: t
 
 def _run_call(body: bytes, replies: BinaryIO) -> None:
     def send(kind: MessageKind, value: bytes = b"") -> None:
-        replies.write(encode_message(Message(kind, value)))
+        replies.write(encode_message(Message(kind=kind, value=value)))
         replies.flush()
 
     try:

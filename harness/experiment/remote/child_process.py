@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.experiment.remote.child import GRACE_SECONDS, LENGTH, Message, encode_message
 
@@ -27,7 +28,8 @@ _PROGRAM = "from harness.experiment.remote.child import main; main()"
 EndKind: TypeAlias = Literal["returned", "raised", "died", "overran", "stopped"]
 
 
-class CallEnd(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnd:
     """How a call in a child process ended, e.g. with a value, with an exception, or because the process died."""
 
     kind: EndKind
@@ -104,18 +106,18 @@ class ChildProcess:
                 match message:
                     case None if time.monotonic() >= deadline:
                         self._terminate()
-                        return CallEnd("overran", has_begun=has_begun) if has_begun else self._describe_death(has_begun)
+                        return CallEnd(kind="overran", has_begun=has_begun) if has_begun else self._describe_death(has_begun)
                     case None:
                         pass
-                    case Message("began"):
+                    case Message(kind="began"):
                         has_begun, deadline = True, time.monotonic() + timeout_seconds
                         on_begin()
-                    case Message(("returned" | "raised") as kind, value):
-                        return CallEnd(kind, value, has_begun=has_begun)
+                    case Message(kind=("returned" | "raised") as kind, value=value):
+                        return CallEnd(kind=kind, value=value, has_begun=has_begun)
         except (EOFError, BrokenPipeError):
             return self._describe_death(has_begun)
         self._terminate()
-        return CallEnd("stopped", has_begun=has_begun)
+        return CallEnd(kind="stopped", has_begun=has_begun)
 
     def end(self) -> None:
         """End the process; a running trial has a few seconds to close its sandbox."""
@@ -126,7 +128,7 @@ class ChildProcess:
 
     def _describe_death(self, has_begun: bool) -> CallEnd:
         self._terminate()
-        return CallEnd("died", exit_code=self._process.returncode, has_begun=has_begun)
+        return CallEnd(kind="died", exit_code=self._process.returncode, has_begun=has_begun)
 
     def _terminate(self) -> None:
         """End the process with SIGTERM; if it does not end in time, kill all processes of its session."""

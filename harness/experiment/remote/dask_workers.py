@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -265,22 +265,22 @@ class DaskWorkers:
     def _read_check(self, address: str, check: Any) -> MachineReport:
         """Return the report on whether a worker's machine can run the trials; without a check, any machine can."""
         if check is None:
-            return MachineReport(address)
+            return MachineReport(machine=address)
         try:
             end: CallEnd = check.result(timeout=CHECK_SECONDS)
         except Exception as error:  # noqa: BLE001  (the worker may lack packages, or may have died)
-            return MachineReport(address, f"{type(error).__name__}: {error}")
+            return MachineReport(machine=address, refusal=f"{type(error).__name__}: {error}")
         match end.kind:
             case "returned":
                 report: MachineReport = pickle.loads(end.value)  # noqa: S301  (written by a worker of this run)
-                return report._replace(machine=f"{report.machine} at {address}")
+                return replace(report, machine=f"{report.machine} at {address}")
             case "raised":
                 raised = pickle.loads(end.value)  # noqa: S301  (written by a worker of this run)
                 if isinstance(raised, UsageError):
                     raise raised
-                return MachineReport(address, str(raised))
+                return MachineReport(machine=address, refusal=str(raised))
             case _:
-                return MachineReport(address, f"the check of the machine ended without a result ({end.kind})")
+                return MachineReport(machine=address, refusal=f"the check of the machine ended without a result ({end.kind})")
 
     def _admit(self, address: str, report: MachineReport) -> None:
         """Let a worker run trials, or warn that its machine cannot.

@@ -151,7 +151,7 @@ def _run_parcel(parcel: Parcel, run: _Run) -> Outcome:
         free_hosts = _free_hosts.get(run.folder)
         host = free_hosts.pop() if free_hosts else None
     if run.has_ended():
-        return Outcome(end=CallEnd("stopped", has_begun=False))
+        return Outcome(end=CallEnd(kind="stopped", has_begun=False))
     host = host or _RunHost(run)
     try:
         return host.run(parcel)

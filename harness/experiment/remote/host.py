@@ -61,7 +61,7 @@ class TrialHost:
 
         while not self._lock.acquire(timeout=POLL_SECONDS):
             if has_to_stop():
-                return Outcome(end=CallEnd("stopped", has_begun=False), machine=name_machine())
+                return Outcome(end=CallEnd(kind="stopped", has_begun=False), machine=name_machine())
         try:
             folder = self._prepare()
             assert self._child is not None

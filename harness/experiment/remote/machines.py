@@ -1,7 +1,7 @@
 """Check of a worker's machine: it must have the same version of the code as the machine of the run, and working sandboxes."""
 
 import pickle
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from harness.errors import HarnessError, UsageError
 from harness.experiment.job import Provenance, collect_provenance
@@ -13,7 +13,8 @@ CHECK_SECONDS = 300.0
 """Maximum duration of the check of one machine in seconds."""
 
 
-class MachineReport(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineReport:
     """Result of checking whether the machine of a worker can run trials, and with which sandboxes."""
 
     machine: str
@@ -44,14 +45,14 @@ def check_machine(needs: tuple[SandboxNeed, ...], provenance: Provenance, unsafe
     machine = name_machine()
     difference = _find_difference(provenance, collect_provenance(provenance.price_table))
     if difference:
-        return MachineReport(machine, difference)
+        return MachineReport(machine=machine, refusal=difference)
     try:
         backends = tuple([choose_backend(*need, unsafe_local=unsafe_local) for need in needs])
     except UsageError:
         raise
     except HarnessError as error:
-        return MachineReport(machine, str(error))
-    return MachineReport(machine, backends=backends)
+        return MachineReport(machine=machine, refusal=str(error))
+    return MachineReport(machine=machine, backends=backends)
 
 
 def _find_difference(ours: Provenance, theirs: Provenance) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import zstandard
 
@@ -26,7 +25,8 @@ CHUNK_BYTES = 1 << 20
 """Maximum number of bytes of a journal that are sent at once."""
 
 
-class Parcel(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
     """Job with its function, pickled, as it is sent to a worker on another machine."""
 
     call: bytes
@@ -87,7 +87,13 @@ def pack_job(
         inline_bytes: Maximum size in bytes of a compressed journal that is returned with the result; None returns every one so.
         store: URL of the store for the journal; empty if the journal is returned.
     """
-    return Parcel(pickle.dumps((_run_in_folder, (run_job, job))), job.trial_id, timeout_seconds, inline_bytes, store)
+    return Parcel(
+        call=pickle.dumps((_run_in_folder, (run_job, job))),
+        trial_id=job.trial_id,
+        timeout_seconds=timeout_seconds,
+        inline_bytes=inline_bytes,
+        store=store,
+    )
 
 
 def _run_in_folder(run_job: TrialRunner, job: Job, folder: Path) -> FinishedTrial:

@@ -249,8 +249,8 @@ class _Clause(NamedTuple):
 
     text: str
     offset: int
-    label: str = ""
-    following: str = ""
+    label: str
+    following: str
 
 
 def _split(pattern: re.Pattern[str], text: str, offset: int) -> Iterator[tuple[str, int]]:
@@ -278,7 +278,7 @@ def _split_row(line: str, offset: int) -> Iterator[_Clause]:
         label = cells[0][0] if index == 1 else cells[1][0] if len(cells) == 2 else ""
         if label and len(label.split()) <= MAX_LABEL_WORDS:
             first, first_start = next(_split(_SENTENCE_END, text, start))
-            yield _Clause(first, first_start, label)
+            yield _Clause(first, first_start, label, "")
 
 
 def _split_line(line: str, offset: int) -> Iterator[_Clause]:
@@ -300,7 +300,7 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[_Clause]:
     else:  # with so many labels, the text is no sentence
         return
     for match in _PARENTHESIS.finditer(sentence):
-        yield _Clause(match[1], offset + match.start(1), sentence[: match.start()].rsplit(",", maxsplit=1)[-1])
+        yield _Clause(match[1], offset + match.start(1), sentence[: match.start()].rsplit(",", maxsplit=1)[-1], "")
     pieces = list(_split(_CLAUSE_END, sentence, offset))
     for text, start in pieces:
         end = start - offset + len(text)

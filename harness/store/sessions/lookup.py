@@ -38,7 +38,7 @@ class StoredSession(NamedTuple):
     """Times at which the events of the session were logged, in milliseconds since the epoch."""
     draft: UnfinishedStep | None
     """Answer that the model was writing when the journal was read or the process was killed; None if all answers are logged."""
-    saved_outputs: frozenset[str] | None = None
+    saved_outputs: frozenset[str] | None
     """Names of the saved tool outputs that were not deleted; None if the session is not in a journal."""
 
 

@@ -81,7 +81,7 @@ class MessageRow(NamedTuple):
     is_compacted: bool
     step: int
     created_at_ms: int
-    parts: tuple[PartRow, ...] = ()
+    parts: tuple[PartRow, ...]
 
 
 class SearchHit(NamedTuple):
