@@ -74,6 +74,8 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
             trial.tool_calls,
             trial.window_tokens,
             trial.nominal_window_tokens,
+            trial.output_limit_scale,
+            trial.reader,
             id(trial.policy),  # hashing a policy takes longer, and the trials of a grid share theirs
         )
         other = largest.setdefault(arm, trial)
