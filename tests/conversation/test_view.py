@@ -126,7 +126,7 @@ def test_a_message_order_that_a_provider_would_refuse_is_described(messages: tup
 
 
 @given(conversations())
-def test_what_an_agent_says_is_legal_and_every_legal_cut_leaves_it_so(messages: tuple[Message, ...]) -> None:
+def test_every_drawn_conversation_is_legal_and_every_legal_cut_leaves_it_legal(messages: tuple[Message, ...]) -> None:
     assert find_violation(messages) is None
     for index in range(1, len(messages)):
         assert can_cut(messages, index) == (find_violation((messages[0], *messages[index:])) is None)
