@@ -15,7 +15,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER
 from pathlib import PurePosixPath
@@ -44,6 +44,8 @@ CANCEL_SECONDS = 10.0
 """Seconds that the tool server has to end an interrupted command; after that, the sandbox is considered lost."""
 GRACE_SECONDS = 20.0
 """Seconds that the tool server may take beyond the timeout of a command; after that, the sandbox is considered lost."""
+SCAN_SECONDS = 60.0
+"""Seconds that the tool server has to send one part of a scan of the workspace."""
 MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
 """Maximum number of bytes of file contents sent in one request when a workspace is restored."""
@@ -99,13 +101,15 @@ class LaunchedServer:
 
 
 class TracedResult(NamedTuple):
-    """Result of a command, with notes on whether it affected only the workspace and whether it may be cached."""
+    """Result of a command, with notes on its effects and, if asked for, a snapshot of the workspace after it."""
 
     result: ExecResult
     contained: bool
     """Whether the command left no running process behind and changed nothing outside the workspace."""
     repeatable: bool
     """Whether the command ended by itself and none of its output was cut off, so that its result may be cached."""
+    snapshot: Snapshot | None
+    """State of the workspace after the command; None if it was not asked for, or did not come with the result."""
 
 
 class Launcher(Protocol):
@@ -233,6 +237,13 @@ class ServedSandbox(StartedOnce):
         self._blobs: BlobStore = TemporaryBlobStore()
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
+        self._snapshot: Snapshot | None = None
+        """Last snapshot, which is used again if no file has changed since."""
+        self._is_scan_lost = False
+        """Whether changes that the tool server has sent may not be stored here, so that the next scan must send all files.
+
+        True while changes are received, so that an interrupt, such as Ctrl-C, leaves it true.
+        """
         self.has_incomplete_snapshot = False
         """Whether the last snapshot may be incomplete, because the workspace contains links, special or unreadable files."""
         self._connection: FrameConnection | None = None
@@ -289,23 +300,32 @@ class ServedSandbox(StartedOnce):
         """Run a shell command in the workspace and return its result."""
         return self.run_traced(command, timeout_seconds=timeout_seconds).result
 
-    def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> TracedResult:
+    def run_traced(self, command: str, *, timeout_seconds: float = 60.0, with_snapshot: bool = False) -> TracedResult:
         """Run a shell command, and return its result with notes on its effects.
 
-        The notes say whether the command affected only the workspace, and whether its result may be cached.
+        The notes say whether the command affected only the workspace, and whether its result may be cached. With `with_snapshot`,
+        the tool server sends the changed files together with the result, unless the command affected more than the workspace.
         """
-        return self._run(Frame(header={"command": command}), timeout_seconds)
+        if not with_snapshot or self._is_scan_lost:
+            return self._run(Frame(header={"command": command}), timeout_seconds)
+        with self._lock:
+            return self._run(Frame(header={"command": command, "scan": True}), timeout_seconds)
 
     def _run(self, frame: Frame, timeout_seconds: float) -> TracedResult:
         check_timeout(timeout_seconds)
         header = {"output_bytes": self.limits.output_bytes, **frame.header, "op": "run", "timeout_seconds": timeout_seconds}
-        reply = self._request(Frame(header=header, body=frame.body), timeout_seconds + self._grace_seconds)
+        is_scanned = "scan" in header
+        self._is_scan_lost |= is_scanned
+        scan_seconds = SCAN_SECONDS if is_scanned else 0.0
+        reply = self._request(Frame(header=header, body=frame.body), timeout_seconds + self._grace_seconds + scan_seconds)
         with self._guard_reply():
+            scan = reply.header.get("scan") if is_scanned else None
             stdout_kept_bytes = int(reply.header["stdout_kept"])
+            output_bytes = len(reply.body) if scan is None else stdout_kept_bytes + int(reply.header["stderr_kept"])
             result = ExecResult(
                 exit_code=int(reply.header["exit_code"]),
                 stdout=reply.body[:stdout_kept_bytes],
-                stderr=reply.body[stdout_kept_bytes:],
+                stderr=reply.body[stdout_kept_bytes:output_bytes],
                 stdout_bytes=int(reply.header["stdout_bytes"]),
                 stderr_bytes=int(reply.header["stderr_bytes"]),
                 stdout_tail_bytes=int(reply.header["stdout_tail"]),
@@ -321,7 +341,13 @@ class ServedSandbox(StartedOnce):
             contained, started = reply.header["contained"], bool(reply.header.get("started", True))
             self._history.is_contained &= contained is not False
             self._oom_kills = int(reply.header.get("oom_kills", 0))
-        return TracedResult(result, contained is True, started and _is_whole(result))
+        snapshot = None
+        if scan is not None:
+            with suppress(ToolError):  # the workspace contains more than a snapshot can hold
+                snapshot = self._collect_snapshot(Frame(header=scan, body=reply.body[output_bytes:]))
+        elif is_scanned:
+            self._is_scan_lost = False
+        return TracedResult(result, contained is True, started and _is_whole(result), snapshot)
 
     def run_program(self, name: str, *arguments: str, timeout_seconds: float, output_bytes: int) -> ExecResult:
         """Run a Python program of this package whose file is in the workspace, and return its result.
@@ -371,22 +397,35 @@ class ServedSandbox(StartedOnce):
             ToolError: The workspace contains more than a snapshot can hold; the sandbox continues to work.
         """
         with self._lock:
-            total, partial, first, more, left_out = 0, bytearray(), True, True, tuple[str, ...]()
-            while more:
-                reply = self._scan(first)
-                with self._guard_reply():
-                    start = int(reply.header["index_bytes"])
-                    for entry in json.loads(reply.body[:start]):
-                        start = self._store_entry(entry, reply.body, start, partial)
-                    first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
-                    self.has_incomplete_snapshot = bool(reply.header["odd"])
-                    left_out = _describe_left_out(reply.header["left_out"], int(reply.header["left_out_count"]))
-                if total > self._max_scan_bytes:
-                    self._die(f"a scan of the workspace sent more than {self._max_scan_bytes} bytes")
+            return self._collect_snapshot(self._scan(first=True))
+
+    def _collect_snapshot(self, piece: Frame) -> Snapshot:
+        """Store the changes in the first part of a scan and in all further parts, and return the new state of the workspace.
+
+        Must be called with the lock held, and immediately after the part was received.
+        """
+        self._is_scan_lost = True
+        total_bytes, partial, more, left_out = 0, bytearray(), True, tuple[str, ...]()
+        while more:
+            with self._guard_reply():
+                start = int(piece.header["index_bytes"])
+                for entry in json.loads(piece.body[:start]):
+                    self._snapshot = None
+                    start = self._store_entry(entry, piece.body, start, partial)
+                more, total_bytes = bool(piece.header["more"]), total_bytes + len(piece.body)
+                self.has_incomplete_snapshot = bool(piece.header["odd"])
+                left_out = _describe_left_out(piece.header["left_out"], int(piece.header["left_out_count"]))
+            if total_bytes > self._max_scan_bytes:
+                self._die(f"a scan of the workspace sent more than {self._max_scan_bytes} bytes")
+            if more:
+                piece = self._scan(first=False)
+        self._is_scan_lost = False
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.left_out != left_out:
             files = order_files(self._files, self._orders)
-            snapshot = Snapshot(tree_id=compute_tree_id(files), files=files, left_out=left_out)
-            if self._history.is_contained and not self.has_incomplete_snapshot:
-                self._history.begin_at(snapshot)
+            snapshot = self._snapshot = Snapshot(tree_id=compute_tree_id(files), files=files, left_out=left_out)
+        if self._history.is_contained and not self.has_incomplete_snapshot:
+            self._history.begin_at(snapshot)
         return snapshot
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
@@ -492,13 +531,22 @@ class ServedSandbox(StartedOnce):
         # Without this limit, sparse files could send far more than fits on the disk.
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
-    def _scan(self, first: bool) -> Frame:
+    def _scan(self, *, first: bool) -> Frame:
+        header = {"op": "scan", "first": first}
+        if first and self._is_scan_lost:
+            header["all"] = True
+            self._forget_files()
         try:
-            return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
+            return self._request(Frame(header=header), SCAN_SECONDS, path=WORKSPACE)
         except ToolError:  # the next scan returns all files
-            self._files.clear()
-            self._orders.clear()
+            self._forget_files()
+            self._is_scan_lost = False
             raise
+
+    def _forget_files(self) -> None:
+        self._files.clear()
+        self._orders.clear()
+        self._snapshot = None
 
     def _request(self, frame: Frame, timeout_seconds: float = 60.0, path: str = "") -> Frame:
         with self._join_batch() as batch, nullcontext() if batch else self._lock:

@@ -25,11 +25,14 @@ def compute_tree_id(files: Mapping[str, FileState]) -> str:
 
     The id is the SHA-256 (hexadecimal) over paths, modes and contents of all files.
     """
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        state = files[path]
-        digest.update(f"{state.mode:o} {state.sha256} ".encode() + os.fsencode(path) + b"\0")
-    return digest.hexdigest()
+    return compute_ordered_id({path: files[path] for path in sorted(files)})
+
+
+def compute_ordered_id(files: Mapping[str, FileState]) -> str:
+    """Return the SHA-256 (hexadecimal) over paths, modes and contents of files in the given order."""
+    # encoded in one piece, because a workspace has hundreds of files and its id is computed after each command
+    text = "".join([f"{state.mode:o} {state.sha256} {path}\0" for path, state in files.items()])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def list_children(files: Iterable[str]) -> dict[str, list[str]]:

@@ -38,7 +38,7 @@ PARTS: Mapping[str, tuple[Callable[[], Iterable[Figure]], ...]] = {
     "starting": (starting.starts,),
     "overhead": (overhead.trivial, overhead.whole, overhead.scripted, overhead.operations, overhead.management),
     "reading": (reading.reading,),
-    "round_trips": (partial(round_trips.round_trips, IMAGE),),
+    "round_trips": (round_trips.starts, partial(round_trips.round_trips, IMAGE)),
     "stopping": (stopping.stopping,),
     "demo": (demo.demo,),
     "warm": (warm.warm,),

@@ -1,5 +1,6 @@
 """A sandbox whose server lies, stops or breaks the protocol is dead for good."""
 
+import dataclasses
 import hashlib
 import json
 import socket
@@ -15,6 +16,7 @@ import pytest
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import FileState, Snapshot
+from harness.sandboxes import open_sandbox
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.framing import Frame, FrameConnection, SocketStream
 from tests.sandboxes.conftest import LIMITS, Liar, frame
@@ -152,6 +154,75 @@ with open_sandbox("bubblewrap", session_id="interrupted") as sandbox, sandbox.al
 def test_an_interrupt_cancels_its_own_command_and_leaves_the_sandbox_usable():
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_SCRIPT], capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout.splitlines() == ["interrupted", r"b'0\n'", r"b'other\n'"], done.stderr
+
+
+SCANNED_COMMANDS = """
+true
+echo a > f; echo out; echo err >&2
+true
+mkdir -p d/e && mv f d/e/g
+chmod 700 d
+touch z a
+rm z; touch z
+rm -r d
+yes | head -c 9000000 > big
+yes n | head -c 20000000 > big; mkdir m
+touch m/$(seq -s ' m/' 6000)
+ln -s a l
+true
+rm l; mkfifo p
+rm p
+exit 3
+sleep 1000 & echo left
+true
+"""
+"""Commands that change a workspace; some need more than one part of a scan, and the last but one leaves a process."""
+
+
+@pytest.mark.bubblewrap
+def test_a_snapshot_that_comes_with_a_command_is_that_of_a_request_after_it():
+    with (
+        open_sandbox("bubblewrap", session_id="together") as together,
+        open_sandbox("bubblewrap", session_id="apart") as apart,
+    ):
+        for command in SCANNED_COMMANDS.strip().splitlines():
+            traced, plain = together.run_traced(command, with_snapshot=True), apart.run_traced(command)
+            assert dataclasses.replace(traced.result, seconds=0) == dataclasses.replace(plain.result, seconds=0)
+            assert (traced.contained, traced.repeatable) == (plain.contained, plain.repeatable)
+            snapshot = apart.snapshot()
+            assert traced.snapshot == (snapshot if plain.contained else None)
+            assert together.snapshot() == snapshot
+            assert together.has_incomplete_snapshot == apart.has_incomplete_snapshot
+
+
+@pytest.mark.bubblewrap
+def test_a_snapshot_that_an_interrupt_keeps_back_is_taken_as_a_whole():
+    done = subprocess.run([sys.executable, "-c", KEPT_BACK_SCRIPT], capture_output=True, text=True, timeout=600, check=False)
+    assert done.stdout.splitlines() == ["interrupted", "['f', 'g']", "['f', 'g', 'h']"], done.stderr
+
+
+KEPT_BACK_SCRIPT = r"""
+import os, psutil, signal, threading, time
+from harness.sandboxes import open_sandbox
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell makes background jobs ignore the signal
+
+
+def interrupt():
+    while "sleep" not in {child.name() for child in psutil.Process().children(recursive=True)}:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+with open_sandbox("bubblewrap", session_id="interrupted") as sandbox:
+    sandbox.run_traced("echo 1 > f", with_snapshot=True)
+    threading.Thread(target=interrupt).start()
+    try:
+        sandbox.run_traced("echo 2 > g; sleep 1000; true", timeout_seconds=900, with_snapshot=True)
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(sorted(sandbox.snapshot().files))
+    print(sorted(sandbox.run_traced("echo 3 > h", with_snapshot=True).snapshot.files))
+"""
 
 
 def test_a_reply_to_a_request_that_was_not_sent_ends_the_sandbox(lying):

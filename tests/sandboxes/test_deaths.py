@@ -22,9 +22,11 @@ IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 SMALL_HOGS = """
 import os, time
 open("/proc/self/oom_score_adj", "w").write("0")
+for name in "abcd":
+    os.system("head -c 15000000 /dev/zero > /dev/shm/" + name)
 for _ in range(45):
     if os.fork() == 0:
-        x = b"x" * (6 << 20); time.sleep(60); os._exit(0)
+        x = b"x" * (3 << 20); time.sleep(60); os._exit(0)
 time.sleep(60)
 """
 """Many processes that are smaller than the tool server, so that the kernel kills the tool server for lack of memory."""

@@ -1,6 +1,7 @@
 """Blob stores, tree ids and line counts."""
 
 import hashlib
+import os
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,15 @@ def test_a_patch_of_very_many_files_lists_the_first_of_them():
     patch = summarize_patch(make_snapshot({}), make_snapshot(many))
     assert patch.changed_files == tuple(sorted(many))[:MAX_LISTED_FILES]
     assert patch.patch_hash != summarize_patch(make_snapshot({}), make_snapshot({**many, "01004": "y"})).patch_hash
+
+
+@given(paths=st.dictionaries(st.sampled_from(["a", "a/b", "é", "\udc80x", "z y"]), st.integers(0, 3)))
+def test_a_tree_id_is_the_digest_of_one_record_for_each_file_in_order_of_paths(paths):
+    files = {path: FileState(sha256=f"{number}", mode=0o100644 + number, size_bytes=number) for path, number in paths.items()}
+    digest = hashlib.sha256()
+    for path, number in sorted(paths.items()):
+        digest.update(b"%o %d %s\0" % (0o100644 + number, number, os.fsencode(path)))
+    assert compute_tree_id(files) == digest.hexdigest()
 
 
 def test_a_tree_id_does_not_depend_on_order_but_on_path_mode_and_content():

@@ -13,7 +13,7 @@ from harness.files.blobs import TemporaryBlobStore
 from harness.protocols import ExecResult, FileEntry, FileState, SandboxLimits, Snapshot
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath
 from harness.sandboxes.client import NEW_DIRECTORY_MODE, NEW_FILE_MODE, WORKSPACE, check_size, truncate_content
-from harness.sandboxes.snapshots import compute_tree_id, format_path, join_path, list_children, walk_paths
+from harness.sandboxes.snapshots import compute_ordered_id, compute_tree_id, format_path, join_path, list_children, walk_paths
 
 MAX_FILES = 10_000
 MAX_NAME_BYTES = 255
@@ -39,6 +39,8 @@ class Mirror:
         self._files: dict[str, FileState] = {}
         self._children: dict[str, dict[str, None]] = {"": {}}
         self._state_id: str | None = None
+        self._snapshot: Snapshot | None = None
+        """Snapshot with the same files, if one was adopted and nothing has changed since."""
 
     @property
     def state_id(self) -> str:
@@ -47,10 +49,7 @@ class Mirror:
         It covers the paths, modes and contents of all files, and the order of names in each directory, which commands can see.
         """
         if self._state_id is None:
-            digest = hashlib.sha256()
-            for path, state in self._order_files().items():
-                digest.update(f"{state.mode:o} {state.sha256} ".encode() + path.encode("utf-8", "surrogateescape") + b"\0")
-            self._state_id = digest.hexdigest()
+            self._state_id = compute_ordered_id(self._order_files())
         return self._state_id
 
     def snapshot(self) -> Snapshot:
@@ -129,18 +128,21 @@ class Mirror:
         The result is None if the snapshot contains files that cannot be copied, such as links. The contents of the files must
         already be in `blobs`, which the real sandbox uses, too.
         """
-        if not all(_is_plain(state.mode) for state in snapshot.files.values()):
-            return None
+        if snapshot is self._snapshot:
+            return CacheEntry(result=result, deleted_paths=(), changed_paths=(), name_orders={}, state_id=self.state_id)
         old, before = self._files, self._children
+        changed_states = {path: state for path, state in snapshot.files.items() if old.get(path) != state}
+        if not all(_is_plain(state.mode) for state in changed_states.values()):
+            return None
         changed = tuple(
             ChangedPath(path=path, mode=state.mode, content=b"" if stat.S_ISDIR(state.mode) else self.blobs.get(state.sha256))
-            for path, state in snapshot.files.items()
-            if old.get(path) != state
+            for path, state in changed_states.items()
         )
         self._files = dict(snapshot.files)
         self._set_name_orders(list_children(snapshot.files))
-        orders = {path: tuple(names) for path, names in self._children.items() if tuple(before.get(path, ())) != tuple(names)}
-        deleted_paths = tuple(path for path in old if path not in snapshot.files)
+        self._snapshot = snapshot
+        orders = {path: tuple(names) for path, names in self._children.items() if list(before.get(path, ())) != list(names)}
+        deleted_paths = tuple([path for path in old if path not in snapshot.files])
         return CacheEntry(
             result=result, deleted_paths=deleted_paths, changed_paths=changed, name_orders=orders, state_id=self.state_id
         )
@@ -181,12 +183,12 @@ class Mirror:
         self._children[directory][name] = None
         if stat.S_ISDIR(state.mode):
             self._children.setdefault(path, {})
-        self._state_id = None
+        self._state_id = self._snapshot = None
 
     def _set_name_orders(self, names: Mapping[str, Iterable[str]]) -> None:
         directories = ["", *(path for path, state in self._files.items() if stat.S_ISDIR(state.mode))]
         self._children = {path: dict.fromkeys(names.get(path, ())) for path in directories}
-        self._state_id = None
+        self._state_id = self._snapshot = None
 
     def _copy(self) -> "Mirror":
         new = Mirror(self._limits)

@@ -235,8 +235,8 @@ class CachedSandbox(StartedOnce):
         """Run a command in the real sandbox, and cache its result if the result is repeatable."""
         mirror = self._detach_mirror()
         self._count_miss()
-        traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
-        entry = self._refresh_mirror(mirror, traced.result) if traced.contained else None
+        traced = self._real.run_traced(command, timeout_seconds=timeout_seconds, with_snapshot=True)
+        entry = self._refresh_mirror(mirror, traced.result, traced.snapshot) if traced.contained else None
         if entry is not None and traced.repeatable:
             self.cache.put(key, entry, task=self.task, command=command)
         return traced.result
@@ -274,13 +274,18 @@ class CachedSandbox(StartedOnce):
         self._mirror = None
         return mirror
 
-    def _refresh_mirror(self, mirror: Mirror, result: ExecResult) -> CacheEntry | None:
+    def _refresh_mirror(self, mirror: Mirror, result: ExecResult, snapshot: Snapshot | None = None) -> CacheEntry | None:
         """Update the in-memory copy from the real sandbox, and return the change as a cache entry.
 
         The result is None if the workspace cannot be copied. The session then continues with the real sandbox only.
+
+        Args:
+            mirror: Copy of the workspace.
+            result: Result of the command that changed the workspace.
+            snapshot: State of the workspace after the command; None takes a snapshot.
         """
         try:
-            snapshot = self._real.snapshot()
+            snapshot = self._real.snapshot() if snapshot is None else snapshot
         except ToolError:
             return None
         entry = None if self._real.has_incomplete_snapshot else mirror.adopt_snapshot(snapshot, result)

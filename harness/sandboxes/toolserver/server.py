@@ -16,30 +16,63 @@ from __future__ import annotations
 import ctypes
 import errno
 import gc
-import hashlib
-import json
 import marshal
 import os
 import resource
 import select
-import signal
 import stat
 import struct
 import sys
 import time
-from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing would take longer than all other imports
+    import json
+    import signal
     from collections.abc import Callable, Iterator, Mapping
+    from hashlib import sha256
     from typing import Any
 
+    parse_json, write_json = json.loads, json.dumps
     Header = dict[str, Any]
     Reply = tuple[Header, bytes]
     Spawn = Callable[[int, int], int]
+else:
+    # Of these modules, only the parts in C are used: their parts in Python take as long to import as all the rest of the start.
+    try:
+        import _json
+        import _signal as signal
+
+        class _JsonOptions:
+            """Options of the parser in C, with the values that `json.loads` uses."""
+
+            strict, object_hook, object_pairs_hook = True, None, None
+            parse_int, parse_float, parse_constant = int, float, float
+
+        _scan_json = _json.make_scanner(_JsonOptions)
+        _encode_json = _json.make_encoder(None, None, _json.encode_basestring_ascii, None, ": ", ", ", False, False, True)
+
+        def parse_json(text):
+            """Return the value that `json.loads` returns for a text that `json.dumps` has written."""
+            return _scan_json(text.decode(), 0)[0]
+
+        def write_json(value):
+            """Return the text that `json.dumps` returns."""
+            return "".join(_encode_json(value, 0))
+
+    except (ImportError, AttributeError, TypeError):  # another implementation of Python
+        import signal
+        from json import dumps as write_json
+        from json import loads as parse_json
+    try:
+        from _sha256 import sha256
+    except ImportError:  # Python 3.12 or later
+        from hashlib import sha256
 
 PIECE_BYTES = 8 << 20
 """Maximum number of bytes of file contents in one message when the workspace is scanned for changes."""
+LARGE_FILE_BYTES = 1 << 20
+"""Size in bytes of a content from which `hashlib` is imported to hash it."""
 PAGE_BYTES = 4096
 """Unit in bytes in which a memory file system allocates space."""
 MAX_LISTED_ENTRIES = 50_000
@@ -77,7 +110,7 @@ SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm"
 SOCKET_COUNTERS = "/proc/net/sockstat"
 """File with the number of closed TCP connections whose ports the kernel still reserves, after the word `tw`."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
-UNSHARED_MODULES = ("hashlib", "resource")
+UNSHARED_MODULES = ("_json", "_sha256", "hashlib", "resource")
 """Modules that this process has imported, but that programs in forks of this process import themselves if they need them.
 
 A file of the workspace may have the name of such a module and take its place.
@@ -96,6 +129,32 @@ class RequestError(Exception):
     def __init__(self, kind: str, detail: str = "") -> None:
         self.kind, self.detail = kind, detail
         super().__init__(detail)
+
+
+class Suppressed:
+    """Context that ends quietly if one of the given errors is raised in it, as `contextlib.suppress` does."""
+
+    def __init__(self, *errors: type[Exception]) -> None:
+        self.errors = errors
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> bool:
+        return error_type is not None and issubclass(error_type, self.errors)
+
+
+class OpenFile:
+    """Context with the descriptor of an open file or directory, which is closed when the context ends."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __enter__(self) -> int:
+        return self.fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
 
 
 class Workspace:
@@ -151,18 +210,13 @@ class Workspace:
             for fd in open_fds:
                 os.close(fd)
 
-    @contextmanager
-    def open(self, path: str, flags: int, make_parents: bool = False) -> Iterator[int]:
-        """Open the file or directory at `path`, unless it is a link, and close it when the context ends."""
+    def open(self, path: str, flags: int, make_parents: bool = False) -> OpenFile:
+        """Open the file or directory at `path`, unless it is a link; it is closed when the returned context ends."""
         parent, name = self.locate(path, make_parents)
         try:
-            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent)
+            return OpenFile(os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent))
         finally:
             os.close(parent)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Return the first `max_bytes` bytes of a regular file, and one more byte if the file is longer."""
@@ -183,12 +237,57 @@ class Workspace:
         names_bytes = 0
         with self.open(path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as entries:
             for entry in entries:
-                names_bytes += len(json.dumps(entry.name))
+                names_bytes += len(write_json(entry.name))
                 if len(listing) == MAX_LISTED_ENTRIES or names_bytes > PIECE_BYTES:
                     raise RequestError("failed", "more than %d entries or %d bytes of names" % (MAX_LISTED_ENTRIES, PIECE_BYTES))
                 status = entry.stat(follow_symlinks=False)
                 listing.append([entry.name, _classify_mode(status.st_mode), status.st_size])
         return listing
+
+
+class OpenParent:
+    """Context with the directory that contains a path of the workspace, opened without following links, and the last component.
+
+    Within the context, the owner has all permissions for this directory and all directories above it.
+    """
+
+    def __init__(self, root_fd: int, path: str) -> None:
+        self.path = path
+        self.fds, self.changed = [os.dup(root_fd)], []  # type: list[int], list[tuple[int, int]]
+
+    def __enter__(self) -> tuple[int, str]:
+        directory, _, name = self.path.rpartition("/")
+        try:
+            # the last round, without a part, only makes the directory itself accessible
+            for part in [*directory.split("/"), None] if directory else [None]:
+                self._open_next(part)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self.fds[-1], name
+
+    def _open_next(self, part: str | None) -> None:
+        """Give the owner all permissions for the last opened directory, and open the directory `part` in it."""
+        outer = self.fds[-1]
+        mode = os.fstat(outer).st_mode
+        if mode & 0o700 != 0o700:
+            _change_mode(outer, mode | 0o700)
+            self.changed.append((outer, mode))
+        if part is not None:
+            try:
+                self.fds.append(_open_directory(part, outer, create=False))
+            except PermissionError:
+                former_mode = _grant_permissions(part, outer, 0o700)
+                self.fds.append(_open_directory(part, outer, create=False))
+                self.changed.append((self.fds[-1], former_mode))
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            for fd, mode in self.changed[::-1]:
+                _change_mode(fd, mode)
+        finally:
+            for fd in self.fds:
+                os.close(fd)
 
 
 class Tree:
@@ -265,7 +364,7 @@ class Tree:
             yield [path, -1, 0, "", 0], b""
         for directory, names in self.name_orders.items():
             if names != before_orders.get(directory, []):
-                content = json.dumps(names).encode()
+                content = write_json(names).encode()
                 yield [directory, -2, 0, "", len(content)], content
 
     def _leave_out(self, path: str, reason: str) -> None:
@@ -335,20 +434,34 @@ class Tree:
         Raises:
             RequestError: The workspace has more files or longer names than a snapshot can contain.
         """
-        counted_entries, names_bytes = [], 0
+        listed_entries = []
         for entry in entries:
+            listed_entries.append(entry)
+            if len(listed_entries) > self.files_left:
+                break
+        names = [entry.name for entry in listed_entries]
+        characters = len(directory) * len(names) + len("".join(names))
+        if (
+            len(names) <= self.files_left
+            and characters <= self.characters_left
+            and len(write_json(names)) <= PIECE_BYTES  # as long as the sum below
+        ):
+            self.files_left -= len(names)
+            self.characters_left -= characters
+            return listed_entries
+        names_bytes = 0
+        for entry in listed_entries:  # finds which limit is exceeded first
             self.files_left -= 1
             self.characters_left -= len(directory) + len(entry.name)
-            names_bytes += len(json.dumps(entry.name)) + 2
+            names_bytes += len(write_json(entry.name)) + 2
             if self.files_left < 0:
                 raise RequestError("failed", "more than %d files, the most that a snapshot holds" % self.max_files)
             if self.characters_left < 0 or names_bytes > PIECE_BYTES:
                 raise RequestError("failed", "longer names than a snapshot holds")
-            counted_entries.append(entry)
-        return counted_entries
+        return listed_entries
 
     def _read_entry(self, path: str, mode: int, parent: int) -> Iterator[tuple[list[Any], bytes]]:
-        name, digest, size, fd = path.rpartition("/")[2], hashlib.sha256(), 0, -1
+        name, size, fd = path.rpartition("/")[2], 0, -1
         try:
             if stat.S_ISDIR(mode):
                 piece = b""
@@ -366,6 +479,7 @@ class Tree:
             self._leave_out(path, _describe_error(error))  # such as a file that was deleted or replaced meanwhile
             return
         try:
+            digest = _start_digest(len(piece))
             while True:
                 digest.update(piece)
                 size += len(piece)
@@ -377,11 +491,11 @@ class Tree:
         finally:
             if fd >= 0:
                 os.close(fd)
-        sha256 = digest.hexdigest()
-        if sha256 in self.sent and size == len(piece):
+        content_id = digest.hexdigest()
+        if content_id in self.sent and size == len(piece):
             piece = b""
-        self.sent.add(sha256)
-        yield [path, mode, size, sha256, len(piece)], piece
+        self.sent.add(content_id)
+        yield [path, mode, size, content_id, len(piece)], piece
 
     def _open_file(self, name: str, parent: int) -> int:
         """Open a file for reading, also if its owner may not read it."""
@@ -395,38 +509,9 @@ class Tree:
             _change_mode(fd, former_mode)
             return fd
 
-    @contextmanager
-    def _open_parent(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open the directory that contains `path` without following links; close it when the context ends.
-
-        Within the context, the owner has all permissions for this directory and all directories above it.
-        """
-        directory, _, name = path.rpartition("/")
-        fds, changed = [os.dup(self.root_fd)], []
-        try:
-            # the last round, without a part, only makes the directory itself accessible
-            for part in [*directory.split("/"), None] if directory else [None]:
-                mode = os.fstat(fds[-1]).st_mode
-                if mode & 0o700 != 0o700:
-                    _change_mode(fds[-1], mode | 0o700)
-                    changed.append((fds[-1], mode))
-                if part is not None:
-                    try:
-                        fds.append(_open_directory(part, fds[-1], create=False))
-                    except PermissionError:
-                        former_mode = _grant_permissions(part, fds[-1], 0o700)
-                        fds.append(_open_directory(part, fds[-1], create=False))
-                        changed.append((fds[-1], former_mode))
-            yield fds[-1], name
-        finally:
-            for fd, mode in changed[::-1]:
-                _change_mode(fd, mode)
-            for fd in fds:
-                os.close(fd)
-
     def delete(self, path: str) -> None:
         """Delete a path of the workspace with everything below it."""
-        with suppress(FileNotFoundError), self._open_parent(path) as (parent, name):
+        with Suppressed(FileNotFoundError), OpenParent(self.root_fd, path) as (parent, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 empty_directory(name, parent)
                 os.rmdir(name, dir_fd=parent)
@@ -438,7 +523,7 @@ class Tree:
 
         With `sparse`, pages that contain only zeros take no space.
         """
-        with self._open_parent(path) as (parent, name):
+        with OpenParent(self.root_fd, path) as (parent, name):
             if stat.S_ISLNK(mode):
                 os.symlink(content, os.fsencode(name), dir_fd=parent)
                 return
@@ -552,25 +637,28 @@ class Server:
 
     def do_list(self, header: Header, body: bytes) -> Reply:
         """Return the entries of a directory of the workspace as JSON in the body of the reply."""
-        return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
+        return {}, write_json(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
         """Return the next files that changed since the last scan of the workspace, as many as fit into one reply.
 
-        A true value of `first` in the header begins a new scan. After an error, the next scan returns all files, changed or not.
+        A true value of `first` in the header begins a new scan, and one of `all` a scan that returns all files, changed or not.
+        After an error, the next scan returns all files, too.
         """
+        if header.get("all"):
+            self.tree.forget()
         if header["first"]:
             self.scan, self.scan_bytes = self.tree.scan_changes(is_idle=not self._has_leftover_processes()), 0
         try:
             return self._collect_piece()
-        except (RequestError, OSError):
+        except (RequestError, OSError, MemoryError):
             self.tree.forget()
             raise
 
     def _collect_piece(self) -> Reply:
         entries, pieces, size, more = [], [], 0, False
         for entry, piece in self.scan:
-            entries.append(json.dumps(entry))
+            entries.append(write_json(entry))
             pieces.append(piece)
             size += len(entries[-1]) + len(piece)
             more = size >= PIECE_BYTES or len(entries) >= 5_000
@@ -589,21 +677,23 @@ class Server:
         self.kill_all()
         empty_directory(self.config["scratch"])
         for path in OUTSIDE_PATHS if os.getpid() == 1 else ():
-            with suppress(FileNotFoundError):
+            with Suppressed(FileNotFoundError):
                 empty_directory(path)
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
         """Delete and write files and directories of the workspace, as listed in the body of the request."""
         start = header["index_bytes"]
-        index = json.loads(body[:start])
+        index = parse_json(body[:start])
         for path in index["delete"]:
             self.tree.delete(path)
         for path, mode, size, append, is_stored in index["entries"]:
             content = body[start : start + size]
             self.tree.put(path, mode, content, append, header["sparse"])
             if is_stored:
-                self.tree.sent.add(hashlib.sha256(content).hexdigest())
+                digest = _start_digest(len(content))
+                digest.update(content)
+                self.tree.sent.add(digest.hexdigest())
             start += size
         return {}, b""
 
@@ -612,6 +702,9 @@ class Server:
 
         If the body contains the compiled code of a Python program, and this process was started like the Python of commands, a
         fork of this process runs the program instead. If nothing can be started, return a result that says so.
+
+        A true value of `scan` in the header asks for a scan of the workspace after the command, whose first part comes with the
+        result; if the command has left anything outside the workspace, or the scan fails, there is none.
         """
         started = time.monotonic()
         oom_kills = count_oom_kills()
@@ -620,6 +713,7 @@ class Server:
         except (OSError, ValueError) as error:  # the command is too long or contains a NUL, or /bin/sh is missing
             return _build_not_started_reply(error)
         command.started, command.deadline, command.oom_kills_before = started, started + header["timeout_seconds"], oom_kills
+        command.is_scanned = bool(header.get("scan"))
         self.commands[header["number"]] = command
         return None
 
@@ -640,7 +734,7 @@ class Server:
             self.kill_all()
         out, err = command.streams
         oom_kills = count_oom_kills()
-        reply = {
+        reply: Header = {
             "exit_code": _decode_exit_code(command.status or 0),
             "timed_out": command.timed_out,
             "oom_killed": oom_kills > command.oom_kills_before,
@@ -649,12 +743,18 @@ class Server:
             "stdout_bytes": out.produced_bytes,
             "stderr_bytes": err.produced_bytes,
             "stdout_kept": out.kept_bytes,
+            "stderr_kept": err.kept_bytes,
             "stdout_tail": out.tail_bytes,
             "stderr_tail": err.tail_bytes,
             # unknown while other commands run; the last of them reports what all commands have left behind
             "contained": None if self.commands else not (self._has_leftover_processes() or self._has_outside_changes()),
         }
-        return reply, b"".join([out.head, out.tail, err.head, err.tail])
+        body = b"".join([out.head, out.tail, err.head, err.tail])
+        if command.is_scanned and reply["contained"] and len(body) <= PIECE_BYTES:
+            with Suppressed(RequestError, OSError, MemoryError):  # the next scan fails, too, and says why
+                reply["scan"], piece = self.do_scan({"first": True}, b"")
+                body += piece
+        return reply, body
 
     def _close_streams(self, command: Command) -> None:
         """Close the outputs of an ended command, except those that background processes hold open."""
@@ -814,6 +914,7 @@ class Command:
 
     started = deadline = 0.0
     oom_kills_before = 0
+    is_scanned = False
 
     def __init__(self, server: Server, spawn: Spawn, output_bytes: int) -> None:
         self.server = server
@@ -940,7 +1041,7 @@ def _fork(code: bytes, arguments: list[str], environment: Mapping[str, str], str
 
 def _offer_to_oom_killer(pid: int) -> None:
     """Make the kernel kill a command before the tool server when memory runs out."""
-    with suppress(OSError), open("/proc/%d/oom_score_adj" % pid, "w") as file:  # the process may have ended
+    with Suppressed(OSError), open("/proc/%d/oom_score_adj" % pid, "w") as file:  # the process may have ended
         file.write("1000")
 
 
@@ -952,21 +1053,21 @@ def _build_not_started_reply(error: Exception) -> Reply:
 
 
 def _read_directory_state(path: str) -> tuple[int, list[str], list[str]] | None:
-    with suppress(OSError):
+    with Suppressed(OSError):
         return os.stat(path).st_mode, os.listdir(path), _list_attributes(path)
     return None
 
 
 def _list_attributes(file: int | str) -> list[str]:
     """Return the names of extended attributes that commands can set on a file, given by path or descriptor."""
-    with suppress(OSError):  # not every file system has attributes
+    with Suppressed(OSError):  # not every file system has attributes
         return [name for name in os.listxattr(file) if not name.startswith(("security.", "trusted."))]
     return []
 
 
 def _count_reserved_ports() -> int:
     """Return how many ports of closed TCP connections are still reserved, which can make later commands fail."""
-    with suppress(OSError, ValueError, IndexError), open(SOCKET_COUNTERS) as file:
+    with Suppressed(OSError, ValueError, IndexError), open(SOCKET_COUNTERS) as file:
         words = file.read().split()
         return int(words[words.index("tw") + 1])
     return 0
@@ -987,7 +1088,7 @@ def _list_processes() -> set[int]:
 
 
 def _count_lines(path: str) -> int:
-    with suppress(OSError), open(path) as file:
+    with Suppressed(OSError), open(path) as file:
         return sum(1 for _ in file)
     return 0
 
@@ -1001,13 +1102,13 @@ def read_frame(fd: int) -> tuple[Header, bytes] | None:
     header, body = _read_up_to(fd, header_bytes), _read_up_to(fd, body_bytes)
     if len(header) < header_bytes or len(body) < body_bytes:
         return None
-    value: Header = json.loads(header)
+    value: Header = parse_json(header)
     return value, body
 
 
 def send_frame(fd: int, header: Header, body: bytes) -> None:
     """Send one message with a header and a body to the harness."""
-    encoded = json.dumps(header).encode()
+    encoded = write_json(header).encode()
     _write_all(fd, struct.pack(">II", len(encoded), len(body)) + encoded + body)
 
 
@@ -1017,20 +1118,32 @@ def count_oom_kills(counters: tuple[str, ...] = OOM_COUNTERS) -> int:
     The result is 0 if no counter can be read.
     """
     for path in counters:
-        with suppress(OSError, ValueError, IndexError), open(path) as file:
+        with Suppressed(OSError, ValueError, IndexError), open(path) as file:
             return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
     return 0
 
 
+def _start_digest(content_bytes: int) -> Any:
+    """Return an empty SHA-256 digest for content of which this many bytes are known.
+
+    The digests of `hashlib` are several times as fast, but importing it takes longer than to hash a small file.
+    """
+    if content_bytes < LARGE_FILE_BYTES:
+        return sha256()
+    import hashlib  # noqa: PLC0415  slow to import
+
+    return hashlib.sha256()
+
+
 def _read_link_target(name: str, directory: int) -> str | None:
-    with suppress(OSError):
+    with Suppressed(OSError):
         return os.readlink(name, dir_fd=directory)
     return None
 
 
 def _open_directory(name: str, parent: int, create: bool) -> int:
     if create:
-        with suppress(FileExistsError):
+        with Suppressed(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=parent)
     return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
 
@@ -1067,7 +1180,7 @@ def _describe_error(error: OSError) -> str:
 
 def _make_writable(name: str, parent: int) -> None:
     """Let the owner write to a regular file in a directory, if the file exists."""
-    with suppress(FileNotFoundError):
+    with Suppressed(FileNotFoundError):
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:
             mode = os.fstat(fd).st_mode
@@ -1162,7 +1275,7 @@ def _write_sparsely(fd: int, content: bytes) -> None:
 
 
 def _kill(pid: int, number: int) -> None:
-    with suppress(OSError):
+    with Suppressed(OSError):
         os.kill(pid, number)
 
 
@@ -1171,7 +1284,7 @@ def _kill_descendants(root: int) -> None:
     parents: dict[int, int] = {}
     ours = {root}
     for pid in _list_processes():
-        with suppress(OSError, ValueError, IndexError), open("/proc/%d/stat" % pid) as file:
+        with Suppressed(OSError, ValueError, IndexError), open("/proc/%d/stat" % pid) as file:
             _, parent, _, session = file.read().rpartition(")")[2].split()[:4]
             parents[pid] = int(parent)
             if int(session) == root:

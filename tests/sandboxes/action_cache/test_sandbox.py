@@ -324,6 +324,17 @@ print(*found, sep=", ")
 """
 
 
+def test_a_command_that_the_cache_lacks_takes_one_exchange_with_the_sandbox(cache):
+    with session(cache) as sandbox:
+        sandbox.run("mkdir d")
+        for command in ("true", "echo 1 > d/f", "cat d/f", "rm -r d"):
+            numbers = sandbox._real._connection._numbers
+            before = next(numbers)
+            sandbox.run(command)
+            assert next(numbers) == before + 2
+        assert sandbox.counts.misses == 5
+
+
 def test_a_session_finds_nothing_that_another_session_left(cache):
     outputs = []
     for script in (LEAVE_TRACES + FIND_TRACES, FIND_TRACES):

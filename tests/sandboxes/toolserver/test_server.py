@@ -1,6 +1,8 @@
 """Requirements on the source of the tool server, which runs in arbitrary images; the contract tests cover its behavior."""
 
 import ast
+import hashlib
+import json
 import marshal
 import os
 import re
@@ -64,6 +66,35 @@ def test_the_tool_server_ends_if_the_harness_dies_before_the_first_request(numbe
 def test_code_is_used_only_by_the_version_of_python_that_compiled_it(number, expected):
     code = marshal.dumps(compile("print('code', end='')", "", "exec"))
     assert start_server(frame_parts(b"print('source', end='')", number, code)).stdout == expected
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()) | st.just('a\udc80"\\\n'),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@given(value=JSON_VALUES)
+def test_the_json_of_the_tool_server_is_that_of_the_module(value):
+    text = server.write_json(value)
+    assert text == json.dumps(value)
+    assert server.parse_json(text.encode()) == json.loads(text)
+
+
+def test_the_tool_server_starts_without_modules_whose_import_is_slow():
+    program = f"import sys\nexec(compile({SOURCE!r}, 'server', 'exec'), {{'__name__': 'server'}})\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert {"ctypes", "_json"} <= {*done.stdout.split()}
+    assert {*done.stdout.split()}.isdisjoint({"re", "enum", "json", "signal", "contextlib", "collections", "functools"})
+
+
+@pytest.mark.parametrize("size", [0, server.LARGE_FILE_BYTES - 1, server.LARGE_FILE_BYTES])
+def test_small_and_large_contents_have_the_same_kind_of_digest(tmp_path, size):
+    (tmp_path / "f").write_bytes(bytes(size))
+    fd = os.open(tmp_path, os.O_PATH)
+    entries = [entry for entry, _ in server.Tree(fd, 10).scan_changes()]
+    os.close(fd)
+    assert entries[0][3] == hashlib.sha256(bytes(size)).hexdigest()
 
 
 @given(chunks=st.lists(st.binary(min_size=1, max_size=40), max_size=12), most=st.integers(0, 99))
