@@ -274,7 +274,7 @@ class Log(Protocol):
     """The append-only record of one session. Not thread-safe; the caller that opened the log closes it."""
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Append events to the log in one transaction.
+        """Append events to the log in one transaction, which several calls may share.
 
         After a crash, either all of the events or none are in the log.
 

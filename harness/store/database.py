@@ -4,7 +4,7 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -49,6 +49,7 @@ class Database:
         self.path = path
         self.packer = Packer(path)
         self._shows_whole_texts = False
+        self._deferred_writes: list[Callable[[], None]] = []
         self._write_lock = threading.RLock()
         self._unlocked_file = _find_unlocked_file(path) if read_only else None
         """State of the file before it was opened, if it is read without locks; None if SQLite protects the reader."""
@@ -58,6 +59,23 @@ class Database:
         self.execute = self._connection.execute
         self.executemany = self._connection.executemany
 
+    def defer(self, write: Callable[[], None]) -> None:
+        """Call a function later that writes to the journal: before the next read, transaction or close of this connection."""
+        with self._write_lock:
+            self._deferred_writes.append(write)
+
+    def write_deferred(self) -> None:
+        """Call the functions that `defer` has collected, so that the journal contains what they write.
+
+        Raises:
+            StoreError: The journal cannot be written.
+        """
+        if self._deferred_writes:
+            with self._write_lock:
+                writes, self._deferred_writes = self._deferred_writes, []
+                for write in writes:
+                    write()
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run the `with` block as one transaction, so that either all of its writes take effect or none.
@@ -65,6 +83,7 @@ class Database:
         Raises:
             StoreError: The transaction failed, and nothing was written.
         """
+        self.write_deferred()
         with self._write_lock, translate_errors(self.path):
             self.execute("BEGIN IMMEDIATE")
             try:
@@ -77,11 +96,13 @@ class Database:
 
     def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows of a SQL statement over the journal's tables; compressed texts stay compressed."""
+        self.write_deferred()
         with self._translate_errors():
             return self._connection.execute(sql, parameters).fetchall()
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """Return the rows of a SQL query over the journal's tables and views; views show compressed texts in full."""
+        self.write_deferred()
         with self._translate_errors():
             if not self._shows_whole_texts:
                 self._show_whole_texts()
@@ -128,8 +149,11 @@ class Database:
 
     def close(self) -> None:
         """Close the connection to the journal; closing again has no effect."""
-        with translate_errors(self.path):
-            self._connection.close()
+        try:
+            self.write_deferred()
+        finally:
+            with translate_errors(self.path):
+                self._connection.close()
 
 
 def locate_log(journal: Path) -> Path:
@@ -147,11 +171,17 @@ def is_database(path: Path) -> bool:
         return False
 
 
+_WAL_VERSIONS = b"\2\2"
+"""Bytes 18 and 19 of a SQLite file that has a write-ahead log: the versions of the format for writing and for reading."""
+
+
 @cache
 def _build_empty_journal() -> bytes:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)  # slow, hence the cache
-        return connection.serialize()
+        image = bytearray(connection.serialize())
+    image[18:20] = _WAL_VERSIONS  # SQLite would change them in a transaction with four flushes to disk
+    return bytes(image)
 
 
 def _place_empty_journal(path: Path) -> None:

@@ -111,7 +111,13 @@ class Journal(AbstractContextManager["Journal"]):
         self.database.close()
 
     def open_session_log(
-        self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None
+        self,
+        session_id: str,
+        *,
+        created_at_ms: int,
+        clock: Clock,
+        counter: Counter | None = None,
+        write_interval_seconds: float = 0.0,
     ) -> SessionLog:
         """Open the log of a session to append events; a session that the journal lacks is created.
 
@@ -120,10 +126,18 @@ class Journal(AbstractContextManager["Journal"]):
             created_at_ms: Creation time of a new session, in milliseconds since the epoch; ignored if the session exists.
             clock: Source of the time of each event.
             counter: Token counter that estimates the size of each message; None estimates a quarter of the characters.
+            write_interval_seconds: Time for which events may wait to be written together, so that a killed process loses the
+                newest events. Reads through this journal object show all events. Default: 0.0, which writes each event at once.
         """
         with self.database.transaction():
             self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
-        return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
+        return SessionLog(
+            self.database,
+            self.find_key(session_id),
+            clock=clock,
+            counter=counter or QuarterOfCharacters(),
+            write_interval_seconds=write_interval_seconds,
+        )
 
     def fail_session(self, session_id: str, *, reason: StopReason, detail: str, clock: Clock) -> None:
         """Mark a session and its sub-agents as failed if they are still active.

@@ -89,33 +89,56 @@ _DRAFT_STATEMENT = build_insert(
 
 @dataclass(slots=True)
 class _PendingRows:
-    """Rows for all tables of the journal that one call of `SessionLog.append` writes together."""
+    """Rows for all tables of the journal that are written together."""
 
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
     texts: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
+    def add(self, newer: "_PendingRows") -> None:
+        """Add the rows of newer events."""
+        for name, rows in newer.by_statement.items():
+            self.by_statement[name] += rows
+        self.texts |= newer.texts
+
 
 class SessionLog:
     """Append-only log of one session in a journal file; `Journal.open_session_log` creates it. Not thread-safe."""
 
-    def __init__(self, database: Database, key: int, *, clock: Clock, counter: Counter) -> None:
+    def __init__(
+        self, database: Database, key: int, *, clock: Clock, counter: Counter, write_interval_seconds: float = 0.0
+    ) -> None:
         self._database, self._key, self._clock, self._counter = database, key, clock, counter
+        self._write_interval_seconds, self._written_at = write_interval_seconds, float("-inf")
+        self._unwritten: _PendingRows | None = None
         self._load_state()
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
         """Append events to the log in one transaction and return them with their numbers.
 
+        With a write interval, several calls share a transaction: the events are written by the first call after the interval,
+        with the end of the session, or before anything else is read or written through the same connection.
+
         Raises:
-            StoreError: The journal cannot be written; no event was logged.
+            StoreError: The journal cannot be written; no event that was not yet written is in the log.
         """
-        rows = _PendingRows(int(self._clock() * 1000))
+        now = self._clock()
+        rows = _PendingRows(int(now * 1000))
         try:
             entries = tuple([self._add(rows, event) for event in events])
-            self._write(rows)
         except BaseException:
+            self._database.write_deferred()
             self._load_state()
             raise
+        if self._unwritten is None:
+            self._unwritten = rows
+            self._database.defer(self._write_rows)
+        else:
+            self._unwritten.add(rows)
+        is_due = not 0 <= now - self._written_at < self._write_interval_seconds  # also true if the clock was set back
+        if is_due or rows.by_statement["ended"]:
+            self._written_at = now
+            self._database.write_deferred()
         return entries
 
     def entries(self) -> Iterator[Entry]:
@@ -150,20 +173,27 @@ class SessionLog:
         self._has_draft = True
 
     def close(self) -> None:
-        """Do nothing: all events are in the journal already, and the code that opened the journal closes it."""
+        """Write the events that are not in the journal yet; the code that opened the journal closes it."""
+        self._database.write_deferred()
 
     def _load_state(self) -> None:
         """Read what is needed to append events, such as the last event's number and the messages in view."""
         execute, key = self._database.execute, (self._key,)
         with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
+            self._sequence: int = 0
+            self._places: dict[ItemId, str | None] = {}
+            self._forgotten: dict[ItemId, int] = {}
+            self._has_draft = False
+            if not self._seq:
+                return
             items = execute("SELECT sequence, item, slot, place FROM item WHERE session = ? ORDER BY sequence", key).fetchall()
             gone = execute("SELECT item, slot, seq FROM retired WHERE session = ? AND how = 'forgotten'", key).fetchall()
             rollbacks = execute("SELECT seq, to_event FROM rollback WHERE session = ? ORDER BY seq", key).fetchall()
             self._has_draft = execute("SELECT count(*) FROM draft WHERE session = ?", key).fetchone()[0] > 0
-        self._sequence: int = max((row[0] for row in items), default=0)
-        self._places: dict[ItemId, str | None] = {ItemId(item, slot): place for _, item, slot, place in items}
-        self._forgotten: dict[ItemId, int] = {ItemId(item, slot): seq for item, slot, seq in gone}
+        self._sequence = max((row[0] for row in items), default=0)
+        self._places = {ItemId(item, slot): place for _, item, slot, place in items}
+        self._forgotten = {ItemId(item, slot): seq for item, slot, seq in gone}
         for seq, to_event in rollbacks:
             self._roll_back(seq, to_event)
 
@@ -176,6 +206,15 @@ class SessionLog:
 
     def _is_in_view(self, item: ItemId) -> bool:
         return item in self._places and item not in self._forgotten
+
+    def _write_rows(self) -> None:
+        rows, self._unwritten = self._unwritten, None
+        assert rows is not None
+        try:
+            self._write(rows)
+        except BaseException:
+            self._load_state()
+            raise
 
     def _write(self, rows: _PendingRows) -> None:
         database = self._database

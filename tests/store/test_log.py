@@ -15,7 +15,7 @@ from harness.errors import StoreError
 from harness.protocols import Log
 from harness.store.journal import Journal
 from harness.store.log import MemoryLog, SessionLog
-from tests.store.samples import ENDED, TIMINGS, begun, compaction, content, events, finished, flat, opening, plain, step
+from tests.store.samples import ENDED, TIMINGS, begun, compaction, content, events, finished, flat, opening, plain, step, ticking
 
 
 @pytest.fixture
@@ -84,6 +84,60 @@ def test_a_log_that_is_opened_again_goes_on_as_if_it_had_stayed_open(batches: li
             for name in ("stayed", "again")
         ]
         assert both[0] == both[1]
+
+
+TABLES = ("event", "text", "version", "retired", "step", "compaction", "rollback", "session")
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+@given(events(), st.sampled_from([0.0, 2.5, 1e9]))
+def test_events_that_are_written_together_leave_the_same_tables(batches: list[list[Event]], interval: float) -> None:
+    tables = []
+    for write_interval_seconds in (0.0, interval):
+        with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+            log = journal.open_session_log(
+                "s", created_at_ms=7, clock=ticking().__next__, write_interval_seconds=write_interval_seconds
+            )
+            for batch in batches:
+                log.append(batch)
+            log.close()
+            with Journal.open(journal.path, read_only=True) as reader:
+                tables.append([list(map(tuple, reader.query(f"SELECT * FROM {table} ORDER BY 1, 2"))) for table in TABLES])
+    assert tables[0] == tables[1]
+
+
+def test_events_wait_until_the_first_append_after_the_write_interval(journal: Journal) -> None:
+    times = iter([10.0, 10.4, 10.9, 11.0])
+    log = journal.open_session_log("s", created_at_ms=7, clock=times.__next__, write_interval_seconds=1.0)
+
+    written = []
+    for batch in (opening(), step(1), step(2), step(3)):
+        log.append(batch)
+        written.append(len(plain(journal.path, "SELECT 1 FROM event")))
+    assert written == [3, 3, 3, 12]
+
+
+def test_the_end_of_a_session_and_a_read_write_what_waits(journal: Journal) -> None:
+    log = journal.open_session_log("s", created_at_ms=7, clock=lambda: 1.0, write_interval_seconds=1.0)
+    log.append(opening())
+    log.append(step(1))
+    assert len(plain(journal.path, "SELECT 1 FROM event")) == 3
+    assert [entry.seq for entry in journal.read_entries("s")] == [1, 2, 3, 4, 5, 6]
+    assert len(plain(journal.path, "SELECT 1 FROM event")) == 6
+    log.append(step(2))
+    log.append([ENDED])
+    assert len(plain(journal.path, "SELECT 1 FROM event")) == 10
+
+
+def test_events_that_could_not_be_written_later_are_not_in_the_log(journal: Journal) -> None:
+    log = journal.open_session_log("s", created_at_ms=7, clock=lambda: 1.0, write_interval_seconds=1.0)
+    log.append(opening())
+    log.append(step(1))
+    journal.database.execute(f"PRAGMA max_page_count = {journal.database.fetch('PRAGMA page_count')[0][0]}")
+    log.append(step(2, "".join(map(chr, range(1_000, 40_000)))))
+    with pytest.raises(StoreError, match="full"):
+        log.close()
+    assert [entry.seq for entry in log.entries()] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_failed_append_writes_nothing_and_the_log_can_continue(journal: Journal) -> None:
