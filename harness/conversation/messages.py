@@ -156,7 +156,8 @@ def sanitize_message(message: Message) -> Message:
 
 
 def _sanitize_part(part: Part) -> Part:
-    texts = {name: value for name in part.__dataclass_fields__ if isinstance(value := getattr(part, name), str)}
+    values = [(name, getattr(part, name)) for name in part.__dataclass_fields__]
+    texts = {name: value for name, value in values if isinstance(value, str) and not value.isascii()}
     broken = {name: replace_surrogates(text) for name, text in texts.items() if text != replace_surrogates(text)}
     return replace(part, **broken) if broken else part  # type: ignore[arg-type]
 

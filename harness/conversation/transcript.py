@@ -20,6 +20,8 @@ from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResu
 RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MULTILINE)
 """Pattern of a line that records one tool call, such as `[write_file] src/app.py -> ok`; a list marker may precede it."""
 
+_EXIT_CODE = re.compile(r"exit code -?\d+(?=\n|\Z)")
+
 
 def parse_arguments(call: ToolCall) -> Mapping[str, object]:
     """Return the arguments of a tool call by name; empty if the model did not write a JSON object."""
@@ -46,9 +48,8 @@ def find_key_argument(call: ToolCall) -> str:
 
 def read_outcome(result: ToolResult) -> str:
     """Return the outcome of a tool call, `ok`, `error` or `exit code N`, from the result as the model sees it."""
-    first = result.output.split("\n", 1)[0]
-    if re.fullmatch(r"exit code -?\d+", first):
-        return first
+    if exit_code := _EXIT_CODE.match(result.output):
+        return exit_code[0]
     return "ok" if result.status == "completed" else "error"
 
 

@@ -17,7 +17,7 @@ from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnde
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.experiment.token_counts import publish_token_counts, receive_token_counts
-from harness.metrics.session_metrics import SessionMetricsBuilder
+from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Clock, Log, OutputStore, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
@@ -31,6 +31,12 @@ from harness.session.verdict_cache import grade_with_cache, is_drawn_for_test
 from harness.store.journal import Journal
 from harness.task import Task
 from harness.tasks import make_shared_task
+
+WRITE_INTERVAL_SECONDS = 1.0
+"""Time for which steps of a scripted trial may wait to be written: after a crash, the trial runs again from its start at no cost.
+
+Steps of a real model are written at once.
+"""
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> FinishedTrial:
@@ -78,11 +84,17 @@ class _TrialSession:
             run.step_limit = task.step_limit
             run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
-            log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
-            metrics_builder = SessionMetricsBuilder(task, counter, trial.reader)
+            log = journal.open_session_log(
+                run.session_id,
+                created_at_ms=began_ms,
+                clock=self.clock,
+                counter=counter,
+                write_interval_seconds=WRITE_INTERVAL_SECONDS if all(map(is_scripted, trial.models)) else 0.0,
+            )
+            entries: list[Entry] = []
             with closing(log):
-                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), metrics_builder)
-            journal.record_metrics(run.session_id, *metrics_builder.build_metrics_and_probes())
+                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), entries)
+            journal.record_metrics(run.session_id, *measure_session(entries, task, counter, trial.reader))
         except VerdictMismatch:  # puts the other trials of the run in doubt, too
             raise
         except (SandboxError, StoreError) as error:
@@ -93,13 +105,13 @@ class _TrialSession:
             if is_disk_error(error):
                 run.ending = replace(run.ending, status="failed", reason="store_error")
 
-    def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, metrics_builder: SessionMetricsBuilder) -> None:
+    def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, entries: list[Entry]) -> None:
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
             run.sandbox = sandbox.info
             write_workspace(task, sandbox)
-            run.ending = self._run_session(task, sandbox, log, outputs, metrics_builder)
+            run.ending = self._run_session(task, sandbox, log, outputs, entries)
             if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
                 tests_cache = self.job.trial.is_reference or is_drawn_for_test(run.session_id)
                 run.graded_checks, run.has_cached_verdict = grade_with_cache(task, sandbox, run.session_id, reuse=not tests_cache)
@@ -123,15 +135,13 @@ class _TrialSession:
         self.trial_run.totals.cache_counts = sandbox.counts
         return sandbox
 
-    def _run_session(
-        self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, metrics_builder: SessionMetricsBuilder
-    ) -> Ending:
+    def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, entries: list[Entry]) -> Ending:
         run, wiring = self.trial_run, self.job.wiring
 
-        def measure_event(item: Entry | TransientEvent) -> None:
+        def collect_event(item: Entry | TransientEvent) -> None:
             run.add(item)
             if isinstance(item, Entry):
-                metrics_builder.add_entry(item)
+                entries.append(item)
 
         spec = build_session_spec(self.job.trial, task, wiring, self.job.journal)
         resources = SessionResources(
@@ -141,7 +151,7 @@ class _TrialSession:
             ids=SequentialIds(),
             sandbox=sandbox,
             outputs=outputs,
-            on_event=measure_event,
+            on_event=collect_event,
             cancellation=self.cancellation,
             endpoints=wiring.endpoints,
             on_replay=run.replayed_costs_usd.append,

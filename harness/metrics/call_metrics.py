@@ -17,9 +17,9 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
-from harness.conversation.messages import Message, ToolCall
+from harness.conversation.messages import ToolCall
 from harness.conversation.tokens import Counter
-from harness.conversation.view import View
+from harness.conversation.view import Item, View
 from harness.metrics.calls import AnsweredCall, Signature, WriteHistory, iter_answered_calls
 from harness.store.records import SessionMetrics, StepMetrics
 
@@ -250,12 +250,26 @@ class CallMetricsBuilder:
             case SessionStarted():
                 self._threshold_tokens = event.threshold_tokens
             case MessageAdded():
-                self._add_message(event.message, event.step)
-                tokens = after.items[-1].tokens
-                for act in iter_answered_calls(entry, self._pending, self._retrievals):
-                    self._add_call(act, tokens, after.rounds)
+                self.add_message(entry, event, after.items[-1], after.rounds)
             case Compaction() if event.status == "applied":
                 self._add_compaction(event, before, after)
+
+    def add_message(self, entry: Entry, event: MessageAdded, item: Item, rounds: int) -> None:
+        """Update all metrics with the next message.
+
+        Args:
+            entry: Log entry of the message.
+            event: Event of the log entry.
+            item: Message as an item of the view.
+            rounds: Number of compactions that were applied before the message.
+        """
+        message = event.message
+        if message.role == "user":
+            self._doom_loops.add_user_message()
+        elif message.role == "assistant" and not message.calls:
+            self._doom_loops.add_reply(event.step)
+        for call in iter_answered_calls(entry, self._pending, self._retrievals):
+            self._add_call(call, item.tokens, rounds)
 
     def build_metrics(self) -> SessionMetrics:
         """Return the metrics of the session, such as repeated calls and loops, for all log entries added so far."""
@@ -276,13 +290,6 @@ class CallMetricsBuilder:
     def _count_steps_since_compaction(self, step: int) -> int | None:
         place = bisect_right(self._compacted_before, step)
         return step - self._compacted_before[place - 1] + 1 if place else None
-
-    def _add_message(self, message: Message, step: int) -> None:
-        """Report a user message or a reply without calls to the detector of loops; `_add_call` handles calls."""
-        if message.role == "user":
-            self._doom_loops.add_user_message()
-        elif message.role == "assistant" and not message.calls:
-            self._doom_loops.add_reply(step)
 
     def _add_call(self, call: AnsweredCall, tokens: int, rounds: int) -> None:
         self._call_number += 1

@@ -37,7 +37,12 @@ _VOLATILE_PATTERN = re.compile(  # the leading digit instead of \b makes the sea
     r"\d(?<=\b\d)(?:(?<=0)x[0-9a-fA-F]{6,}\b|\d{3}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?"
     r"|\d:\d\d:\d\d(?:\.\d+)?\b|\d*\.\d+ ?(?:ms|s|sec|seconds)\b)"
 )
+_VOLATILE_SIGNS = tuple(map(re.compile, (r":(?<=\d:)\d\d", r"\.(?<=\d\.)\d+ ?m?s", "0x")))
+"""Patterns of which each volatile text has a match. A search for a pattern that begins with a plain character is fast."""
 _NUMBER_PATTERN = re.compile(r"\d+")
+
+
+_encode_sorted = json.JSONEncoder(sort_keys=True).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +130,7 @@ def compute_signature(call: ToolCall) -> Signature:
     if not arguments:
         return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")
     stable = {name: _normalize_argument(name, value) for name, value in arguments.items() if name not in VOLATILE_FIELDS}
-    return _compute_digest(f"{call.name} {json.dumps(stable, sort_keys=True)}")
+    return _compute_digest(f"{call.name} {_encode_sorted(stable)}")
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:
@@ -155,7 +160,10 @@ def compute_observation(result: ToolResult) -> str:
 
 
 def _normalize_result(result: ToolResult) -> str:
-    return f"{transcript.read_outcome(result)} {_VOLATILE_PATTERN.sub('~', result.output).rstrip()}"
+    output = result.output
+    if any(sign.search(output) for sign in _VOLATILE_SIGNS):
+        output = _VOLATILE_PATTERN.sub("~", output)
+    return f"{transcript.read_outcome(result)} {output.rstrip()}"
 
 
 def has_succeeded(result: ToolResult) -> bool:

@@ -13,7 +13,7 @@ summary may use other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` 
 A use of a fact is called stale if the agent used a value that was valid earlier and has been replaced since.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
@@ -22,10 +22,10 @@ from harness.conversation.codec import copy_fields
 from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter
-from harness.conversation.view import Item, View, fold
+from harness.conversation.view import Item, View, fold, fold_entries
 from harness.metrics.call_metrics import CallMetricsBuilder
 from harness.metrics.calls import compute_template_signature
-from harness.metrics.template_matcher import TemplateMatcher
+from harness.metrics.template_matcher import build_template_matcher
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import FactReader, extract_searchable_text
@@ -94,10 +94,9 @@ class FactProber:
         """
         self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
-        self._reader, self._template_matcher = FactReader(task.facts, reader), TemplateMatcher(task.script)
-        self._former_patterns = compile_fact_patterns(
-            tuple(replace(fact, patterns=fact.former_patterns) for fact in task.facts if fact.former_patterns)
-        )
+        self._reader, self._template_matcher = FactReader(task.facts, reader), build_template_matcher(task.script)
+        former = tuple(replace(fact, patterns=fact.former_patterns) for fact in task.facts if fact.former_patterns)
+        self._former_patterns = compile_fact_patterns(former) if former else None
         self._readings: dict[ItemId, dict[str, tuple[str, ...]]] = {}
         self._rows: list[ProbeRecord] = []
         self._used: list[tuple[Fact, FactUse]] = []
@@ -106,14 +105,18 @@ class FactProber:
         """Add the next log entry of the session, with the view before and after it."""
         event = entry.event
         if isinstance(event, MessageAdded):
-            self._add_uses(event.message, event.step)
-            reading = self._read_item(after.items[-1])
-            for name, values in reading.items():
-                self._facts[name].add_value(values[-1], event.message.role)
-            for name, values in self._former_patterns.find_values(extract_searchable_text(event.message)):
-                self._facts[name].add_former_values(set(values), event.message.role)
+            self.add_message(event, after.items[-1])
         elif isinstance(event, Compaction) and event.status == "applied":
             self._add_compaction(entry.seq, event, before, after)
+
+    def add_message(self, event: MessageAdded, item: Item) -> None:
+        """Add the next message of the session, which is also given as an item of the view."""
+        self._add_uses(event.message, event.step)
+        for name, values in self._read_item(item).items():
+            self._facts[name].add_value(values[-1], event.message.role)
+        if self._former_patterns is not None:
+            for name, values in self._former_patterns.find_values(extract_searchable_text(event.message)):
+                self._facts[name].add_former_values(set(values), event.message.role)
 
     def build_probes(self) -> Probes:
         """Return all probes so far, which record whether the model could still see each fact after a compaction."""
@@ -233,42 +236,6 @@ class MetricsAndProbes(NamedTuple):
     probes: Probes
 
 
-class SessionMetricsBuilder:
-    """Collector that measures a session from its log entries, which it receives in order.
-
-    The session may be running or finished.
-    """
-
-    def __init__(self, task: Task | None, counter: Counter, reader: Reader = EXACT) -> None:
-        """Create a collector that has received no log entries.
-
-        Args:
-            task: Task of the session, with its answer key. Without a task there are no facts, and so no probes.
-            counter: Token counter of the session's compaction policy.
-            reader: Rule by which a scripted model finds values in the texts that it sees.
-        """
-        facts = task.facts if task else ()
-        retrievals = frozenset(compute_template_signature(fact.recover) for fact in facts if fact.recover)
-        self._call_metrics, self._prober = CallMetricsBuilder(counter, retrievals), FactProber(task, reader) if task else None
-        self._counter, self._view = counter, View()
-
-    def add_entry(self, entry: Entry) -> None:
-        """Add the next log entry of the session."""
-        before, self._view = self._view, fold(self._view, entry, self._counter)
-        self._call_metrics.add_entry(entry, before, self._view)
-        if self._prober is not None:
-            self._prober.add_entry(entry, before, self._view)
-
-    def build_metrics_and_probes(self) -> MetricsAndProbes:
-        """Return how the agent behaved so far, and which facts it could still see after each compaction."""
-        metrics, prober = self._call_metrics.build_metrics(), self._prober
-        return (
-            MetricsAndProbes(metrics, Probes())
-            if prober is None
-            else MetricsAndProbes(prober.add_use_counts(metrics), prober.build_probes())
-        )
-
-
 def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counter, reader: Reader = EXACT) -> MetricsAndProbes:
     """Compute from a session's log how the agent behaved and which facts it could still see after each compaction.
 
@@ -278,7 +245,39 @@ def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counte
         counter: Token counter of the session's compaction policy.
         reader: Rule by which a scripted model finds values in the texts that it sees.
     """
-    builder = SessionMetricsBuilder(task, counter, reader)
+    facts = task.facts if task else ()
+    retrievals = frozenset(compute_template_signature(fact.recover) for fact in facts if fact.recover)
+    call_metrics, prober = CallMetricsBuilder(counter, retrievals), FactProber(task, reader) if task else None
+    view = View()
+    for group, compaction in _group_by_compaction(entries):
+        before, view = view, fold_entries(view, group, counter)
+        items = iter(view.items[len(before.items) :])
+        for entry in group:
+            if isinstance(entry.event, MessageAdded):
+                item = next(items)
+                call_metrics.add_message(entry, entry.event, item, view.rounds)
+                if prober is not None:
+                    prober.add_message(entry.event, item)
+            else:
+                call_metrics.add_entry(entry, view, view)
+        if compaction is not None:
+            before, view = view, fold(view, compaction, counter)
+            call_metrics.add_entry(compaction, before, view)
+            if prober is not None:
+                prober.add_entry(compaction, before, view)
+    metrics = call_metrics.build_metrics()
+    if prober is None:
+        return MetricsAndProbes(metrics, Probes())
+    return MetricsAndProbes(prober.add_use_counts(metrics), prober.build_probes())
+
+
+def _group_by_compaction(entries: Iterable[Entry]) -> Iterator[tuple[list[Entry], Entry | None]]:
+    """Yield log entries in groups, each with the applied compaction that follows; no compaction follows the last group."""
+    group: list[Entry] = []
     for entry in entries:
-        builder.add_entry(entry)
-    return builder.build_metrics_and_probes()
+        if isinstance(entry.event, Compaction) and entry.event.status == "applied":
+            yield group, entry
+            group = []
+        else:
+            group.append(entry)
+    yield group, None

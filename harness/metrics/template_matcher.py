@@ -8,10 +8,12 @@ templates match, only the values on which they agree are returned.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from harness.conversation import transcript
 from harness.conversation.messages import ToolCall
+from harness.models.scripted.patterns import MAX_CACHED_TASKS
 from harness.task import Script
 
 CandidateLookup: TypeAlias = Callable[[str], Iterable[str]]
@@ -32,6 +34,12 @@ _CallShape: TypeAlias = tuple[str, tuple[str, ...]]
 """Name of the called tool, and the sorted names of its arguments."""
 
 
+@lru_cache(maxsize=MAX_CACHED_TASKS)
+def build_template_matcher(script: Script) -> "TemplateMatcher":
+    """Return the matcher for a task's script; equal scripts share one object in a process."""
+    return TemplateMatcher(script)
+
+
 class TemplateMatcher:
     """Matcher that recognizes which facts of a task (such as a port number) the agent used in a tool call.
 
@@ -41,13 +49,18 @@ class TemplateMatcher:
     def __init__(self, script: Script) -> None:
         # templates are grouped by tool, argument names and fixed beginnings, so that a call is compared with few of them
         self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[_ArgumentPieces]]]] = {}
+        first_prefixes: dict[_CallShape, set[str]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
-            arguments = tuple(_split_template(text) for _, text in sorted(call.arguments))
-            shape = call.tool, tuple(sorted(name for name, _ in call.arguments))
-            prefixes = tuple(pieces[0].fixed_text for pieces in arguments)
+            ordered = sorted(call.arguments)
+            arguments = tuple([_split_template(text) for _, text in ordered])
+            shape = call.tool, tuple([name for name, _ in ordered])
+            prefixes = tuple([pieces[0].fixed_text for pieces in arguments])
+            first_prefixes.setdefault(shape, set()).update(prefixes[:1] or ("",))
             by_lengths = self._by_shape.setdefault(shape, {}).setdefault(tuple(map(len, prefixes)), {})
             by_lengths.setdefault(prefixes, []).append(arguments)
+        self._first_prefixes = {shape: tuple(prefixes) for shape, prefixes in first_prefixes.items()}
+        """Fixed beginnings of the first argument of all templates, of which each matching call has one."""
 
     def match_call(self, call: ToolCall, list_candidates: CandidateLookup) -> Mapping[str, str]:
         """Return the facts of the task (such as a port) that a tool call uses, with the used values, by name.
@@ -73,11 +86,15 @@ class TemplateMatcher:
 
     def _find_templates(self, shape: _CallShape, texts: Sequence[str]) -> Iterator[_ArgumentPieces]:
         """Yield the call templates whose arguments begin with the same fixed text as the given arguments."""
+        if texts and not texts[0].startswith(self._first_prefixes.get(shape, ())):
+            return
         for lengths, by_prefixes in self._by_shape.get(shape, {}).items():
             yield from by_prefixes.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
 
 
 def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
+    if "$" not in text:
+        return (_TemplatePiece(text, ""),)
     pieces, fixed, end = [], "", 0
     for match in _PLACEHOLDER.finditer(text):
         fixed += text[end : match.start()]

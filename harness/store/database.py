@@ -72,9 +72,8 @@ class Database:
         """
         if self._deferred_writes:
             with self._write_lock:
-                writes, self._deferred_writes = self._deferred_writes, []
-                for write in writes:
-                    write()
+                while self._deferred_writes:
+                    self._deferred_writes.pop(0)()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -120,7 +120,7 @@ class SessionLog:
         with the end of the session, or before anything else is read or written through the same connection.
 
         Raises:
-            StoreError: The journal cannot be written; no event that was not yet written is in the log.
+            StoreError: The journal cannot be written; neither these events nor earlier ones that waited are in the log.
         """
         now = self._clock()
         rows = _PendingRows(int(now * 1000))

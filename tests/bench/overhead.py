@@ -29,9 +29,11 @@ from harness.conversation.tokens import Measured, Usage, Window
 from harness.conversation.truncation import preview_output
 from harness.conversation.view import View, fold
 from harness.experiment.job import Ending, Job, TrialRun, collect_provenance
+from harness.experiment.run_trial import WRITE_INTERVAL_SECONDS
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
-from harness.metrics.session_metrics import SessionMetricsBuilder
+from harness.metrics.session_metrics import measure_session
+from harness.metrics.template_matcher import build_template_matcher
 from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
@@ -50,6 +52,7 @@ from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task
 from harness.tools import make_standard_tools
 from tests.bench.figure import Figure
+from tests.bench.peers.drivers import plain_driver
 from tests.bench.workload import FINAL_TEXT, TOOL, command, make_outputs, think, words
 
 HUGE = 8_000_000
@@ -140,6 +143,8 @@ def trivial() -> Iterator[Figure]:
 
 WHOLE_STEPS = (50, 200, 800)
 LONG_STEPS, LONG_SESSIONS = 10_000, 5
+PLAIN_STEPS = (200, 3_000)
+"""Lengths of the sessions in which whole trials are compared with a plain loop, which is `plain_driver` of the peers."""
 
 
 def whole() -> Iterator[Figure]:
@@ -154,6 +159,9 @@ def whole() -> Iterator[Figure]:
         yield Figure(name=f"CPU of a step of a whole trial, {steps} steps, median", value=median(values_ms), unit="ms", bar=bar)
     ratio = median(run_whole_trial(LONG_STEPS, number) / run_whole_trial(800, number) for number in range(LONG_SESSIONS))
     yield Figure(name="CPU of a step of a whole trial: 10,000 ÷ 800 steps", value=ratio, unit="×", bar=1.1)
+    for steps in PLAIN_STEPS:
+        ratio = median(run_whole_trial(steps, number) / run_plain_loop(steps, number) for number in range(SESSIONS))
+        yield Figure(name=f"CPU of a step: whole trial ÷ plain loop, {steps:,} steps", value=ratio, unit="×", bar=7.0)
 
 
 def run_whole_trial(steps: int, number: int = 0) -> float:
@@ -162,6 +170,15 @@ def run_whole_trial(steps: int, number: int = 0) -> float:
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
         run_trial_session(outputs, Path(folder) / "journal.sqlite", "bench")
+        return 1_000 * (time.process_time() - began) / steps
+
+
+def run_plain_loop(steps: int, number: int = 0) -> float:
+    """Run the plain loop on the outputs of `run_whole_trial` and return the CPU milliseconds per step."""
+    outputs = make_outputs(steps, number)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        plain_driver.run(outputs, Path(folder))
         return 1_000 * (time.process_time() - began) / steps
 
 
@@ -174,19 +191,17 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
         trial=trial, trial_id=trial_id, experiment="bench", arm="whole", axes={}, backend="bubblewrap", provenance=PROVENANCE,
         journal=path,
     )  # fmt: skip
-    run, metrics_builder = (
-        TrialRun(started_at=time.time(), session_id=trial_id),
-        SessionMetricsBuilder(task, trial.policy.counter),
-    )
+    run, entries = TrialRun(started_at=time.time(), session_id=trial_id), list[Entry]()
 
     def listen(heard: Entry | TransientEvent) -> None:
         run.totals(heard)
         if isinstance(heard, Entry):
-            metrics_builder.add_entry(heard)
+            entries.append(heard)
 
     steps = len(outputs) + 1
     with Journal.open(job.journal) as journal:
-        with closing(journal.open_session_log(trial_id, created_at_ms=0, clock=time.time)) as log:
+        log = journal.open_session_log(trial_id, created_at_ms=0, clock=time.time, write_interval_seconds=WRITE_INTERVAL_SECONDS)
+        with closing(log):
             spec = SessionSpec(request=task.prompt, policy=trial.policy, max_steps=steps)
             tool = InstantTool(TOOL, iter(outputs))
             resources = SessionResources(
@@ -195,7 +210,7 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
             session = assemble_session(spec, resources)
             session.agent.logs_steps_at_once = True
             outcome = session.agent.run(session.start_event, spec.system_prompt)
-        journal.record_metrics(trial_id, *metrics_builder.build_metrics_and_probes())
+        journal.record_metrics(trial_id, *measure_session(entries, task, trial.policy.counter))
         run.fitted_policy, run.ending = session.fitted_policy, Ending(status=outcome.status, reason=outcome.reason)
         finished = run.build_finished_trial(job, time.time())
         journal.record_trial(finished.record, finished.checks)
@@ -256,7 +271,8 @@ class Timed:
 
 def forget() -> None:
     """Clear the caches of the scripted models, so that each session is measured like the first one of a process."""
-    for remembering in (compile_fact_patterns, build_message_reader, build_oracle_summarize, summarize_extractively):
+    cached = (compile_fact_patterns, build_message_reader, build_template_matcher, build_oracle_summarize, summarize_extractively)
+    for remembering in cached:
         remembering.cache_clear()
 
 

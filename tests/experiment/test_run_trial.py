@@ -89,7 +89,7 @@ def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["flashcards", "bug-hunt"])
-def test_a_session_measured_while_it_runs_equals_its_log_measured_afterwards(job, task):
+def test_a_session_measured_in_its_trial_equals_its_log_measured_afterwards(job, task):
     policy = KeepLast(threshold=0.5, summarizer="scripted/lossy-0.5")
     one = job(Trial(task=task, policy=policy, window_tokens=32_768, max_steps=300))
     record, _ = run_trial(one)
@@ -100,11 +100,11 @@ def test_a_session_measured_while_it_runs_equals_its_log_measured_afterwards(job
             tables = ("conduct", "step_conduct", "fact", "probe")
             return [journal.database.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables]
 
-        while_running = read_metrics()
+        in_trial = read_metrics()
         entries = journal.read_entries(record.session_id)
         journal.record_metrics(record.session_id, *measure_session(entries, make_task(task, 0), policy.counter))
-        assert while_running == read_metrics()
-    assert all(while_running)
+        assert in_trial == read_metrics()
+    assert all(in_trial)
 
 
 @pytest.mark.slow

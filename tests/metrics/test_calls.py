@@ -1,6 +1,12 @@
 import json
+import re
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.conversation import transcript
 from harness.conversation.messages import ToolCall, ToolResult
+from harness.metrics import calls
 from harness.metrics.calls import compute_observation, compute_signature
 
 
@@ -37,3 +43,31 @@ def test_addresses_and_durations_are_no_difference_and_numbers_are():
     )
     assert compute_observation(result("Ran 3 tests")) != compute_observation(result("Ran 4 tests"))
     assert compute_observation(result("no", "error")) != compute_observation(result("no"))
+
+
+PIECES = (
+    "0x7f0011aa",
+    "2024-01-02T10:11",
+    "2024-01-02 10:11:12.5Z",
+    "1:02:03",
+    "9:59",
+    "0.35s",
+    "7.5 seconds",
+    "3. ms",
+    "v1.2.3",
+    "0x",
+)
+"""Beginnings, ends and whole forms of volatile texts, and texts that only look like them."""
+
+
+@given(st.lists(st.sampled_from([*PIECES, "1", "0", ":", ".", " ", "m", "s", "x", "\n"]), max_size=12).map("".join))
+def test_an_output_without_a_sign_of_volatile_text_contains_none(output):
+    if not any(sign.search(output) for sign in calls._VOLATILE_SIGNS):
+        assert calls._VOLATILE_PATTERN.search(output) is None
+
+
+@given(st.lists(st.sampled_from(["exit code ", "0", "-1", "x", "\n", "\r", " "]), max_size=6).map("".join))
+def test_an_outcome_is_an_exit_code_only_if_it_is_the_whole_first_line(output):
+    first_line = output.split("\n", 1)[0]
+    is_exit_code = re.fullmatch(r"exit code -?\d+", first_line) is not None
+    assert transcript.read_outcome(result(output)) == (first_line if is_exit_code else "ok")

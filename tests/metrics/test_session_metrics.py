@@ -4,16 +4,20 @@ import functools
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.metrics.session_metrics import measure_session
+from harness.conversation.view import View, fold
+from harness.metrics.call_metrics import CallMetricsBuilder
+from harness.metrics.calls import compute_template_signature
+from harness.metrics.session_metrics import FactProber, measure_session
 from harness.models.scripted.profiles import READERS
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.task_checks.simulation import HUGE_WINDOW_TOKENS
 from harness.tasks import make_task
 from tests.laws.suite import each, simulate_with_cache
-from tests.metrics.sessions import COUNTER, Session
+from tests.metrics.sessions import COUNTER, Session, sessions
 
 PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
 TABLE = Fact(
@@ -34,6 +38,19 @@ TASK = Task(
     ),
     values={"port": "4711", "table": "learners"},
 )  # fmt: skip
+
+
+@given(sessions())
+def test_a_session_measured_in_one_pass_equals_one_measured_entry_by_entry(session):
+    retrievals = frozenset(compute_template_signature(fact.recover) for fact in TASK.facts if fact.recover)
+    call_metrics, prober = CallMetricsBuilder(COUNTER, retrievals), FactProber(TASK)
+    view = View()
+    for entry in session.entries:
+        before, view = view, fold(view, entry, COUNTER)
+        call_metrics.add_entry(entry, before, view)
+        prober.add_entry(entry, before, view)
+    entry_by_entry = prober.add_use_counts(call_metrics.build_metrics()), prober.build_probes()
+    assert measure_session(session.entries, TASK, COUNTER) == entry_by_entry
 
 
 def seen(session, task=TASK):

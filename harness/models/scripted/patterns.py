@@ -27,6 +27,8 @@ A token is an escaped character (group 1), a plain character (group 2), or somet
 """
 MAX_CACHED_TASKS = 4
 """Number of tasks whose compiled patterns are cached; few are enough, because trials are run task by task and seed by seed."""
+MAX_CACHED_PATTERNS = 1_000
+"""Number of patterns that are cached; tasks that differ only in their seed have the same patterns."""
 MAX_CACHED_TEXTS = 4_000
 MAX_CACHED_LINES = 20_000
 
@@ -77,6 +79,12 @@ def find_literal(pattern: str) -> str:
     return max(runs, key=len)
 
 
+@lru_cache(maxsize=MAX_CACHED_PATTERNS)
+def _compile_pattern(text: str) -> tuple[str, re.Pattern[str]]:
+    """Return the literal text that every match of a fact's pattern contains, and the compiled pattern."""
+    return find_literal(text), re.compile(text, re.MULTILINE)
+
+
 class FactPatterns:
     """Compiled patterns that find the values of facts in texts.
 
@@ -88,7 +96,7 @@ class FactPatterns:
         self._by_word: dict[str, list[_NamedPatterns]] = {}
         for fact in facts:
             group = self._by_word.setdefault(fact.required_word, []) if fact.required_word else self._anywhere
-            group.append((fact.name, [(find_literal(text), re.compile(text, re.MULTILINE)) for text in fact.patterns]))
+            group.append((fact.name, [_compile_pattern(text) for text in fact.patterns]))
         self._find_matches = lru_cache(maxsize=MAX_CACHED_TEXTS)(self._search)
         self.has_fact = lru_cache(maxsize=MAX_CACHED_LINES)(self._has_fact)
         """Function that returns whether a text contains the value of any fact."""
@@ -108,7 +116,10 @@ class FactPatterns:
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
         matches_by_fact: list[tuple[str, ValueOffsets]] = []
         for name, patterns in self._select_patterns(text):
-            matches = [match for literal, pattern in patterns if literal in text for match in pattern.finditer(text)]
+            matches: list[re.Match[str]] = []
+            for literal, pattern in patterns:
+                if literal in text:
+                    matches += pattern.finditer(text)
             if matches:
                 matches.sort(key=re.Match.start)
                 matches_by_fact.append((name, tuple((match[1], match.start()) for match in matches)))
