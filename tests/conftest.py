@@ -9,6 +9,7 @@ import asyncio
 import gc
 import ipaddress
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _LONG = ("laws", "browser", "docker", "bun", "peers", "local_llm", "local_coder")
 """Markers of tests that are slow, too."""
+
+_SLOW_MODULE = re.compile(rf"^pytestmark = .*\bmark\.(slow|{'|'.join(_LONG)})\b", re.MULTILINE)
+"""Line of a module all of whose tests are slow."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the modules whose tests `-m "not slow"` deselects all, so that no process of `make quick` imports them."""
+    if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
+        return None  # as the other hooks decide
+    return True if _SLOW_MODULE.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

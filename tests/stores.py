@@ -4,7 +4,9 @@ import logging
 from contextlib import contextmanager
 from uuid import uuid4
 
-STORES = ("folder", "s3")
+import pytest
+
+STORES = ("folder", pytest.param("s3", marks=pytest.mark.slow))  # client and server take seconds to import
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Stores given by a URL: a folder, memory, and S3, whose server runs on the loopback interface."""
 
 import pytest
-import s3fs
 
 from harness.errors import StoreError, UsageError
 from harness.files.object_store import ObjectStore
@@ -55,7 +54,10 @@ def test_credentials_in_a_url_are_refused_and_not_repeated():
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_reached_is_a_store_error(monkeypatch):
+    import s3fs
+
     s3fs.S3FileSystem.clear_instance_cache()
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")

@@ -57,3 +57,10 @@ def test_a_missing_need_fails_where_it_is_required(checkout, tmp_path):
     run = run_marked(checkout, tmp_path, REQUIRE_BROWSER="1")
     assert run.returncode == 1
     assert "REQUIRE_BROWSER=1, but no Chromium" in run.stdout
+
+
+def test_a_module_of_slow_tests_is_not_imported_when_slow_tests_are_deselected(checkout, tmp_path):
+    (tmp_path / "test_slow.py").write_text("import pytest\n\npytestmark = pytest.mark.slow\nraise AssertionError\n")
+    run = run_marked(checkout, tmp_path, PYTEST_ADDOPTS="-m 'not slow'")
+    assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "1 deselected" in run.stdout

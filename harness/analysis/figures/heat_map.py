@@ -103,8 +103,9 @@ def table(results: Tables, *, metric: str | None = None, baseline: "str | Mappin
     )
     chosen = choose_metric(list(groups.values())) if metric is None else find_metric(metric)
     against = "" if baseline is None else find_arm(current.trials, baseline)
+    baseline_trials = trials[trials["arm"] == against]
     rows = [
-        (*key, chosen.name, against, *_estimate(group, trials[trials["arm"] == against], chosen), *_describe_cell(group))
+        (*key, chosen.name, against, *_estimate(group, baseline_trials, chosen), *_describe_cell(group))
         for key, group in groups.items()
     ]
     thresholds = pd.Series([row[1] for row in rows], dtype=object)  # so that tokens beside a share stay an integer

@@ -18,8 +18,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from distributed import Client
-from distributed.security import Security
 
 from tests.prepared import PreparedProcess
 
@@ -62,6 +60,9 @@ class Cluster:
         )
 
     def open_client(self):
+        from distributed import Client
+        from distributed.security import Security
+
         security = None
         if tls := self.security:
             security = Security(
