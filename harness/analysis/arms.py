@@ -346,7 +346,7 @@ def find_arms(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> li
     if not isinstance(selection, str | Mapping):
         raise UsageError(f'an arm is selected by its name or by values such as {{"threshold": 0.5}} (got {selection!r:.80})')
     if isinstance(selection, str):
-        return [str(select_arm(trials, selection)["arm"].iloc[0])]
+        return [str(select_arm(trials[["arm"]], selection)["arm"].iloc[0])]
     current = trials[~trials["arm"].map(is_earlier_arm)].drop_duplicates("arm")
     axes = {str(row.arm): _drop_blocks(json.loads(row.axes_json or "{}")) for row in current.itertuples()}
     configurations = {str(row.arm): _flatten_configuration(json.loads(row.config_json)) for row in current.itertuples()}

@@ -248,7 +248,8 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     The columns `trial_id`, `arm`, `success` and `score` appear twice, with the suffix `_a` for the first run and `_b` for the
     repeated one.
     """
-    trials = trials[trials["replicate"].notna()]  # a session outside of trials repeats none
+    is_trial = trials["replicate"].notna()  # a session outside of trials repeats none
+    trials = trials if is_trial.all() else trials[is_trial]  # avoids a slow copy
     settings = [trials[name].tolist() for name in CONFIGURATION_COLUMNS]
     revisions = [tuple(sorted(of_trial.items())) for of_trial in list_revisions(trials)]
     configurations = list(zip(*settings, name_configurations(trials, {"replicate"}), revisions, strict=True))
@@ -272,7 +273,8 @@ def find_repeats(trials: pd.DataFrame) -> dict[str, str]:
 
 def drop_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials without those of arms that repeat another arm (A/A)."""
-    return trials[~trials["arm"].isin(find_repeats(trials))]
+    is_repeat = trials["arm"].isin(find_repeats(trials))
+    return trials[~is_repeat] if is_repeat.any() else trials  # avoids a slow copy
 
 
 def name_configurations(trials: pd.DataFrame, without: Collection[str]) -> pd.Series:

@@ -76,6 +76,7 @@ def test_some_trials_of_a_complete_plan_may_be_compared_and_the_look_is_at_all(t
     assert looks(tmp_path) == [14]
 
 
+@pytest.mark.slow
 def test_a_report_on_some_trials_of_a_complete_plan_shows_outcomes_and_claims_nothing(tmp_path):
     begin_record(tmp_path)
     whole = Folder(tmp_path, rows(Family(contrasts=(SUCCESS,), planned_trials=14)))
@@ -120,6 +121,7 @@ def store(folder, family, arms="ab"):
     return output
 
 
+@pytest.mark.slow
 def test_a_comparison_of_two_experiments_is_a_look_at_each_of_them(tmp_path):
     plan = Family(contrasts=(SUCCESS,), planned_trials=14)
     first, second = (store(tmp_path / name, plan) for name in ("first", "second"))

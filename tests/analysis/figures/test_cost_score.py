@@ -74,6 +74,7 @@ def test_an_arm_that_knows_the_future_is_shown_but_never_on_the_front():
     assert not (table["is_bound"] & table["is_on_front"]).any()
 
 
+@pytest.mark.slow
 def test_few_arms_are_named_and_many_are_distinguished_by_their_axes():
     few: Any = cost_score.draw(cost_score.table(make_selection(control=(1, 0.1), other=(2, 0.9))))
     assert [text.get_text() for text in few.legends[0].get_texts()] == ["control (baseline)", "other", "Pareto front"]

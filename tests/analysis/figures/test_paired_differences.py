@@ -25,6 +25,7 @@ def test_a_repeated_arm_is_paired_with_the_runs_that_it_repeats():
     assert (table["n"] == 2).all()
 
 
+@pytest.mark.slow
 def test_fifty_arms_are_laid_out_by_their_axes_with_numbers_and_n():
     figure: Any = paired_differences.draw(paired_differences.table(grid(seeds=(0, 1, 2))))
     first, second = figure.axes

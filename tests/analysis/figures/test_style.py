@@ -29,6 +29,7 @@ def test_a_chart_is_the_same_file_every_time(table):
         assert b"matplotlib" not in first[:2000].lower() or file_format == "svg"
 
 
+@pytest.mark.slow
 def test_a_chart_shows_itself_once_in_a_notebook(table):
     figure: Any = compaction_rounds.draw(table)
     assert figure._repr_png_().startswith(b"\x89PNG")

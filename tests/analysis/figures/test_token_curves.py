@@ -66,6 +66,7 @@ def test_unknown_values_are_not_drawn(missing):
     assert len(figure.axes[0].texts) == 1
 
 
+@pytest.mark.slow
 def test_axes_at_the_edges_have_units_and_the_chart_its_level():
     figure: Any = token_curves.draw(token_curves.table(grid(seeds=(0,))))
     places = [(ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) for ax in figure.axes]
