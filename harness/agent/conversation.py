@@ -1,24 +1,26 @@
 """The messages of a session: a queue of user messages, the log, the view (what the model sees next) and the requests.
 
-`RequestBuilder` extends the previous request instead of building each request anew, so the cost of a step depends on its new
-messages only. For each message it computes a digest of the request up to that message. Two requests with equal digests are
-byte-identical, so the prefix that a request shares with the previous one is found without comparing texts.
+`RequestBuilder` continues the previous request instead of building each request anew, so the cost of a step depends only on the
+messages from the first new or changed one on. For each message it computes a digest of the request up to that message. Two
+requests with equal digests are byte-identical, so the prefix that a request shares with the previous one is found without
+comparing texts.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from time import perf_counter
 
 from harness.agent.cancellation import raise_if_abandoned
 from harness.conversation.codec import digest_message
 from harness.conversation.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished, TextDelta
-from harness.conversation.growing_sequence import GrowingSequence
+from harness.conversation.growing_sequence import GrowingSequence, find_difference
 from harness.conversation.messages import Message, assistant
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.tokens import Counter, Estimated, Usage
-from harness.conversation.view import View, drop_rolled_back, fold, render_messages
+from harness.conversation.view import OPENING_MESSAGE, Item, View, drop_rolled_back, find_opening_index, fold
 from harness.protocols import Log, ignore
 from harness.task import LaterMessage
 
@@ -90,53 +92,60 @@ class PreparedRequest:
 
 
 class RequestBuilder:
-    """Builder of the requests to the model, each of which extends the previous request.
-
-    Only after a compaction is a request built anew.
-    """
+    """Builder of the requests to the model, each of which continues the previous request at the first changed message."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
+        self._items: Sequence[Item] = ()
+        self._opening_index: int | None = None
+        """Index at which the previous request had the message that is inserted into some requests; None without one."""
         self._messages: GrowingSequence[Message] = GrowingSequence()
         self._chain: list[bytes] = []
-        self._tokens: list[int] = []
-        self._total_tokens = 0
-        self._item_count = 0
-        self._edit_count = 0
+        """For each message of the previous request, the digest of the request up to it."""
+        self._running_tokens: list[int] = []
+        """For each message of the previous request, the estimated tokens of the request up to it."""
+        self._edit_count = -1
 
     def forget_view(self) -> None:
-        """Build the next request from all its messages instead of extending the previous request.
+        """Build the next request from all its messages instead of continuing the previous request.
 
         Called when the messages may no longer begin with those of the previous request, e.g. after a rollback.
         """
-        self._edit_count = -1
+        self._items, self._edit_count = (), -1
 
     def prepare(self, view: View) -> PreparedRequest:
         """Return the next request to the model, which contains the messages of the given view."""
-        if self._messages and view.edits == self._edit_count:
-            kept_messages, kept_tokens = len(self._chain), self._total_tokens
-            new_items = view.items[self._item_count :]
-            self._extend([item.message for item in new_items], [item.tokens for item in new_items])
-        else:
-            kept_messages, kept_tokens = self._rebuild(render_messages(view.messages))
-        self._item_count, self._edit_count = len(view.items), view.edits
+        opening_index, former_index = self._opening_index, self._opening_index
+        if view.edits != self._edit_count:
+            opening_index = find_opening_index(item.message for item in view.items)
+        start = find_difference(self._items, view.items)
+        if opening_index != former_index:
+            start = min(start, *(index for index in (opening_index, former_index) if index is not None))
+        place = start + (opening_index is not None and opening_index < start)
+        former_chain, former_tokens = self._chain[place:], self._running_tokens[place - 1 :] if place else self._running_tokens
+        messages, counts = [item.message for item in view.items[start:]], [item.tokens for item in view.items[start:]]
+        if opening_index is not None and opening_index >= start:
+            messages.insert(opening_index - start, OPENING_MESSAGE)
+            counts.insert(opening_index - start, self._counter.count(OPENING_MESSAGE))
+        self._replace_end(place, messages, counts)
+        self._items, self._opening_index, self._edit_count = view.items, opening_index, view.edits
+        pairs = enumerate(zip(former_chain, self._chain[place:], strict=False), place)
+        shared = min(place + len(former_chain), len(self._chain))
+        kept_messages = next((index for index, (old, new) in pairs if old != new), shared)
+        kept_tokens = former_tokens[kept_messages - max(place, 1)] if kept_messages else 0
         digest = self._chain[-1].hex() if self._chain else ""
         return PreparedRequest(self._messages, digest, kept_messages, Estimated(kept_tokens))
 
-    def _rebuild(self, messages: Sequence[Message]) -> tuple[int, int]:
-        before, tokens = self._chain, self._tokens
-        self._messages, self._chain, self._tokens, self._total_tokens = GrowingSequence(), [], [], 0
-        self._extend(messages, [self._counter.count(message) for message in messages])
-        pairs = zip(before, self._chain, strict=False)
-        kept_messages = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(self._chain)))
-        return kept_messages, sum(tokens[:kept_messages])
-
-    def _extend(self, new: Sequence[Message], tokens: Sequence[int]) -> None:
-        for message in new:
-            self._chain.append(digest_message(message, self._chain[-1] if self._chain else b""))
-        self._tokens += tokens
-        self._total_tokens += sum(tokens)
-        self._messages = self._messages.extend(new)
+    def _replace_end(self, place: int, messages: Sequence[Message], counts: Sequence[int]) -> None:
+        """Replace the messages of the request from an index on by others."""
+        del self._chain[place:], self._running_tokens[place:]
+        digest = self._chain[-1] if self._chain else b""
+        for message in messages:
+            digest = digest_message(message, digest)
+            self._chain.append(digest)
+        before = self._running_tokens[-1:]
+        self._running_tokens += [*accumulate((*before, *counts))][len(before) :]
+        self._messages = self._messages.take(place).extend(messages)
 
 
 class Inbox:

@@ -19,9 +19,8 @@ from harness.conversation import transcript
 from harness.conversation.events import ItemId, Patch, Replace
 from harness.conversation.messages import CompactionMarker, Message, ToolCall, ToolResult
 from harness.conversation.plan import PLAIN_PROCEDURE, CompactionPlan, Excerpt, Slot, SummaryFormat, SummaryProcedure
-from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
-from harness.conversation.view import Item, View, apply_patch, count_events
+from harness.conversation.view import Item, View, count_events, patch_items
 
 DEFAULT_COUNTER = QuarterOfCharacters()
 Answer = TypeVar("Answer")
@@ -534,10 +533,14 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
 
 def apply_plan(view: View, plan: CompactionPlan, counter: Counter) -> View:
     """Return the messages in view after a plan's evictions and replacements, without its unwritten summaries."""
-    items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
-    events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
-    tokens = Estimated(sum([item.tokens for item in items]))
-    return replace(view, items=items, tokens=tokens, events=events, tally_cache=TallyCache())
+    patched = patch_items(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
+    return replace(
+        view,
+        items=patched.items,
+        tokens=Estimated(view.tokens + patched.added_tokens),
+        events=view.events + patched.added_events,
+        tally_cache=view.tally_cache.branch(patched.start),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from harness.conversation.events import Insert
 from harness.conversation.messages import user
 from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter
-from harness.conversation.view import View
+from harness.conversation.view import View, find_first_index
 
 
 def count_required_messages(reducer: Reducer) -> int:
@@ -73,7 +73,8 @@ class IfSaves:
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
-        tokens_by_item = {item.item_id: item.tokens for item in view.items}
+        first = find_first_index(view.items, [change.item for change in plan.replace])
+        tokens_by_item = {item.item_id: item.tokens for item in view.items[first:]}
         saved = sum(tokens_by_item[change.item] - self.counter.count(change.message) for change in plan.replace)
         if saved >= self.tokens:
             return plan

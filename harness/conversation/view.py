@@ -8,7 +8,7 @@ compactions, so that a policy keeps no state.
 Each rule that providers enforce is a class, which defines where a conversation may be cut and what makes it invalid.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
@@ -33,7 +33,7 @@ from harness.conversation.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.conversation.growing_sequence import extend_sequence
+from harness.conversation.growing_sequence import GrowingSequence, extend_sequence, to_growing_sequence
 from harness.conversation.messages import Message, ToolCall, ToolResult, user
 from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Calibration, Counter, Estimated, QuarterOfCharacters, Usage
@@ -49,6 +49,13 @@ class Item(NamedTuple):
     """Message as the model sees it, after any replacement by a compaction."""
     tokens: Estimated
     """Estimated number of tokens in the message."""
+    original_tokens: Estimated | None
+    """Estimated number of tokens in the message as it was logged or inserted; None if it was not replaced since."""
+
+    @property
+    def saved_tokens(self) -> int:
+        """Estimated number of tokens saved by replacing the message; 0 if it was not replaced."""
+        return 0 if self.original_tokens is None else self.original_tokens - self.tokens
 
 
 NO_REPORTS = Calibration()
@@ -88,8 +95,6 @@ class View:
     """Whether a person attends the session; false in a trial."""
     set_aside: tuple[Item, ...] = ()
     """Messages that are no longer in view and that a later summary will cover, in the order of the conversation."""
-    original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
-    """Ids of the messages in view that replace others, e.g. as stubs, each with the token count of the logged original."""
     saved_tokens: int = 0
     """Estimated number of tokens saved by replacing messages in view, compared with their logged originals."""
     request_tokens: int = 0
@@ -99,7 +104,10 @@ class View:
     pending: tuple[Item, ...] = ()
     """Messages of the user that no finished request has contained yet, as they were logged, in order."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
-    """Cache of running totals, such as token counts; shared with the later views of a session until a compaction changes one."""
+    """Cache of running totals, such as token counts; shared with the later views of a session until a compaction changes one.
+
+    The cache of the changed view continues the totals at the first changed message.
+    """
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -127,7 +135,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
     event = entry.event
     match event:
         case MessageAdded():
-            item = Item(ItemId(entry.seq), event.message, counter.count(event.message))
+            item = Item(ItemId(entry.seq), event.message, counter.count(event.message), None)
             task = event.message if view.task is None and event.message.role == "user" else view.task
             tokens, events = Estimated(view.tokens + item.tokens), view.events + count_events(event.message)
             items = extend_sequence(view.items, (item,))
@@ -171,7 +179,7 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
         match event:
             case MessageAdded():
                 message = event.message
-                item = Item(ItemId(entry.seq), message, counter.count(message))
+                item = Item(ItemId(entry.seq), message, counter.count(message), None)
                 items.append(item)
                 if message.role == "assistant":
                     asked = tokens
@@ -226,7 +234,6 @@ def _copy_view(
         summaries=view.summaries,
         attended=view.attended,
         set_aside=view.set_aside,
-        original_tokens=view.original_tokens,
         saved_tokens=view.saved_tokens,
         request_tokens=request_tokens,
         calibration=calibration,
@@ -274,47 +281,73 @@ def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
 def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) -> View:
     if event.status != "applied":
         return replace(view, fruitless_attempts=view.fruitless_attempts + 1, fruitless_tokens=view.tokens)
-    items = apply_patch(view.items, event.patch, seq, counter)
+    patched = patch_items(view.items, event.patch, seq, counter)
+    tokens = Estimated(view.tokens + patched.added_tokens)
+    added_ids = {item.item_id for item in patched.added}
+    gone_ids = {item.item_id for item in patched.removed} - added_ids
     inserted = {ItemId(seq, index) for index, insert in enumerate(event.patch.insert) if insert.stands_for}
-    remaining_ids = {item.item_id for item in items}
-    original_tokens = _collect_original_tokens(view, event.patch, remaining_ids)
-    shown_tokens = sum(item.tokens for item in items if item.item_id in original_tokens)
-    tokens = Estimated(sum(item.tokens for item in items))
     return replace(
         view,
-        items=items,
-        tally_cache=TallyCache(),
+        items=patched.items,
+        tally_cache=view.tally_cache.branch(patched.start),
         tokens=tokens,
-        events=sum(count_events(item.message) for item in items),
+        events=view.events + patched.added_events,
         rounds=event.round,
         edits=view.edits + 1,
         steps_since_compaction=0,
         fruitless_attempts=view.fruitless_attempts + 1 if event.fruitless else 0,
         fruitless_tokens=tokens if event.fruitless else 0,
-        summaries=tuple(sorted(remaining_ids & (inserted | set(view.summaries)))),
-        set_aside=_collect_set_aside(view, event.patch),
-        original_tokens=tuple(original_tokens.items()),
-        saved_tokens=sum(original_tokens.values()) - shown_tokens,
-        pending=tuple(item for item in view.pending if item.item_id in remaining_ids),
+        summaries=tuple(sorted((inserted & added_ids) | (set(view.summaries) - gone_ids))),
+        set_aside=_collect_set_aside(view, event.patch, patched.removed),
+        saved_tokens=view.saved_tokens + patched.added_savings,
+        pending=tuple(item for item in view.pending if item.item_id not in gone_ids),
     )
 
 
-def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
-    """Return the original token count of each message in `kept` that a compaction replaced, e.g. by a stub."""
-    changed = {change.item for change in patch.replace}
-    new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
-    return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
-
-
-def _collect_set_aside(view: View, patch: Patch) -> tuple[Item, ...]:
+def _collect_set_aside(view: View, patch: Patch, removed: tuple[Item, ...]) -> tuple[Item, ...]:
     waiting_ids = set(patch.set_aside)
-    return tuple(item for item in (*view.set_aside, *view.items) if item.item_id in waiting_ids) if waiting_ids else ()
+    return tuple(item for item in (*view.set_aside, *removed) if item.item_id in waiting_ids) if waiting_ids else ()
+
+
+class PatchedItems(NamedTuple):
+    """Messages of a view after the changes of a compaction, and what the changes replaced."""
+
+    items: GrowingSequence[Item]
+    """All messages; those before the first changed one share the memory of the view."""
+    start: int
+    """Index of the first message that may have changed."""
+    removed: tuple[Item, ...]
+    """Messages of the view from that index on."""
+    added: tuple[Item, ...]
+    """Messages after the changes from that index on."""
+
+    @property
+    def added_tokens(self) -> int:
+        """Estimated number of tokens by which the changes make the view longer; negative if they make it shorter."""
+        return sum([item.tokens for item in self.added]) - sum([item.tokens for item in self.removed])
+
+    @property
+    def added_events(self) -> int:
+        """Number of events (messages, tool calls and results) by which the changes make the view longer, or negative."""
+        return sum([count_events(item.message) for item in self.added]) - sum(
+            [count_events(item.message) for item in self.removed]
+        )
+
+    @property
+    def added_savings(self) -> int:
+        """Estimated number of tokens by which the changes increase `View.saved_tokens`, or negative."""
+        return sum([item.saved_tokens for item in self.added]) - sum([item.saved_tokens for item in self.removed])
 
 
 def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
-    """Return the messages of a view after the changes of a compaction.
+    """Return the messages of a view after the changes of a compaction, as `patch_items` does."""
+    return tuple(patch_items(items, patch, seq, counter).items)
 
-    Messages inserted at the same place keep their order.
+
+def patch_items(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> PatchedItems:
+    """Return the messages of a view after the changes of a compaction, and what the changes replaced.
+
+    Only the messages from the first changed one on are read. Messages inserted at the same place keep their order.
 
     Args:
         items: Messages in view before the changes.
@@ -322,22 +355,37 @@ def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
         seq: Number of the event with the changes, which becomes part of the ids of inserted messages.
         counter: Token counter for new messages.
     """
-    touched: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
-    touched.update(dict.fromkeys(patch.forget))
+    changes: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
+    changes.update(dict.fromkeys(patch.forget))
     behind: dict[ItemId, list[Item]] = {}
     for index, insert in enumerate(patch.insert):
-        item = Item(ItemId(seq, index), insert.message, counter.count(insert.message))
+        item = Item(ItemId(seq, index), insert.message, counter.count(insert.message), None)
         behind.setdefault(insert.after, []).append(item)
-    result: list[Item] = []
-    for item in items:
+    start = find_first_index(items, changes.keys() | behind.keys())
+    removed, added = tuple(items[start:]), list[Item]()
+    for item in removed:
         item_id = item.item_id
-        if item_id not in touched:
-            result.append(item)
-        elif (message := touched[item_id]) is not None:
-            result.append(Item(item_id, message, counter.count(message)))
+        if item_id not in changes:
+            added.append(item)
+        elif (message := changes[item_id]) is not None:
+            original = item.tokens if item.original_tokens is None else item.original_tokens
+            added.append(Item(item_id, message, counter.count(message), original))
         if behind and item_id in behind:
-            result.extend(behind[item_id])
-    return tuple(result)
+            added.extend(behind[item_id])
+    return PatchedItems(to_growing_sequence(items).take(start).extend(added), start, removed, tuple(added))
+
+
+def find_first_index(items: Sequence[Item], item_ids: Collection[ItemId]) -> int:
+    """Return the index of the first of some messages in a view.
+
+    The search begins at the newest message. It returns the number of messages if no id is given, and 0 if an id is unknown.
+    """
+    missing_ids, index = set(item_ids), len(items)
+    newest = reversed(items)
+    while missing_ids and index:
+        missing_ids.discard(next(newest).item_id)
+        index -= 1
+    return index
 
 
 class ProviderRule(Protocol):
@@ -391,18 +439,32 @@ class CompletePairs:
         """
         waiting: dict[str, ToolCall] = {}
         for number, message in enumerate(messages, 1):
-            if message.role == "tool":
-                for result in message.results:
-                    if result.call_id not in waiting:
-                        place = f"message {number} of {len(messages)}"
-                        return f"{place} answers call {result.call_id!r} ({result.name}), which is not right before it"
-                    del waiting[result.call_id]
-                continue
-            if waiting:
-                call = next(iter(waiting.values()))
-                return f"call {call.call_id!r} ({call.name}) has no result before message {number} of {len(messages)}"
-            waiting = {call.call_id: call for call in message.calls}
+            match _find_unpaired(waiting, message):
+                case ToolResult() as result:
+                    place = f"message {number} of {len(messages)}"
+                    return f"{place} answers call {result.call_id!r} ({result.name}), which is not right before it"
+                case ToolCall() as call:
+                    return f"call {call.call_id!r} ({call.name}) has no result before message {number} of {len(messages)}"
         return None
+
+
+def _find_unpaired(waiting: dict[str, ToolCall], message: Message) -> ToolCall | ToolResult | None:
+    """Return a tool call or result that the next message of a conversation shows to have no counterpart beside it.
+
+    Args:
+        waiting: Tool calls without a result so far, by call id; updated in place.
+        message: Next message.
+    """
+    if message.role == "tool":
+        for result in message.results:
+            if result.call_id not in waiting:
+                return result
+            del waiting[result.call_id]
+        return None
+    if waiting:
+        return next(iter(waiting.values()))
+    waiting.update((call.call_id, call) for call in message.calls)
+    return None
 
 
 PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs())
@@ -422,20 +484,61 @@ def find_violation(messages: Sequence[Message]) -> str | None:
     return next((found for rule in PROVIDER_RULES if (found := rule.find_violation(messages))), None)
 
 
+class _LegalBeginning:
+    """Search for the first message of a view that breaks a provider rule, which reads each message only once."""
+
+    __slots__ = ("_waiting", "is_broken", "length")
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, ToolCall] = {}
+        self.is_broken = False
+        self.length = 0
+        """Number of messages before the first one that breaks a rule."""
+
+    def add(self, item: Item) -> None:
+        if self.is_broken:
+            return
+        breaks_order = self.length == 0 and SystemMessageFirst().find_violation((item.message,)) is not None
+        self.is_broken = breaks_order or _find_unpaired(self._waiting, item.message) is not None
+        self.length += not self.is_broken
+
+
+def find_violation_after(view: View, patched: PatchedItems) -> str | None:
+    """Return why a provider would refuse the messages of a view after a compaction; None if it would accept them.
+
+    Only the messages from the first changed one on are read, with the answer before them.
+    """
+    legal_length = view.tally_cache.read(view.items, _LegalBeginning, _LegalBeginning, lambda tally: tally.length)
+    if legal_length >= patched.start > 0:
+        start = patched.start - 1
+        while start and patched.items[start].message.role == "tool":
+            start -= 1
+        waiting: dict[str, ToolCall] = {}
+        if not any(_find_unpaired(waiting, item.message) for item in patched.items[start:]):
+            return None
+    return find_violation([item.message for item in patched.items])
+
+
 OPENING_MESSAGE = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
 """User message inserted behind the system message if the conversation would otherwise begin with an assistant message."""
+
+
+def find_opening_index(messages: Iterable[Message]) -> int | None:
+    """Return the index at which `OPENING_MESSAGE` is inserted into a request; None if the request needs no such message.
+
+    Several providers refuse a conversation that begins with an assistant message, such as a summary.
+    """
+    first = next(((index, message) for index, message in enumerate(messages) if message.role != "system"), None)
+    return None if first is None or first[1].role == "user" else first[0]
 
 
 def render_messages(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages in the form in which they are sent to the model.
 
-    Several providers refuse a conversation that begins with an assistant message, such as a summary. A user message is then
-    inserted before it. The log is not changed.
+    `OPENING_MESSAGE` is inserted where it is needed. The log is not changed.
     """
-    first = next((index for index, message in enumerate(messages) if message.role != "system"), None)
-    if first is None or messages[first].role == "user":
-        return messages
-    return (*messages[:first], OPENING_MESSAGE, *messages[first:])
+    index = find_opening_index(messages)
+    return messages if index is None else (*messages[:index], OPENING_MESSAGE, *messages[index:])
 
 
 ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "compacted"]

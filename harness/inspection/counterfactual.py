@@ -299,7 +299,7 @@ class CounterfactualRun:
             items=self._items[: state.step.messages_at_request],
             tokens_before=[self.counter.count(message) for message in self.trace.messages[: state.step.messages_at_request]],
             visible_tokens=visible_tokens,
-            edited_ids={item for item, _ in state.view.original_tokens},
+            edited_ids={item.item_id for item in state.view.items if item.original_tokens is not None},
             effects=_CompactionEffects.from_attempts(self.attempts[: state.attempt_count], visible_tokens.keys()),
         )
 

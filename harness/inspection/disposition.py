@@ -45,14 +45,14 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
         return "masked" if item_id in replaced else "kept"
 
     def build_disposition(item: Item) -> MessageDisposition:
-        item_id, message, tokens = item
-        return MessageDisposition(item_id, classify(item_id), message, tokens, tokens_after.get(item_id, 0))
+        after_tokens = tokens_after.get(item.item_id, 0)
+        return MessageDisposition(item.item_id, classify(item.item_id), item.message, item.tokens, after_tokens)
 
     ids_before = {item.item_id for item in change.before.items}
     new_items = (item for item in change.after.items if item.item_id not in ids_before)
     return (
         *map(build_disposition, change.before.items),
-        *(MessageDisposition(item_id, "summary", message, 0, tokens) for item_id, message, tokens in new_items),
+        *(MessageDisposition(item.item_id, "summary", item.message, 0, item.tokens) for item in new_items),
     )
 
 

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
+from harness.conversation.growing_sequence import find_difference
 from harness.conversation.messages import ToolCall
 from harness.conversation.tokens import Counter
 from harness.conversation.view import Item, View
@@ -319,8 +320,9 @@ class CallMetricsBuilder:
             tally[name] += count
 
     def _add_compaction(self, event: Compaction, before: View, after: View) -> None:
-        tokens_after = {item.item_id: item.tokens for item in after.items}
-        self._evicted_tokens += sum(max(0, item.tokens - tokens_after.get(item.item_id, 0)) for item in before.items)
+        first = find_difference(before.items, after.items)
+        tokens_after = {item.item_id: item.tokens for item in after.items[first:]}
+        self._evicted_tokens += sum(max(0, item.tokens - tokens_after.get(item.item_id, 0)) for item in before.items[first:])
         if self._compacted_before and event.step - self._compacted_before[-1] < MIN_STEPS_BETWEEN_COMPACTIONS:
             self._close_compactions += 1
         if self._threshold_tokens is not None and event.tokens_after >= NO_PROGRESS_SHARE * self._threshold_tokens:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from harness.conversation.codec import copy_fields
 from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded
+from harness.conversation.growing_sequence import find_difference
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter
 from harness.conversation.view import Item, View, fold, fold_entries
@@ -98,6 +99,9 @@ class FactProber:
         former = tuple(replace(fact, patterns=fact.former_patterns) for fact in task.facts if fact.former_patterns)
         self._former_patterns = compile_fact_patterns(former) if former else None
         self._readings: dict[ItemId, dict[str, tuple[str, ...]]] = {}
+        """Values of facts that were found in each message in view, by the id of the message and the name of the fact."""
+        self._holders: dict[tuple[str, str], set[ItemId]] = {}
+        """Ids of the messages in view that show a value, by the name of the fact and the value."""
         self._rows: list[ProbeRecord] = []
         self._used: list[tuple[Fact, FactUse]] = []
 
@@ -151,11 +155,18 @@ class FactProber:
 
     def _read_item(self, item: Item) -> dict[str, tuple[str, ...]]:
         reading = self._reader.find_values(item.message)
+        self._drop_reading(item.item_id)
         if reading:
             self._readings[item.item_id] = reading
-        else:
-            self._readings.pop(item.item_id, None)
+            for name, values in reading.items():
+                for value in values:
+                    self._holders.setdefault((name, value), set()).add(item.item_id)
         return reading
+
+    def _drop_reading(self, item_id: ItemId) -> None:
+        for name, values in self._readings.pop(item_id, {}).items():
+            for value in values:
+                self._holders[name, value].discard(item_id)
 
     def _add_uses(self, message: Message, step: int) -> None:
         for call in message.calls:
@@ -173,14 +184,17 @@ class FactProber:
         return (*state.stated_values, *state.former_values, state.fact.prior, *key_values)
 
     def _add_compaction(self, seq: int, compaction: Compaction, before: View, after: View) -> None:
-        visible_before = self._find_visible_facts(before.items)
-        messages_before = {item.item_id: item.message for item in before.items}
-        kept_items = [item for item in after.items if messages_before.get(item.item_id) is item.message]
-        visible_in_kept = self._find_visible_facts(kept_items)
-        for item in after.items:
-            if messages_before.get(item.item_id) is not item.message:
-                self._read_item(item)
-        visible_after = self._find_visible_facts(after.items)
+        visible_before = self._find_visible_facts()
+        first = find_difference(before.items, after.items)
+        messages_before = {item.item_id: item.message for item in before.items[first:]}
+        changed_items = [item for item in after.items[first:] if messages_before.get(item.item_id) is not item.message]
+        kept_ids = {item.item_id for item in after.items[first:]} - {item.item_id for item in changed_items}
+        for item_id in messages_before.keys() - kept_ids:
+            self._drop_reading(item_id)
+        visible_in_kept = self._find_visible_facts()
+        for item in changed_items:
+            self._read_item(item)
+        visible_after = self._find_visible_facts()
         needs_text = not visible_before <= visible_after
         text = "\n".join([extract_searchable_text(item.message) for item in after.items]) if needs_text else ""
         for name in sorted(visible_before | visible_after, key=self._numbers.__getitem__):
@@ -197,14 +211,11 @@ class FactProber:
                     stands_after=_contains_value(state.stated_values[-1], text, is_contained=name in visible_after),
                 )
             )
-        remaining_ids = {item.item_id for item in after.items}
-        self._readings = {item_id: reading for item_id, reading in self._readings.items() if item_id in remaining_ids}
 
-    def _find_visible_facts(self, items: Iterable[Item]) -> set[str]:
-        """Return the names of the facts whose newest value can be read in one of some messages that the model sees."""
+    def _find_visible_facts(self) -> set[str]:
+        """Return the names of the facts whose newest value can be read in one of the messages with a reading."""
         newest = {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
-        readings = (self._readings.get(item.item_id, {}).items() for item in items)
-        return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
+        return {name for name, value in newest.items() if self._holders.get((name, value))}
 
 
 def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:

@@ -48,7 +48,7 @@ from harness.conversation.overhead import OverheadClock
 from harness.conversation.plan import CompactionPlan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Budget, Estimated, Usage, Window
-from harness.conversation.view import View, apply_patch, find_violation, fold
+from harness.conversation.view import View, apply_patch, find_first_index, find_violation_after, fold, patch_items
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
 from harness.policies import resolve_policy
 from harness.protocols import (
@@ -398,14 +398,15 @@ class SessionCompactor:
 
     def _refuse_unknown_ids(self, plan: CompactionPlan, view: View) -> None:
         """Raise IllegalPlan if a plan or one of its fallbacks names an unknown message, before a summary is paid for."""
-        view_ids = {item.item_id for item in view.items}
-        known_ids = view_ids | {item.item_id for item in view.set_aside}
+        set_aside_ids = {item.item_id for item in view.set_aside}
         later: CompactionPlan | None = plan
         while later is not None:
             places = (*(insert.after for insert in later.insert), *(slot.after for slot in later.slots))
             named_ids = (*later.forget, *(change.item for change in later.replace), *places)
-            strangers = [item for item in named_ids if item not in view_ids]
-            strangers += [item for slot in later.slots for item in slot.stands_for if item not in known_ids]
+            summarized_ids = [item for slot in later.slots for item in slot.stands_for if item not in set_aside_ids]
+            first = find_first_index(view.items, (*named_ids, *summarized_ids))
+            known_ids = {item.item_id for item in view.items[first:]}
+            strangers = [item for item in (*named_ids, *summarized_ids) if item not in known_ids]
             if strangers:
                 raise IllegalPlan(
                     self._policy_name,
@@ -426,15 +427,15 @@ class SessionCompactor:
                 self._policy_name,
                 f"it sets {_describe_id(strangers[0])} aside without evicting it; add the id of that message to `forget`",
             )
-        items = apply_patch(view.items, patch, 0, self.policy.counter)
-        if items[:1] != view.items[:1]:
+        patched = patch_items(view.items, patch, 0, self.policy.counter)
+        if patched.items[:1] != view.items[:1]:
             raise IllegalPlan(
                 self._policy_name,
                 "the system message would be changed or evicted; leave the first of `view.items` out of `forget` and `replace`",
             )
-        if violation := find_violation([item.message for item in items]):
+        if violation := find_violation_after(view, patched):
             raise IllegalPlan(self._policy_name, f"{violation}; evict a tool call and its result together, or keep both")
-        tokens_after = Estimated(sum(item.tokens for item in items))
+        tokens_after = Estimated(view.tokens + patched.added_tokens)
         summarized_ids = {item for insert in patch.insert for item in insert.stands_for}
         tokens_set_aside = sum(item.tokens for item in view.set_aside if item.item_id in summarized_ids)
         if tokens_after >= view.tokens + tokens_set_aside:
@@ -447,7 +448,7 @@ class SessionCompactor:
             round=view.rounds + 1,
             patch=patch,
             tokens_after=tokens_after,
-            messages_after=len(items),
+            messages_after=len(patched.items),
             summary="\n\n".join(insert.message.text for insert in patch.insert if insert.stands_for),
         )
 
@@ -463,7 +464,8 @@ def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelErr
 def _describe_rest(view: View) -> str:
     """Return how many tokens are left of which parts of a request after a compaction."""
     system = sum(item.tokens for item in view.items[:1])
-    summaries = sum(item.tokens for item in view.items if item.item_id in view.summaries)
+    summary_items = view.items[find_first_index(view.items, view.summaries) :]
+    summaries = sum(item.tokens for item in summary_items if item.item_id in view.summaries)
     text = f"the system message has {system} tokens, summaries {summaries}, kept messages {view.tokens - system - summaries}"
     elsewhere_tokens = view.calibration.measure(0)
     if elsewhere_tokens <= 0:  # unknown while the reports do not show the ratio

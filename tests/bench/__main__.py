@@ -13,6 +13,7 @@ from tests.bench import (
     charts,
     cluster,
     demo,
+    editing,
     lab,
     large,
     marching,
@@ -37,6 +38,7 @@ IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 PARTS: Mapping[str, tuple[Callable[[], Iterable[Figure]], ...]] = {
     "starting": (starting.starts,),
     "overhead": (overhead.trivial, overhead.whole, overhead.scripted, overhead.operations, overhead.management),
+    "editing": (editing.editing,),
     "reading": (reading.reading,),
     "round_trips": (round_trips.starts, partial(round_trips.round_trips, IMAGE)),
     "stopping": (stopping.stopping,),

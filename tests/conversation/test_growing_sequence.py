@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.conversation.growing_sequence import GrowingSequence, extend_sequence, has_prefix
+from harness.conversation.growing_sequence import MAX_COPIED_ITEMS, GrowingSequence, extend_sequence, find_difference, has_prefix
 
 INDEXES = st.none() | st.integers(-9, 9)
 
@@ -67,3 +67,36 @@ def test_threads_that_extend_one_sequence_get_their_own_items():
     for thread in threads:
         thread.join()
     assert all(sequence == (0, *[number] * 200) for number, sequence in sequences.items())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(0, 300), st.integers(0, MAX_COPIED_ITEMS)), max_size=12),
+    st.tuples(INDEXES, INDEXES, INDEXES.filter(lambda step: step != 0)),
+)
+def test_sequences_that_share_a_beginning_equal_tuples(steps, bounds):
+    pairs: list[tuple[GrowingSequence[object], tuple[object, ...]]] = [(GrowingSequence(), ())]
+    for origin, length, count in steps:
+        sequence, items = pairs[origin % len(pairs)]
+        added = [object() for _ in range(count)]
+        pairs.append((sequence.take(length).extend(added), (*items[:length], *added)))
+    for sequence, items in pairs:
+        assert (tuple(sequence), tuple(reversed(sequence)), len(sequence)) == (items, items[::-1], len(items))
+        assert [sequence[index] for index in range(-len(items), len(items))] == [*items, *items]
+        assert sequence[slice(*bounds)] == items[slice(*bounds)]
+        for length in (0, len(items) // 2, len(items) + 1):
+            assert sequence.take(length) == items[:length]
+        for other, others in pairs:
+            same = [left is right for left, right in zip(items, others, strict=False)]
+            assert find_difference(sequence, other) == find_difference(items, other) == [*same, False].index(False)
+            assert (sequence == other, has_prefix(sequence, other)) == (items == others, items[: len(others)] == others)
+
+
+def test_a_change_near_the_end_copies_few_items():
+    sequence = GrowingSequence(range(100_000))
+    copied = 0
+    for number in range(1_000):
+        changed = sequence.take(len(sequence) - 10).extend([number] * 12)
+        copied += len(changed._storage) if changed._storage is not sequence._storage else 0
+        sequence = changed
+    assert sequence[-12:] == (999,) * 12
+    assert copied < 40 * 100_000, "all items are copied once in dozens of changes"

@@ -74,3 +74,31 @@ def test_a_copy_of_a_tally_cache_is_empty() -> None:
     numbers(growth, things)
     for copy in (deepcopy(growth), pickle.loads(pickle.dumps(growth))):
         assert numbers(copy, (Thing(2), Thing(3))) == [2, 3]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6), st.booleans()), max_size=30))
+def test_a_tally_of_a_changed_list_is_that_of_all_its_items(changes: list[tuple[int, int, bool]]) -> None:
+    cache, things = TallyCache(), tuple[Thing, ...]()
+    for dropped, added, is_read in changes:
+        kept = max(0, len(things) - dropped)
+        changed = (*things[:kept], *[Thing(len(things) + number) for number in range(added)])
+        branch = cache.branch(kept)
+        if is_read:
+            assert numbers(branch, changed) == [thing.number for thing in changed]
+            assert numbers(cache, things) == [thing.number for thing in things], "the former list keeps its tally"
+        cache, things = branch, changed
+    assert numbers(cache, things) == [thing.number for thing in things]
+
+
+def test_a_tally_is_continued_at_the_change() -> None:
+    cache, things, added = TallyCache(), tuple(Thing(number) for number in range(100)), list[int]()
+
+    class Counted(Numbers):
+        def add(self, thing: Thing) -> None:
+            added.append(thing.number)
+            super().add(thing)
+
+    for number in range(100, 200):
+        cache.read(things, "numbers", Counted, lambda tally: None)
+        cache, things = cache.branch(len(things) - 5), (*things[:-5], *[Thing(number)] * 7)
+    assert len(added) < 100 + 100 * 2 * 7 + 100, "only the last messages are added again"

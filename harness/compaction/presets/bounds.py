@@ -134,7 +134,7 @@ class OracleRanking:
 
     def _reduce_to_receipt(self, item: Item) -> Item:
         message = replace(item.message, parts=tuple(map(shorten_part, item.message.parts)))
-        return Item(item.item_id, message, self.counter.count(message)) if message != item.message else item
+        return item._replace(message=message, tokens=self.counter.count(message)) if message != item.message else item
 
 
 def shorten_part(part: Part) -> Part:

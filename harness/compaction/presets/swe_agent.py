@@ -26,30 +26,38 @@ MAX_STUB_CHARACTERS = 60
 
 
 class _ResultTally:
-    """Running count of the tool results in view after the newest one that was masked (replaced by a line)."""
+    """Running list of the tool results in view that are not masked (replaced by a line), and a count of the newest of them."""
 
-    __slots__ = ("count", "masked")
+    __slots__ = ("count", "masked", "shown")
 
     def __init__(self) -> None:
         self.count = 0
+        """Number of tool results after the newest masked one."""
         self.masked = False
         """Whether the conversation contains a tool result that was already replaced by a line."""
+        self.shown: list[Item] = []
+        """Messages with tool results that are not masked, oldest first."""
 
     def add(self, item: Item) -> None:
         if item.message.role == "tool":
             elided = _is_elided(item)
             self.masked |= elided
             self.count = 0 if elided else self.count + 1
+            if not elided:
+                self.shown.append(item)
+
+    def list_overdue(self, keep: int, period: int) -> list[Item]:
+        """Return the old tool results that must be replaced by a line now.
+
+        As in the original, the user's request counts as the first tool result, but it is never replaced.
+        """
+        count = (self.count - keep) // period * period if self.masked else (self.count + 1) // period * period - keep - 1
+        return self.shown[: max(0, count)]
 
 
-def _count_overdue(view: View, keep: int, period: int) -> int:
-    """Return the number of old tool results that must be replaced by a line now; 0 or less if there are none.
-
-    As in the original, the user's request counts as the first tool result, but it is never replaced.
-    """
-    count: int
-    count, has_masked = view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: (tally.count, tally.masked))
-    return (count - keep) // period * period if has_masked else (count + 1) // period * period - keep - 1
+def _list_overdue(view: View, keep: int, period: int) -> list[Item]:
+    """Return the old tool results that must be replaced by a line now, oldest first."""
+    return view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: tally.list_overdue(keep, period))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +71,8 @@ class Overdue:
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason if the oldest tool results must be replaced by lines now; None otherwise."""
-        count = _count_overdue(view, self.keep, self.every)
-        return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
+        is_due = bool(_list_overdue(view, self.keep, self.every))
+        return f"more than {self.keep} results, {self.every} at a time" if is_due else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return no size (an empty `DueAmounts`), since this trigger counts tool results."""
@@ -82,8 +90,7 @@ class ElideResults:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces each old tool result by a line with the number of omitted lines."""
-        count = max(0, _count_overdue(view, self.keep, self.every))
-        old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
+        old = _list_overdue(view, self.keep, self.every)
         changes = tuple(replace_results(item, _elide_result) for item in old)
         return CompactionPlan(reason=f"{reason}; {len(old)} old results", replace=changes)
 

@@ -191,7 +191,7 @@ class MessageWindow(CalibratedPreset, SummarizingPreset):
         """
         system = () if messages[:1] and messages[0].role == "system" else (Message(role="system", parts=()),)
         numbered = enumerate((*system, *messages), start=1)
-        items = [Item(ItemId(seq), message, self.counter.count(message)) for seq, message in numbered]
+        items = [Item(ItemId(seq), message, self.counter.count(message), None) for seq, message in numbered]
         view = View(items=tuple(items), tokens=Estimated(sum(item.tokens for item in items)))
         plan = replace(self, summarize_on_trim=False).plan(view, self.budget(Window(tokens=0, source="unknown")), None)
         evicted_ids = set(plan.forget) if plan else set()

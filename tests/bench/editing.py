@@ -1,0 +1,141 @@
+"""CPU time of a step under policies that edit the conversation, in short and long trials.
+
+`python -m tests.bench.editing` prints a table of all policies, or of those that are named; this takes about five minutes. The
+window has 65,536 tokens, in which every policy acts that acts at all, and a user message comes every 20 steps, since some
+policies act only before a turn. The model counts its prompts, and answers of the summarizer always have the same length.
+"""
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from harness.conversation.events import Compaction, Entry, MessageAdded, TextDelta, TransientEvent
+from harness.conversation.messages import Message, ToolCall, assistant
+from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, Window
+from harness.metrics.session_metrics import SessionMetricsBuilder
+from harness.policies import list_policy_names, load_policy_class
+from harness.protocols import Need, Reply, Request, ignore
+from harness.session.assembly import SessionResources, assemble_session
+from harness.session.spec import SessionSpec
+from harness.session.totals import TrialTotals
+from harness.store.journal import Journal
+from harness.store.log import MemoryOutputs
+from harness.task import LaterMessage
+from harness.tasks import load_task
+from tests.bench.figure import Figure
+from tests.bench.overhead import InstantTool, forget
+from tests.bench.workload import FINAL_TEXT, TOOL, command, make_outputs, think
+
+WINDOW_TOKENS = 65_536
+STEPS_BETWEEN_TURNS = 20
+SHORT, LONG = 200, 3_000
+EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses")
+"""Policies that `make bench` measures; the last three edit the conversation at nearly every step once they are due."""
+ROUNDS = 3
+
+
+class CountingModel:
+    """Model that makes one tool call per step and reports the estimated tokens of its prompts, which it reads from events."""
+
+    name, window = "counting", Window(tokens=WINDOW_TOKENS, source="configuration")
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._number, self._prompt_tokens = steps, 0, 0
+
+    def listen(self, heard: Entry | TransientEvent) -> None:
+        """Add the tokens of a new message, or take those that a compaction left."""
+        match heard:
+            case Entry(_, MessageAdded(message=message)):
+                self._prompt_tokens += QuarterOfCharacters().count(message)
+            case Entry(_, Compaction(status="applied", tokens_after=tokens_after)):
+                self._prompt_tokens = tokens_after
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+        number, self._number = self._number, self._number + 1
+        usage = Usage(input_tokens=Measured(self._prompt_tokens + 500), output_tokens=Measured(60))
+        if number == self._steps - 1:
+            return Reply(message=assistant(FINAL_TEXT), usage=usage, seconds=0.0)
+        call = ToolCall(call_id=f"call_{number}", name=TOOL, arguments_json=json.dumps({"command": command(number)}))
+        return Reply(message=assistant(think(number), call), usage=usage, seconds=0.0)
+
+
+class InstantSummarizer:
+    """Summarizer that always returns the same text of about 400 tokens."""
+
+    name, window = "instant", Window(tokens=10**9, source="configuration")
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+        usage = Usage(input_tokens=Measured(100), output_tokens=Measured(400))
+        return Reply(message=assistant("This line is part of the summary.\n" * 50), usage=usage, seconds=0.0, cost_usd=0.0)
+
+
+class EverySeventh:
+    """Oracle in which every seventh message is needed again."""
+
+    def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+        return [Need(len(messages) - at, lost_for_good=False) if at % 7 == 0 else None for at in range(len(messages))]
+
+
+def run_trial(policy_name: str, outputs: Sequence[str]) -> tuple[float, int]:
+    """Run a trial with a journal and metrics; return the CPU milliseconds of a step and the number of compactions."""
+    forget()
+    steps, policy, totals = len(outputs) + 1, load_policy_class(policy_name)(), TrialTotals()
+    later = [LaterMessage(step=step, text=f"Now look at item {step}.") for step in range(20, steps, STEPS_BETWEEN_TURNS)]
+    task = replace(load_task("flashcards")(1), later_messages=tuple(later))
+    metrics_builder, model = SessionMetricsBuilder(task, policy.counter), CountingModel(steps)
+
+    def listen(heard: Entry | TransientEvent) -> None:
+        totals(heard)
+        model.listen(heard)
+        if isinstance(heard, Entry):
+            metrics_builder.add_entry(heard)
+
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        with Journal.open(Path(folder) / "journal.sqlite") as journal:
+            with closing(journal.open_session_log("bench", created_at_ms=0, clock=time.time)) as log:
+                spec = SessionSpec(request=task.prompt, task=task, policy=policy, max_steps=steps)
+                resources = SessionResources(
+                    session_id="bench", log=log, clock=time.time, on_event=listen, model=model, summarizer=InstantSummarizer(),
+                    tools=[InstantTool(TOOL, iter(outputs))], oracle=EverySeventh(), outputs=MemoryOutputs(),
+                )  # fmt: skip
+                session = assemble_session(spec, resources)
+                session.agent.logs_steps_at_once = True
+                outcome = session.agent.run(session.start_event, spec.system_prompt)
+            journal.record_metrics("bench", *metrics_builder.build_metrics_and_probes())
+        milliseconds = 1_000 * (time.process_time() - began) / steps
+    assert (outcome.reason, outcome.steps) == ("replied", steps), outcome
+    return milliseconds, totals.compactions
+
+
+def editing() -> Iterator[Figure]:
+    """Measure short and long trials of some policies in turn, and compare medians; this takes about a minute."""
+    outputs = {steps: make_outputs(steps) for steps in (SHORT, LONG)}
+    run_trial("none", outputs[SHORT])  # import what a worker imports once
+    names = ("none", *EDITING)
+    rounds = [{(name, steps): run_trial(name, outputs[steps])[0] for name in names for steps in outputs} for _ in range(ROUNDS)]
+    for name in EDITING:
+        own = median(times[name, LONG] / times[name, SHORT] for times in rounds)
+        yield Figure(name=f"CPU of a step, {name}: 3,000 ÷ 200 steps", value=own, unit="×", bar=3.0)
+        other = median(times[name, LONG] / times["none", LONG] for times in rounds)
+        yield Figure(name=f"CPU of a step at 3,000 steps: {name} ÷ none", value=other, unit="×", bar=4.0)
+
+
+def print_table(names: Sequence[str]) -> None:
+    """Print for each policy the CPU milliseconds of a step, and the number of compactions, in trials of three lengths."""
+    outputs = {steps: make_outputs(steps) for steps in (SHORT, 1_000, LONG)}
+    run_trial("none", outputs[SHORT])
+    for name in names:
+        results = [run_trial(name, texts) for texts in outputs.values()]
+        cells = [f"{milliseconds:8.3f} ({compactions:5,})" for milliseconds, compactions in results]
+        print(f"{name:<28}", *cells, f"{results[-1][0] / results[0][0]:6.2f} ×", flush=True)
+
+
+if __name__ == "__main__":
+    print_table(sys.argv[1:] or list_policy_names())
