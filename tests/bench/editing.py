@@ -18,7 +18,7 @@ from statistics import median
 from harness.conversation.events import Compaction, Entry, MessageAdded, TextDelta, TransientEvent
 from harness.conversation.messages import Message, ToolCall, assistant
 from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, Window
-from harness.metrics.session_metrics import SessionMetricsBuilder
+from harness.metrics.session_metrics import measure_session
 from harness.policies import list_policy_names, load_policy_class
 from harness.protocols import Need, Reply, Request, ignore
 from harness.session.assembly import SessionResources, assemble_session
@@ -88,18 +88,18 @@ def run_trial(policy_name: str, outputs: Sequence[str]) -> tuple[float, int]:
     steps, policy, totals = len(outputs) + 1, load_policy_class(policy_name)(), TrialTotals()
     later = [LaterMessage(step=step, text=f"Now look at item {step}.") for step in range(20, steps, STEPS_BETWEEN_TURNS)]
     task = replace(load_task("flashcards")(1), later_messages=tuple(later))
-    metrics_builder, model = SessionMetricsBuilder(task, policy.counter), CountingModel(steps)
+    entries, model = list[Entry](), CountingModel(steps)
 
     def listen(heard: Entry | TransientEvent) -> None:
         totals(heard)
         model.listen(heard)
         if isinstance(heard, Entry):
-            metrics_builder.add_entry(heard)
+            entries.append(heard)
 
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
         with Journal.open(Path(folder) / "journal.sqlite") as journal:
-            with closing(journal.open_session_log("bench", created_at_ms=0, clock=time.time)) as log:
+            with closing(journal.open_session_log("bench", created_at_ms=0, clock=time.time, write_interval_seconds=1.0)) as log:
                 spec = SessionSpec(request=task.prompt, task=task, policy=policy, max_steps=steps)
                 resources = SessionResources(
                     session_id="bench", log=log, clock=time.time, on_event=listen, model=model, summarizer=InstantSummarizer(),
@@ -108,7 +108,7 @@ def run_trial(policy_name: str, outputs: Sequence[str]) -> tuple[float, int]:
                 session = assemble_session(spec, resources)
                 session.agent.logs_steps_at_once = True
                 outcome = session.agent.run(session.start_event, spec.system_prompt)
-            journal.record_metrics("bench", *metrics_builder.build_metrics_and_probes())
+            journal.record_metrics("bench", *measure_session(entries, task, policy.counter))
         milliseconds = 1_000 * (time.process_time() - began) / steps
     assert (outcome.reason, outcome.steps) == ("replied", steps), outcome
     return milliseconds, totals.compactions

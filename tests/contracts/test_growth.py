@@ -18,10 +18,10 @@ import harness
 from harness.compaction.presets.langchain import AnthropicClear, LangChainClear
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, SweAgent
-from harness.conversation.events import Compaction, Entry, TransientEvent
+from harness.conversation.events import Compaction
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace
 from harness.inspection.recorded_session import RecordedSession
-from harness.metrics.session_metrics import SessionMetricsBuilder
+from harness.metrics.session_metrics import measure_session
 from harness.protocols import Policy
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
@@ -58,22 +58,16 @@ def count_lines(counts: list[int]) -> Iterator[None]:
 def run_session(policy: Policy, steps: int) -> MemoryLog:
     """Run a session whose tool outputs have 400 characters, and measure it as a trial does."""
     task = replace(load_task("flashcards")(1), later_messages=())
-    builder, model, log = SessionMetricsBuilder(task, policy.counter), CountingModel(steps), MemoryLog()
-
-    def listen(heard: Entry | TransientEvent) -> None:
-        model.listen(heard)
-        if isinstance(heard, Entry):
-            builder.add_entry(heard)
-
+    model, log = CountingModel(steps), MemoryLog()
     outputs = (f"output {number}\n" * 35 for number in range(steps))
     resources = SessionResources(
-        session_id="growth", log=log, clock=lambda: 0.0, on_event=listen, model=model, summarizer=InstantSummarizer(),
+        session_id="growth", log=log, clock=lambda: 0.0, on_event=model.listen, model=model, summarizer=InstantSummarizer(),
         tools=[InstantTool(TOOL, iter(outputs))],
     )  # fmt: skip
     session = assemble_session(SessionSpec(request=task.prompt, task=task, policy=policy, max_steps=steps), resources)
     session.agent.logs_steps_at_once = True
     assert session.agent.run(session.start_event, "You are an agent.").steps == steps
-    builder.build_metrics_and_probes()
+    measure_session(log.entries(), task, policy.counter)
     return log
 
 
