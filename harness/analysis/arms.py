@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.analysis.estimation import Estimand, choose_estimand, compute_rate_bounds
+from harness.analysis.estimands import Estimand, choose_estimand
+from harness.analysis.estimation import compute_rate_bounds
 from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select

@@ -19,7 +19,7 @@ from harness.analysis.arms import (
 )
 from harness.analysis.axes import UNIT_COLUMNS, average_arm_pairs, match_arms
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
-from harness.analysis.estimation import Estimand
+from harness.analysis.estimands import Estimand
 from harness.analysis.families import open_outcomes
 from harness.analysis.formatting import (
     describe_level,

@@ -16,17 +16,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from harness.analysis.estimation import (
-    Estimand,
-    Kind,
-    choose_estimand,
-    compute_bounds,
-    compute_p,
-    compute_test_p,
-    find_refusal,
-    is_binary_once,
-    uses_newcombe,
-)
+from harness.analysis.estimands import Estimand, choose_estimand, find_refusal
+from harness.analysis.estimation import Kind, compute_bounds, compute_p, compute_test_p, is_binary_once, uses_newcombe
 from harness.analysis.intervals import ALPHA, Array, Interval
 from harness.analysis.trajectories import average_copies
 from harness.experiment.contrasts import MIN_TASKS, compute_smallest_p

@@ -10,10 +10,11 @@ simulation in `tests/bench` can compute thousands of studies at once.
 
 from collections.abc import Callable, Sequence
 from math import exp, log
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from harness.analysis.estimands import Estimand
 from harness.analysis.intervals import (
     ALPHA,
     SMALLEST_DRAWN_P,
@@ -29,11 +30,6 @@ from harness.analysis.intervals import (
     compute_wilson_bounds,
 )
 from harness.analysis.statistics import PairedCounts, compute_mcnemar_p
-from harness.errors import UnknownName, UsageError, format_count
-from harness.experiment.contrasts import MIN_TASKS
-
-Estimand: TypeAlias = Literal["tasks like these", "these tasks"]
-"""Quantity that a number estimates: the mean over the population of tasks, or over exactly the tasks that ran."""
 
 Kind: TypeAlias = Literal["binary", "bounded", "amount"]
 """Kind of paired values: 0 or 1, a share from 0 to 1, or differences without bounds such as those of logarithms."""
@@ -42,43 +38,6 @@ MIN_NEWCOMBE_UNITS = 4
 """Minimum number of units (seeds) in each task for Newcombe's interval, if there are several tasks."""
 SMALLEST_INVERTED_P = 1e-6
 """Smallest p-value that is found by searching the confidence level at which an interval excludes the tested value."""
-
-
-def choose_estimand(task_count: int, requested: Estimand | None = None) -> Estimand:
-    """Return the quantity to estimate: the wanted one, or a default that depends on the number of tasks.
-
-    The default is `tasks like these` if there are at least six tasks, else `these tasks`.
-
-    Raises:
-        UnknownName: The wanted estimand does not exist.
-        UsageError: The wanted estimand is `tasks like these`, but there are fewer than six tasks.
-    """
-    if requested is None:
-        return "tasks like these" if task_count >= MIN_TASKS else "these tasks"
-    if requested not in get_args(Estimand):
-        raise UnknownName("estimand", requested, get_args(Estimand))
-    if requested == "tasks like these" and task_count < MIN_TASKS:
-        raise UsageError(
-            f"the estimand 'tasks like these' needs at least {MIN_TASKS} tasks (got {task_count}); use more tasks, or the "
-            "estimand 'these tasks', which says nothing about other tasks"
-        )
-    return requested
-
-
-def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
-    """Return the reason why a comparison has no interval, such as `a single seed`; empty if it may have one.
-
-    Args:
-        unit_counts: Number of seeds, or of distinct runs, of each task.
-        estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
-    """
-    if not unit_counts:
-        return "no pairs"
-    if estimand == "tasks like these" and len(unit_counts) < MIN_TASKS:
-        return f"known on {format_count(len(unit_counts), 'task')}, and tasks like these need {MIN_TASKS}"
-    if estimand == "these tasks" and min(unit_counts) < 2:
-        return "a single seed" if len(unit_counts) == 1 else "a task with a single seed"
-    return ""
 
 
 def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:

@@ -14,7 +14,8 @@ import pandas as pd
 
 from harness.analysis.arms import add_total_cost
 from harness.analysis.effects import Effect, estimate_effect
-from harness.analysis.estimation import Estimand, choose_estimand, compute_mean_bounds, compute_rate_bounds
+from harness.analysis.estimands import Estimand, choose_estimand
+from harness.analysis.estimation import compute_mean_bounds, compute_rate_bounds
 from harness.analysis.formatting import format_short_number, format_usd
 from harness.analysis.tables import Tables
 from harness.analysis.trajectories import add_trajectories, list_units

@@ -1,29 +1,26 @@
-"""Statistical power of a plan: how many comparisons can become significant, and how small an effect can be detected."""
+"""Statistical power of a plan: how many comparisons can become significant, and how small an effect can be detected.
+
+Each start of a run prints it, so the module needs neither pandas nor scipy. `harness.analysis.pilot`, which does, is imported if
+the plan names a pilot or a margin.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
-from math import isnan, log, nan, sqrt
+from math import cos, pi, sin, sqrt, tan
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-from scipy.special import nctdtr, ndtr, ndtri, stdtrit
-
-from harness.analysis.arms import add_total_cost, select_current, select_valid
-from harness.analysis.estimation import Estimand, choose_estimand, compute_bounds, find_refusal
-from harness.analysis.intervals import ALPHA
-from harness.analysis.revisions import refuse_mixed_revisions
-from harness.analysis.statistics import POWER
-from harness.analysis.validity import PAIR_COLUMNS
-from harness.errors import UsageError, format_count
-from harness.experiment.contrasts import MIN_TASKS, Contrast, Metric, count_possible_contrasts
+from harness.analysis.estimands import Estimand, choose_estimand
+from harness.errors import format_count
+from harness.experiment.contrasts import MIN_TASKS, SIGNIFICANCE_LEVEL, Contrast, Metric, count_possible_contrasts
 from harness.experiment.contrasts import compute_smallest_p as compute_smallest_p  # noqa: PLC0414 - for other modules
 from harness.store.results import load_experiment
 
 if TYPE_CHECKING:
     from harness.experiment.experiment import Experiment  # imports everything that runs trials, which a report does not need
 
+POWER = 0.8
+"""Statistical power; a difference is called detectable if a test finds it with at least this probability."""
 TYPICAL_DISCORDANCE = 0.16
 """Share of pairs in which exactly one of two runs of the same agent succeeds, typical of coding agents (0.12 to 0.28)."""
 TYPICAL_TASK_SD = 0.1
@@ -32,12 +29,6 @@ TYPICAL_SCORE_SD = 0.25
 """Assumed standard deviation of the difference in score of two runs on the same task and seed, 0 to 1."""
 TYPICAL_LOG_SD = 0.5
 """Assumed standard deviation of the logarithm of the ratio of cost, tokens or steps of two runs on the same task and seed."""
-LEAST_DISCORDANCE = 0.01
-"""Share of pairs with different outcomes that is assumed if the outcomes of all pairs of a pilot run are equal."""
-MAX_PILOT_PAIRS = 100
-"""Maximum number of pairs of arms of a pilot run from which assumptions are measured."""
-SIMULATED_STUDIES = 400
-"""Number of simulated studies from which the power for scores of these tasks is computed."""
 MIN_POWER = 0.5
 """Probability to show that an arm is worse by less than a margin, below which there is a warning before the plan runs."""
 
@@ -86,122 +77,41 @@ def compute_least_detectable_difference(
     if task_count < 1 or seed_count < 1:
         return None
     estimand = choose_estimand(task_count, estimand)
-    alpha = ALPHA / (assumptions.contrasts * assumptions.looks)
+    alpha = SIGNIFICANCE_LEVEL / (assumptions.contrasts * assumptions.looks)
     if compute_smallest_p(task_count, seed_count, estimand) > alpha:
         return None
     within = assumptions.discordance / (task_count * seed_count)
     if estimand == "tasks like these":
         freedom, error = task_count - 1, sqrt(assumptions.task_sd**2 / task_count + within)
-        effect = float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, POWER)) * error
+        effect = (compute_student_quantile(freedom, 1 - alpha / 2) + compute_student_quantile(freedom, POWER)) * error
     else:
-        effect = float(ndtri(1 - alpha / 2) + ndtri(POWER)) * sqrt(within)
+        effect = (NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER)) * sqrt(within)
     return effect if effect <= assumptions.discordance else None
 
 
-def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
-    """Measure the assumptions for planning an experiment in a finished one (the pilot), over all its pairs of arms.
+def compute_student_quantile(freedom: int, probability: float) -> float:
+    """Return the quantile of Student's t distribution with a whole number of degrees of freedom, for a probability above 0.5.
 
-    A variation over tasks keeps its typical value if the pilot has fewer than two tasks.
-
-    Args:
-        trials: Trials of the pilot.
-        pilot: Name of the pilot.
-
-    Raises:
-        UsageError: No two arms ran on the same task and seed, or the trials ran with different revisions of their parts.
+    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4, whose finite sums are bisected here.
     """
-    valid = add_total_cost(select_valid(select_current(trials)))
-    refuse_mixed_revisions(valid)
-    columns = ["success", "score", "total_cost_usd"]
-    sides = [part[[*PAIR_COLUMNS, *columns]] for _, part in valid.groupby("arm", sort=False)]
-    measured = []
-    for a, b in islice(combinations(sides, 2), MAX_PILOT_PAIRS):
-        pairs = a.merge(b, on=["task", "seed"], suffixes=("_a", "_b"))  # replicates are compared too
-        if len(pairs):
-            measured.append(_measure_pairs(pairs))
-    if not measured:
-        raise UsageError(
-            f"pilot: {pilot!r} has no two arms with valid trials on the same task and seed, so nothing can be measured; name "
-            "another experiment"
-        )
-    means = [float(np.nanmean(values)) if np.isfinite(values).any() else nan for values in np.array(measured, dtype=float).T]
-    discordance, task_variance, score_task_variance, log_task_variance, score_variance, log_variance = means
-    return PowerAssumptions(
-        discordance=max(LEAST_DISCORDANCE, discordance),
-        task_sd=_take_root(task_variance, TYPICAL_TASK_SD),
-        score_task_sd=_take_root(score_task_variance, TYPICAL_TASK_SD),
-        log_task_sd=_take_root(log_task_variance, TYPICAL_TASK_SD),
-        score_sd=_take_root(score_variance, TYPICAL_SCORE_SD),
-        log_sd=_take_root(log_variance, TYPICAL_LOG_SD),
-        pilot=pilot,
-    )
+    low, high, central = 0.0, pi / 2, 2 * probability - 1
+    while low < (middle := (low + high) / 2) < high:
+        if _compute_central_probability(freedom, middle) < central:
+            low = middle
+        else:
+            high = middle
+    return sqrt(freedom) * tan(middle)
 
 
-def _take_root(variance: float, typical_sd: float) -> float:
-    # an estimated variance may be below 0
-    return typical_sd if isnan(variance) else sqrt(max(0.0, variance))
-
-
-def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, ...]:
-    """Return how much two arms of a finished experiment (the pilot) differ, as six numbers.
-
-    Returns:
-        1. Share of pairs with different outcomes.
-        2. Variance over tasks of the difference in success, without the part that is due to seeds.
-        3. The same variance for the score.
-        4. The same variance for the logarithm of the cost.
-        5. Variance of the difference in score between the pairs of one task.
-        6. The same variance for the logarithm of the cost.
-    """
-    costs_usd = pairs[["total_cost_usd_a", "total_cost_usd_b"]].astype(float)
-    logs = np.log(costs_usd.where(costs_usd > 0))
-    numbers = pd.DataFrame(
-        {
-            "task": pairs["task"],
-            "success": pairs["success_a"].astype(float) - pairs["success_b"].astype(float),
-            "score": pairs["score_a"].astype(float) - pairs["score_b"].astype(float),
-            "log": logs["total_cost_usd_a"] - logs["total_cost_usd_b"],
-        }
-    )
-    tasks = numbers.groupby("task")
-    names = ("success", "score", "log")
-    size, means = float(tasks.size().mean()), tasks[list(names)].mean()
-    within = {name: float(tasks[name].var(ddof=1).mean()) for name in names}
-    between = (float(means[name].var(ddof=1)) - within[name] / size for name in names)
-    return float((numbers["success"] != 0).mean()), *between, within["score"], within["log"]
-
-
-def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, assumptions: PowerAssumptions) -> float:
-    """Return the probability, 0 to 1, that a plan shows an arm to be worse by less than a margin.
-
-    Both arms are assumed to be equally good.
-
-    Args:
-        contrast: Declared comparison of two arms with a margin by which the first may be worse.
-        task_count: Number of tasks.
-        seed_count: Number of seeds of each task.
-        assumptions: Share of pairs that differ, variation of scores and ratios, and numbers of contrasts and looks.
-    """
-    margin = contrast.margin or 0.0
-    estimand = choose_estimand(task_count, contrast.estimand)
-    alpha = ALPHA / (assumptions.contrasts * assumptions.looks)
-    if find_refusal([seed_count] * task_count, estimand):
-        return 0.0
-    sds = {
-        "success": (sqrt(assumptions.discordance), assumptions.task_sd),
-        "score": (assumptions.score_sd, assumptions.score_task_sd),
-    }
-    sd, task_sd = sds.get(contrast.metric, (assumptions.log_sd, assumptions.log_task_sd))
-    distance = margin if contrast.metric in sds else log(margin)
-    if estimand == "tasks like these":
-        error = sqrt(task_sd**2 / task_count + sd**2 / (task_count * seed_count))
-        return 1.0 - float(nctdtr(task_count - 1, distance / error, stdtrit(task_count - 1, 1 - alpha / 2)))
-    if contrast.metric != "score":
-        critical = ndtri(1 - alpha / 2) if contrast.metric == "success" else stdtrit(seed_count - 1, 1 - alpha / 2)
-        return float(ndtr(distance * sqrt(task_count * seed_count) / sd - critical))
-    draws = np.random.default_rng(0).normal(0.0, sd, (task_count, SIMULATED_STUDIES, seed_count)).clip(-1.0, 1.0)
-    zeros = np.zeros_like(draws)
-    return float((compute_bounds("bounded", list(draws), list(zeros), estimand, alpha).low > -margin).mean())
+def _compute_central_probability(freedom: int, angle: float) -> float:
+    """Return the probability that Student's t is between `-t` and `t`, where `t` is `sqrt(freedom) * tan(angle)`."""
+    is_odd, square = freedom % 2, cos(angle) ** 2
+    term = cos(angle) if is_odd else 1.0
+    total = 0.0
+    for place in range(freedom // 2):
+        total += term
+        term *= square * (2 * place + 1 + is_odd) / (2 * place + 2 + is_odd)
+    return 2 / pi * (angle + sin(angle) * total) if is_odd else sin(angle) * total
 
 
 def describe_margins(
@@ -217,9 +127,12 @@ def describe_margins(
         seed_count: Number of seeds of each task.
         assumptions: Share of pairs that differ, variation of scores and ratios, and numbers of contrasts and looks.
     """
-    for contrast in contrasts:
-        if contrast.margin is None:
-            continue
+    with_margin = [contrast for contrast in contrasts if contrast.margin is not None]
+    if not with_margin:
+        return
+    from harness.analysis.pilot import compute_margin_power
+
+    for contrast in with_margin:
         power = compute_margin_power(contrast, task_count, seed_count, assumptions)
         if power < MIN_POWER:
             yield (
@@ -250,7 +163,7 @@ def describe_power(
     estimand = choose_estimand(task_count, estimand)
     units = f"{format_count(task_count, 'task')} × {format_count(seed_count, 'seed')}"
     smallest = min(compute_smallest_p(task_count, seed_count, estimand, metric) for metric in metrics or ("success",))
-    if smallest > ALPHA:
+    if smallest > SIGNIFICANCE_LEVEL:
         return (
             f"{units}, {estimand}: too few to show any difference in {' or '.join(metrics) or 'success'} at the 5 % level "
             f"(smallest possible p: {smallest:.2g}); read the trials as examples, not as evidence"
@@ -286,6 +199,8 @@ def describe_comparability(experiment: "Experiment") -> str:
     """
     settings, declared = experiment.settings, len(experiment.contrasts)
     if settings.pilot:
+        from harness.analysis.pilot import measure_assumptions
+
         assumptions = measure_assumptions(load_experiment(settings.pilot).trials, settings.pilot)
     else:
         assumptions = PowerAssumptions(discordance=settings.discordance)

@@ -14,7 +14,8 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from harness.analysis.arms import order_arms, select_valid
-from harness.analysis.estimation import choose_estimand, compute_mean_bounds
+from harness.analysis.estimands import choose_estimand
+from harness.analysis.estimation import compute_mean_bounds
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables

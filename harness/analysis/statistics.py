@@ -17,9 +17,6 @@ from harness.analysis.intervals import (
 )
 from harness.errors import UsageError
 
-POWER = 0.8
-"""Statistical power; a difference is called detectable if a test finds it with at least this probability."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:

@@ -1,24 +1,14 @@
 """Command `harness report`, which writes the tables and charts of an experiment."""
 
-import hashlib
-import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-import harness.analysis
-import harness.reporting
-import harness.store
-from harness.analysis.figures.style import FORMATS, Format, Theme, Width
-from harness.analysis.measures import METRICS
+from harness.analysis.chart_options import FORMATS, METRIC_NAMES, ChartOptions, Format
 from harness.cli import options
 from harness.cli.terminal import print_line
-from harness.files.bounded_input import read_input
 from harness.inspection.loading import load
-from harness.reporting.experiment_report import TEXT_WIDTH, report, write_charts
-from harness.store.database import replace_file
+from harness.reporting.current_report import digest_sources, read_current_report
 from harness.store.results import Results
 from harness.store.sessions.lookup import OUTPUT_FOLDER
 
@@ -41,7 +31,7 @@ from harness.store.sessions.lookup import OUTPUT_FOLDER
 )
 @click.option(
     "--metric",
-    type=click.Choice(list(METRICS)),
+    type=click.Choice(METRIC_NAMES),
     help="Metric of the charts.  [default: success, or score if success is constant]",
 )
 @click.option("--dark", is_flag=True, help="Draw the charts for a dark page.")
@@ -65,7 +55,8 @@ def command(
     sessions in a journal have no outcomes; of these, the report shows totals and alerts.
 
     The command writes summary.txt (what it prints), report.txt and report.md (all sections) and the chart of cost against score;
-    `--figures` draws all charts. The report of a running or stopped experiment covers its finished trials.
+    `--figures` draws all charts. The report of a running or stopped experiment covers its finished trials. A report that is up to
+    date is printed from its files and not drawn again.
 
     With --html, the command also writes report.html, which fetches nothing and can be sent to others. It contains the sessions
     of all trials or, if there are more than 200, a sample of them.
@@ -81,7 +72,7 @@ def command(
         theme="dark" if dark else "light",
         width="paper" if paper else "notebook",
     )
-    print_report(
+    print_current_report(
         results,
         output or (inside if inside.is_dir() or experiment.is_file() else experiment),
         against,
@@ -91,41 +82,7 @@ def command(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartOptions:
-    """Options of the command `harness report` about charts: which charts are drawn, and how they look."""
-
-    file_format: Format | None = None
-    """File format of all charts; None draws only the first one, as PNG."""
-    metric: str | None = None
-    baseline: str | None = None
-    theme: Theme = "light"
-    width: Width = "notebook"
-
-
-PAGE_FILE = "report.html"
-MAX_REPORT_BYTES = 16 * 2**20
-"""Maximum size of an earlier report's files that are read back."""
-RECORD_FILE = "report.json"
-"""Name of the file beside a report that lists the report's files, with a digest of the data and code behind them."""
-
-
-def print_current_report(results: Results, folder: Path) -> None:
-    """Print the report of an experiment from its folder; write it first if it is missing or outdated."""
-    made_from = digest_report(results, None, ChartOptions())
-    try:
-        record = json.loads(read_input(folder / RECORD_FILE, MAX_REPORT_BYTES))
-        paths = [folder / name for name in record["files"]]
-        if made_from is None or record["made_from"] != made_from or not all(path.is_file() for path in paths):
-            raise KeyError(made_from)
-        text = read_input(folder / "summary.txt", MAX_REPORT_BYTES).decode()
-    except (OSError, ValueError, TypeError, KeyError):
-        print_report(results, folder)
-        return
-    print_line(f"{text}\nnothing has changed since the report was written to {folder}")
-
-
-def print_report(
+def print_current_report(
     results: Results,
     folder: Path,
     against: str | None = None,
@@ -134,54 +91,15 @@ def print_report(
     full: bool = False,
     as_page: bool = False,
 ) -> None:
-    """Print the report of an experiment (unless `full`, its short form), and write it to a folder.
+    """Print the report of an experiment (unless `full`, its short form) from its folder.
 
-    With `as_page`, the report is also written as an HTML page.
+    A report that is missing or outdated is written first. With `as_page`, the report is also written as an HTML page.
     """
-    chart_options = chart_options or ChartOptions(baseline=against)
-    made_from = digest_report(results, against, chart_options)
-    document = report(results, against)
-    console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(document.expand() if full else document)
-    else:
-        click.echo(document.render_text(TEXT_WIDTH, full=full), nl=False)
-    click.echo()
-    charts = write_charts(
-        results,
-        folder,
-        chart_options.file_format,
-        metric=chart_options.metric,
-        baseline=chart_options.baseline,
-        theme=chart_options.theme,
-        width=chart_options.width,
-    )
-    paths = [*charts, *document.write_texts(folder)]
-    for path in paths:
-        print_line(f"wrote {path}")
-    record = {"made_from": made_from, "files": [path.relative_to(folder).as_posix() for path in paths]}
-    with replace_file(folder / RECORD_FILE) as unfinished:
-        unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    if as_page:
-        from harness.reporting.page.document import write_page  # noqa: PLC0415  (imports what reads sessions)
+    made_from = digest_sources(results, against, chart_options or ChartOptions())
+    text = read_current_report(results, folder, made_from, full=full, as_page=as_page)
+    if text is not None:
+        print_line(f"{text}\nnothing has changed since the report was written to {folder}")
+        return
+    from harness.cli.new_report import print_new_report
 
-        print_line(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
-
-
-def digest_report(results: Results, against: str | None, chart_options: ChartOptions) -> str | None:
-    """Return a digest of all that determines a report: results, code, options of the charts, and the arm to compare with.
-
-    An equal digest means that a report on disk is up to date. The result is None if the digest of the results is unknown.
-    """
-    if results.digest is None:
-        return None
-    digest = hashlib.sha256(f"{results.digest} {against!r} {chart_options!r}".encode())
-    for path in list_sources():
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def list_sources() -> list[Path]:
-    """Return the files of this package, code and data, that decide what a report says."""
-    folders = [Path(package.__path__[0]) for package in (harness.analysis, harness.reporting, harness.store)]
-    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".json"})
+    print_new_report(results, folder, made_from, chart_options or ChartOptions(), against, full=full, as_page=as_page)

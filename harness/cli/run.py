@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from harness.analysis.planning import describe_comparability
 from harness.cli import options
+from harness.cli.report import print_current_report
 from harness.cli.terminal import print_line
 from harness.errors import PolicyWarning, format_count
 from harness.experiment.experiment import Experiment, connect_cluster
@@ -19,12 +21,11 @@ from harness.experiment.margins import read_margins
 from harness.experiment.preflight import SandboxNeeds, choose_backends, describe_thresholds
 from harness.models.cassette import Cassette
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
+from harness.store.journal import Journal
+from harness.store.sessions.lookup import JOURNAL_FILE
 
 if TYPE_CHECKING:
-    import pandas as pd
     from distributed import Client
-
-    from harness.store.results import Results
 
 
 @click.command("run")
@@ -111,10 +112,8 @@ def command(
     if pilot:
         print_line(describe_forecast(plan.estimate(folder, workers=workers)))
     else:
-        from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy, which takes time)
-
         print_current_report(results, folder)
-    if print_losses(results, plan):
+    if print_losses(folder, plan):
         raise click.exceptions.Exit(1)
 
 
@@ -169,8 +168,6 @@ def print_prospects(experiment: Experiment, folder: Path) -> None:
         experiment: Planned experiment.
         folder: Output folder with the finished trials; it need not exist.
     """
-    from harness.analysis.planning import describe_comparability  # noqa: PLC0415  (loads scipy; errors in the plan show first)
-
     print_line(describe_comparability(experiment))
     if note := describe_next_interim_analysis(experiment, folder):
         print_line(note)
@@ -188,12 +185,17 @@ def exit_if_interrupted() -> Iterator[None]:
         raise click.exceptions.Exit(130) from None
 
 
-def print_losses(results: "Results", experiment: Experiment) -> bool:
-    """Print how many planned trials have no results, and why trials failed; return whether any trial failed."""
-    planned_ids = list_planned(results, experiment)
-    if missing := len(experiment.grid) - len(planned_ids):
+def print_losses(folder: Path, experiment: Experiment) -> bool:
+    """Print how many planned trials have no results, and why trials failed; return whether any trial failed.
+
+    Args:
+        folder: Output folder with the finished trials.
+        experiment: Planned experiment.
+    """
+    endings = list_endings(folder, experiment)
+    if missing := len(experiment.grid) - len(endings):
         print_line(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", to_stderr=True)
-    failures = list(describe_failures(results.trials[results.trials["trial_id"].isin(planned_ids)]))
+    failures = list(describe_failures(endings))
     for line in failures:
         print_line(line, to_stderr=True)
     return bool(failures)
@@ -245,10 +247,21 @@ def describe_margin_change(margin: float | None, declared: Sequence[float | None
     )
 
 
-def list_planned(results: "Results", experiment: Experiment) -> list[str]:
-    """Return the ids of those planned trials of an experiment that have results."""
-    stored = set(results.trials["trial_id"])
-    return [cell.trial_id for cell in experiment.grid if cell.trial_id in stored]
+class TrialEnding(NamedTuple):
+    """Status of a finished trial, with the reason why it ended and the message of its error, if any."""
+
+    status: str
+    reason: str
+    error: str
+
+
+def list_endings(folder: Path, experiment: Experiment) -> list[TrialEnding]:
+    """Return how those planned trials of an experiment ended that have results, read from the journal in the output folder."""
+    with Journal.open(folder / JOURNAL_FILE, read_only=True) as journal:
+        rows = journal.query("SELECT trial_id, status, reason, error FROM trial ORDER BY revision")
+    endings = {trial_id: TrialEnding(*values) for trial_id, *values in rows}
+    planned_ids = {cell.trial_id for cell in experiment.grid if cell.trial_id in endings}
+    return [ending for trial_id, ending in endings.items() if trial_id in planned_ids]
 
 
 @contextmanager
@@ -269,23 +282,18 @@ EXTERNAL_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store
 """Causes of failed trials for which the compared policies are not to blame, such as `provider`, by the trial's stop reason."""
 
 
-def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
-    """Yield one line of text for each cause of failed trials, which also says how to run these trials again.
-
-    Args:
-        trials: Table with one row per trial and the columns `status`, `reason` and `error`.
-    """
-    crashed = int((trials["status"] == "crashed").sum())
+def describe_failures(endings: Sequence[TrialEnding]) -> Iterator[str]:
+    """Yield one line of text for each cause of failed trials, which also says how to run these trials again."""
+    crashed = sum(ending.status == "crashed" for ending in endings)
     if crashed:
         yield f"{format_count(crashed, 'trial')} crashed; the same command runs crashed trials again"
     for reason, cause in EXTERNAL_CAUSES.items():
-        lost = int((trials["reason"] == reason).sum())
+        lost = sum(ending.reason == reason for ending in endings)
         if lost:
             yield f"{format_count(lost, 'trial')} failed because of the {cause} ({reason}); --retry-failed runs such trials again"
-    for error, count in trials[trials["reason"] == "repeated_crash"]["error"].value_counts().items():
+    for error, count in Counter(ending.error for ending in endings if ending.reason == "repeated_crash").most_common():
         yield f"{format_count(count, 'trial')} crashed in every attempt: {error}; fix the error and use --retry-failed"
-    broken = trials[trials["reason"] == "illegal_plan"]
-    for error, count in broken["error"].value_counts().items():
+    for error, count in Counter(ending.error for ending in endings if ending.reason == "illegal_plan").most_common():
         yield f"{format_count(count, 'trial')} ended by an error of the policy: {error}; fix the policy and use --retry-failed"
 
 

@@ -48,13 +48,12 @@ from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
+from harness.store.results import Results, load_experiment
 from harness.tasks import refuse_unknown_task
 from harness.text import render_html_table
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from harness.store.results import Results
 
 
 MAX_NAME_BYTES = 200
@@ -323,8 +322,6 @@ class Experiment:
             self._refuse_local_files()
         self._show_warnings(display)
         run.run(folder, retry_failed=retry_failed, pilot=pilot)
-        from harness.store.results import load_experiment  # noqa: PLC0415  (imports pandas, which workers do not need)
-
         return load_experiment(folder)
 
     def _show_warnings(self, display: Display) -> None:
@@ -420,7 +417,7 @@ class _ExperimentRun:
         retry_failed: bool,
         pilot: bool,
     ) -> None:
-        from harness.store.published import publish_tables  # noqa: PLC0415  (imports pandas, which workers do not need)
+        from harness.store.published import publish_tables  # noqa: PLC0415  (imports pyarrow, which workers do not need)
         from harness.store.tables import export  # noqa: PLC0415  (imports pyarrow, which workers do not need)
 
         cells = self.experiment.grid

@@ -15,7 +15,7 @@ from harness.analysis.arms import find_arm, order_arms, select_outcomes
 from harness.analysis.baselines import find_bounds, prepare_arms, resolve_metric
 from harness.analysis.comparison import describe_effect
 from harness.analysis.effects import Effect, describe_estimand
-from harness.analysis.estimation import Estimand
+from harness.analysis.estimands import Estimand
 from harness.analysis.families import open_outcomes
 from harness.analysis.intervals import Interval
 from harness.analysis.measures import Metric, estimate_cell, estimate_change, find_metric

@@ -26,9 +26,9 @@ from harness.analysis.arms import (
     order_arms,
     select_outcomes,
 )
+from harness.analysis.chart_options import Format, Theme, Width
 from harness.analysis.families import count_planned_trials, find_source, find_withheld, is_selection
 from harness.analysis.figures.files import write_figures
-from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import describe_level, format_short_number, format_usd
 from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, require_single_level, split_by_level

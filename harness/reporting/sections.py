@@ -26,7 +26,7 @@ from harness.analysis.arms import (
 from harness.analysis.axes import contrast_axes
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
-from harness.analysis.estimation import choose_estimand
+from harness.analysis.estimands import choose_estimand
 from harness.analysis.formatting import ESTIMAND_NOTE, describe_level, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, choose_metric, estimate_cell

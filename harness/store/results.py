@@ -10,6 +10,9 @@ The folder of an experiment holds `output/` with:
 
 If the Parquet files are missing or older than the journal, the tables are read from the journals. Running and interrupted
 experiments can therefore be loaded.
+
+`harness.store.frames`, which loads pandas and pyarrow, is imported where a table is first read: a run or a report that finds
+nothing to do reads none.
 """
 
 import glob
@@ -17,43 +20,24 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from harness.errors import NewerVersion, StoreError, UsageError, format_count, shorten_repr
+from harness.errors import StoreError, UsageError, format_count, shorten_repr
 from harness.files.object_store import ObjectStore
-from harness.store.columns import MESSAGE_SIZE_COLUMNS, SOURCES, TABLES, Column
+from harness.store.block_states import BlockStates, compute_states
+from harness.store.columns import MESSAGE_SIZE_COLUMNS, TABLES
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, OUTPUT_FOLDER, list_trial_journals
-from harness.store.tables import (
-    BlockStates,
-    build_schema,
-    complete_table,
-    compute_states,
-    export,
-    has_all_columns,
-    is_old_file_current,
-    list_files,
-    locate_old_file,
-    read_batches,
-    read_column_names,
-    read_states,
-    refuse_newer_columns,
-)
+from harness.store.sessions.lookup import JOURNAL_FILE, OUTPUT_FOLDER, list_trial_journals
 from harness.text import render_html_table
 
 if TYPE_CHECKING:
     import duckdb
-
-__all__ = ["Results", "export", "load_experiment"]
+    import pandas as pd
+    import pyarrow as pa
 
 RESULTS_FOLDER = "results"
 MANIFEST = f"{RESULTS_FOLDER}/manifest.json"
@@ -100,37 +84,37 @@ class Results:
         return render_html_table(f"Results: {count_rows(self.trials)}", ("arm", "finished", "crashed"), rows, notes)
 
     @cached_property
-    def trials(self) -> pd.DataFrame:
+    def trials(self) -> "pd.DataFrame":
         """Table of trials, with one row per recorded trial and the columns of `harness.store.columns.TRIALS`."""
         return self._load_frame("trials")
 
     @cached_property
-    def steps(self) -> pd.DataFrame:
+    def steps(self) -> "pd.DataFrame":
         """Table of steps, with one row per model call of the agent and the columns of `harness.store.columns.STEPS`."""
         return self._load_frame("steps")
 
     @cached_property
-    def compactions(self) -> pd.DataFrame:
+    def compactions(self) -> "pd.DataFrame":
         """Table of compactions, with one row per attempted compaction and the columns of `harness.store.columns.COMPACTIONS`."""
         return self._load_frame("compactions")
 
     @cached_property
-    def checks(self) -> pd.DataFrame:
+    def checks(self) -> "pd.DataFrame":
         """Table of check results, with one row per check of a trial and the columns of `harness.store.columns.CHECKS`."""
         return self._load_frame("checks")
 
     @cached_property
-    def messages(self) -> pd.DataFrame:
+    def messages(self) -> "pd.DataFrame":
         """Table of messages, with one row per message or replacement of a message, and the columns of `columns.MESSAGES`."""
         return self._load_frame("messages")
 
     @cached_property
-    def message_sizes(self) -> pd.DataFrame:
+    def message_sizes(self) -> "pd.DataFrame":
         """Table of messages without their contents, for counting sizes; the columns are `columns.MESSAGE_SIZE_COLUMNS`."""
         return self._load_frame("messages", MESSAGE_SIZE_COLUMNS)
 
     @cached_property
-    def probes(self) -> pd.DataFrame:
+    def probes(self) -> "pd.DataFrame":
         """Table of what compactions kept (probes), with one row per compaction and fact, and the columns of `columns.PROBES`.
 
         A row says whether a fact (a value that the agent has to remember) was in view before and after the compaction.
@@ -138,17 +122,16 @@ class Results:
         return self._load_frame("probes")
 
     @cached_property
-    def axes(self) -> pd.DataFrame:
+    def axes(self) -> "pd.DataFrame":
         """Table of the settings under study (axes), with one row per trial, its `trial_id`, and one column per setting.
 
         A column is named by the dotted path of the setting, such as `policy.threshold`.
         """
-        values = [json.loads(text) for text in self.trials["axes_json"]]
-        names = sorted({name for row in values for name in row})
-        columns: dict[str, Any] = {name: [row.get(name) for row in values] for name in names}
-        return pd.DataFrame({"trial_id": self.trials["trial_id"], **columns})
+        from harness.store.frames import build_axes
 
-    def sql(self, query: str) -> pd.DataFrame:
+        return build_axes(self.trials)
+
+    def sql(self, query: str) -> "pd.DataFrame":
         """Return the result of a DuckDB query over the tables `trials`, `steps`, `compactions`, `checks`, `messages`, `probes`.
 
         Args:
@@ -179,7 +162,7 @@ class Results:
 
         return duckdb.connect(":memory:")
 
-    def _query(self, query: str) -> pd.DataFrame:
+    def _query(self, query: str) -> "pd.DataFrame":
         """Run a DuckDB query; a table is loaded when a query first uses it, since some take long to read."""
         import duckdb
 
@@ -197,6 +180,8 @@ class Results:
                 self._register(name)
 
     def _register(self, name: str) -> None:
+        from harness.store.frames import has_all_columns
+
         paths = self._list_exported(name)
         if paths and all(has_all_columns(path, name) for path in paths):
             self._create_view(name, map(str, paths))
@@ -212,50 +197,26 @@ class Results:
         quoted = ", ".join("'" + glob.escape(address).replace("'", "''") + "'" for address in addresses)
         self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}], hive_partitioning=false)")
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
-        return self._convert_table(name, [] if name in self._tables else self._list_exported(name), column_names)
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> "pd.DataFrame":
+        from harness.store.frames import convert_table
 
-    def _convert_table(self, name: str, paths: Sequence[Path], column_names: Sequence[str] | None) -> pd.DataFrame:
-        """Return columns of a table as a data frame, from the given Parquet files or else from the loaded table.
+        paths = [] if name in self._tables else self._list_exported(name)
+        return convert_table(name, paths, lambda: self._load_table(name), column_names)
 
-        Columns are converted one by one, so that only one is in memory twice at a time. The files are read, not mapped into
-        memory, because mapped pages would count as memory of this process.
-        """
-        columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
-        converted = {}
-        with _use_system_memory():
-            files = [pq.ParquetFile(path) for path in paths]
-            # strings first, because their conversion needs most memory
-            for column in sorted(columns, key=lambda column: column.dtype != "str"):
-                values = _read_column(files, column) if files else self._load_table(name)[column.name]
-                converted[column.name] = _convert_column(column, values)
-        return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)
+    def _load_table(self, name: str) -> "pa.Table":
+        from harness.store.frames import read_parquet
 
-    def _load_table(self, name: str) -> pa.Table:
         if name not in self._tables:
             paths = self._list_exported(name)
-            self._tables[name] = _read_parquet(paths, name) if paths else self._read_journals(name)
+            self._tables[name] = read_parquet(paths, name) if paths else self._read_journals(name)
         return self._tables[name]
 
     def _list_exported(self, name: str) -> list[Path]:
         """Return the Parquet files of a table; none if they are incomplete or older than the journal."""
-        folder = self.output / RESULTS_FOLDER
-        if states := read_states(folder, name):
-            paths = list_files(folder, name)
-            if self._journal_states is None:
-                return paths
-            has_columns = all(has_all_columns(path, name) for path in paths)
-            return paths if has_columns and states == self._journal_states[name] else []
-        old = locate_old_file(folder, name)
-        return [old] if old.is_file() and self._is_old_file_current(old, name) else []
+        from harness.store.frames import list_current_files
 
-    def _is_old_file_current(self, path: Path, name: str) -> bool:
-        if len(self._journal_paths) > 1:
-            return False
-        if not self._journal_paths:
-            return is_old_file_current(path, name, None)
-        with Journal.open(self._journal_paths[0], read_only=True) as journal:
-            return is_old_file_current(path, name, journal)
+        states = None if self._journal_states is None else self._journal_states[name]
+        return list_current_files(self.output / RESULTS_FOLDER, name, self._journal_paths, states)
 
     @cached_property
     def _journal_paths(self) -> tuple[Path, ...]:
@@ -283,23 +244,10 @@ class Results:
     def _open_journal(self, path: Path) -> AbstractContextManager[Journal]:
         return Journal.open(path, read_only=True)
 
-    def _read_journals(self, name: str) -> pa.Table:
-        read: list[pa.Table] = []
-        seen_ids: set[str] = set()
-        id_column = f"{SOURCES[name].owner}_id"
-        for path in self._journal_paths:
-            try:
-                with self._open_journal(path) as journal:
-                    new = list(read_batches(journal, name, frozenset(seen_ids)))
-            except NewerVersion:
-                raise
-            except StoreError:
-                if path.parent.name != JOURNALS_FOLDER:
-                    raise
-                continue  # the journal of a trial is being created, or was merged and deleted
-            seen_ids.update(value for table in new for value in table[id_column].unique().to_pylist())
-            read += new
-        return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
+    def _read_journals(self, name: str) -> "pa.Table":
+        from harness.store.frames import read_journals
+
+        return read_journals(self._journal_paths, self._open_journal, name)
 
 
 class PublishedResults(Results):
@@ -330,18 +278,17 @@ class PublishedResults(Results):
     def _find_address(self, file: str) -> str:
         return str(self._store.file_system.unstrip_protocol(self._store.find_path(file)))
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
-        return self._convert_table(name, (), column_names)
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> "pd.DataFrame":
+        from harness.store.frames import convert_table
 
-    def _load_table(self, name: str) -> pa.Table:
+        return convert_table(name, (), lambda: self._load_table(name), column_names)
+
+    def _load_table(self, name: str) -> "pa.Table":
+        from harness.store.frames import read_published
+
         if name not in self._tables:
-            tables = []
-            for file in self._list_table(name):
-                with self._store.open(file) as content:
-                    table = pq.read_table(content)
-                refuse_newer_columns(table.column_names, name, self._find_address(file))
-                tables.append(complete_table(table, name))
-            self._tables[name] = pa.concat_tables(tables)
+            files = {self._find_address(file): file for file in self._list_table(name)}
+            self._tables[name] = read_published(self._store, files, name)
         return self._tables[name]
 
     def _list_table(self, name: str) -> list[str]:
@@ -370,80 +317,23 @@ class JoinedResults(Results):
         digests = [part.digest for part in self._parts]
         return None if None in digests else hashlib.sha256(repr(digests).encode()).hexdigest()
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return a table of all parts; of a trial that several parts contain, only the rows of the first one."""
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> "pd.DataFrame":
+        from harness.store.frames import join_rows, join_trials
+
         if name == "trials":
-            return pd.concat(_label_arms([part.trials for part in self._parts]), ignore_index=True)
-        frames, seen_ids = [], set[str]()
-        for part in self._parts:
-            rows = part._load_frame(name, column_names)
-            if {"trial_id", "session_id"} <= set(rows):
-                owners = rows["trial_id"].fillna(rows["session_id"])  # sub-agents have sessions that are no trial's
-            else:
-                owners = rows[f"{SOURCES[name].owner}_id"]
-            frames.append(rows[~owners.isin(seen_ids)])
-            seen_ids |= set(owners)
-        return pd.concat(frames, ignore_index=True)
+            return join_trials([part.trials for part in self._parts])
+        return join_rows(name, (part._load_frame(name, column_names) for part in self._parts))
 
     def _register(self, name: str) -> None:
         self._connection.register(name, self.trials if name == "trials" else self._load_frame(name))
         self._registered.add(name)
 
 
-def count_rows(trials: pd.DataFrame) -> str:
+def count_rows(trials: "pd.DataFrame") -> str:
     """Return the number of trials and of sessions outside of trials in a table of trials, e.g. `3 trials and 1 session`."""
     sessions = int(trials["experiment"].isna().sum())
     counts = (len(trials) - sessions, "trial"), (sessions, "session")
     return " and ".join(format_count(count, noun) for count, noun in counts if count) or "0 trials"
-
-
-def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Put the experiment's name before each name of a configuration (arm) that occurs in several tables."""
-    counts = Counter(arm for trials in parts for arm in trials["arm"].unique())
-    names = [next(iter(trials["experiment"].fillna("sessions")), "") for trials in parts]
-    labels = [name if names.count(name) == 1 else f"{name} #{place}" for place, name in enumerate(names, start=1)]
-    return [
-        trials.assign(arm=[f"{label}: {arm}" if counts[arm] > 1 else arm for arm in trials["arm"]])
-        for label, trials in zip(labels, parts, strict=True)
-    ]
-
-
-def _read_parquet(paths: Sequence[Path], name: str) -> pa.Table:
-    return pa.concat_tables([complete_table(pq.read_table(path, memory_map=True, partitioning=None), name) for path in paths])
-
-
-@contextmanager
-def _use_system_memory() -> Iterator[None]:
-    before = pa.default_memory_pool()  # keeps freed memory
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(before)
-
-
-def _read_column(files: Sequence[pq.ParquetFile], column: Column) -> pa.ChunkedArray:
-    """Return a column of Parquet files; its values are missing where a file of an older version lacks the column."""
-    kind = build_schema([column]).field(column.name).type
-    read = (
-        chunk
-        for file in files
-        for chunk in (
-            file.read(columns=[column.name])[column.name].chunks
-            if column.name in file.schema_arrow.names
-            else [pa.nulls(file.metadata.num_rows, kind)]
-        )
-    )
-    # 64-bit offsets, as in pandas, so that text need not be copied later
-    chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
-    return pa.chunked_array(chunks)
-
-
-def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
-    # sessions outside of trials have missing values in columns of types that cannot hold them
-    dtype = {"int64": "Int64", "bool": "boolean"}.get(column.dtype, column.dtype) if values.null_count else column.dtype
-    nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(dtype)
-    return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
 
 
 def shorten_path(path: Path) -> Path:
@@ -472,9 +362,9 @@ def load_experiment(folder: str | os.PathLike[str]) -> Results:
     output = folder_path / OUTPUT_FOLDER if (folder_path / OUTPUT_FOLDER).is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):
-        for name in TABLES:
-            for path in list_files(output / RESULTS_FOLDER, name):
-                refuse_newer_columns(read_column_names(path), name, str(path))
+        from harness.store.frames import refuse_newer_files
+
+        refuse_newer_files(output / RESULTS_FOLDER)
         if folder_path.is_file():
             raise StoreError(
                 f"no results in {str(folder_path)!r}: it is a file, and the folder of an experiment is needed; `harness report` "

@@ -4,12 +4,11 @@ Each table is exported to several files, one for each block of sessions (or of t
 digest of the data from which its rows were computed. By this digest, an export rewrites only files that are missing or outdated.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from harness.conversation.messages import PART_TEXTS
 from harness.conversation.tokens import compute_cache_hits
 from harness.errors import NewerVersion, StoreError
+from harness.store.block_states import BlockStates, compute_states, find_block
 from harness.store.columns import SOURCES, TABLES, TEXT_MARK, Column, build_select
 from harness.store.database import replace_file
 from harness.store.journal import Journal
@@ -26,8 +26,6 @@ from harness.text import replace_surrogates
 
 BATCH_SIZE = 50
 """Number of sessions or trials whose rows are read at once."""
-BLOCK_SIZE = 500
-"""Size of a block: number of consecutive keys of sessions or trials whose rows are in one Parquet file."""
 _STATE, _OLD_STATE = b"block", b"journal"
 """Keys in the metadata of a Parquet file under which the digest of its source data is stored: now, and in older versions."""
 _ARROW: dict[str, Any] = {
@@ -180,47 +178,6 @@ def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
     return separator.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 
 
-BlockStates: TypeAlias = dict[int, bytes]
-"""Digests of the data from which a table's rows are computed: one for each block of rows, by the number of the block."""
-
-_SESSION_SQL = "s.id, s.created_at_ms, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
-_STATE_SQL = {
-    "session": f"""SELECT s.key, r.trial_id, r.revision, {_SESSION_SQL} FROM session AS s
-        LEFT JOIN trial AS r ON r.session_id = s.id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY s.key""",
-    "trial": f"""SELECT r.revision, s.key, {_SESSION_SQL} FROM trial AS r
-        LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY r.revision""",
-}
-"""SQL for numbers of each session or trial that change whenever the data of the session or trial changes.
-
-These are the length of the log, which only grows, and the revision of the trial, which is new each time the trial is recorded.
-"""
-
-
-def compute_states(journal: Journal) -> dict[str, BlockStates]:
-    """Return digests of a journal's data, one for each block of rows of each table.
-
-    A digest changes when the data changes.
-    """
-    digests = {owner: _digest_blocks(journal.query(sql)) for owner, sql in _STATE_SQL.items()}
-    return {
-        name: {
-            block: hashlib.sha256(f"{build_select(name)} {columns} {digest}".encode()).hexdigest().encode()
-            for block, digest in digests[SOURCES[name].owner].items()
-        }
-        for name, columns in TABLES.items()
-    }
-
-
-def _digest_blocks(rows: Sequence[Sequence[Any]]) -> dict[int, str]:
-    """Return a digest of the rows in each block, by block number; the first column of a row is its key.
-
-    Without rows, the result is one block with an empty digest.
-    """
-    blocks = groupby(rows, key=lambda row: row[0] // BLOCK_SIZE)
-    digests = {block: hashlib.sha256(repr([tuple(row) for row in of_block]).encode()).hexdigest() for block, of_block in blocks}
-    return digests or {0: ""}
-
-
 def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
     """Write the tables of results in a journal as Parquet files, and delete files of sessions that no longer exist.
 
@@ -253,7 +210,7 @@ def _export_tables(journal: Journal, results_dir: Path) -> Iterator[Path]:
         written_states = read_states(results_dir, name)
         outdated = {block for block, state in states.items() if written_states.get(block) != state}
         if outdated:
-            for block, keys in groupby(reader.list_keys(name) or [0], key=lambda key: key // BLOCK_SIZE):
+            for block, keys in groupby(reader.list_keys(name) or [0], key=find_block):
                 if block in outdated:
                     yield _write_block(reader, name, list(keys), states[block], _locate_block(folder, block))
         current = {_locate_block(folder, block) for block in states}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import ipywidgets
 import pandas as pd
@@ -25,15 +25,13 @@ from harness.experiment.interim_analyses import TRANSCRIPTS_NOTE, explain_withhe
 from harness.experiment.limits import RunLimits
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
+from harness.store.results import Results, load_experiment
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.text import escape_html
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.harness_widget import SnapshotWidget, render_preformatted, render_table
 from harness.widgets.inspector import SessionInspector
 from harness.widgets.success_grid import SuccessGrid
-
-if TYPE_CHECKING:
-    from harness.store.results import Results
 
 MAX_LISTED_FAILURES = 60
 """Maximum number of trials without success that are listed in the static HTML, which is saved in the notebook."""
@@ -126,14 +124,12 @@ class GridWidget(SnapshotWidget):
         return self._state not in ("running", "stopping")
 
     @property
-    def results(self) -> "Results":
+    def results(self) -> Results:
         """Results of the experiment so far, as tables about its finished trials.
 
         Raises:
             UsageError: No trial has finished yet.
         """
-        from harness.store.results import load_experiment  # noqa: PLC0415  (pandas is slow to load)
-
         return load_experiment(self.output)
 
     def start(self, *, pilot: bool = False) -> None:

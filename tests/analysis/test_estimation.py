@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.estimation import (
-    choose_estimand,
-    compute_bounds,
-    compute_p,
-    compute_rate_bounds,
-    compute_test_p,
-    find_refusal,
-)
+from harness.analysis.estimands import choose_estimand, find_refusal
+from harness.analysis.estimation import compute_bounds, compute_p, compute_rate_bounds, compute_test_p
 from harness.analysis.intervals import Array, compute_newcombe_bounds
 from harness.analysis.statistics import PairedCounts, compute_mcnemar_p
 from harness.errors import UnknownName, UsageError

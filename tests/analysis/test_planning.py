@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from harness.analysis.estimation import compute_bounds, compute_p
+from harness.analysis.pilot import compute_margin_power, measure_assumptions
 from harness.analysis.planning import (
     PowerAssumptions,
     compute_least_detectable_difference,
-    compute_margin_power,
+    compute_student_quantile,
     describe_comparability,
     describe_margins,
     describe_power,
-    measure_assumptions,
 )
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import (
@@ -203,3 +204,8 @@ def test_the_variation_over_tasks_is_measured_without_what_the_seeds_add():
     assert assumptions.log_task_sd == pytest.approx(0.5, rel=0.25)  # with what the seeds add: 0.61
     assert assumptions.score_task_sd == pytest.approx(0.15, rel=0.25)
     assert assumptions.task_sd == 0.0
+
+
+@given(st.integers(1, 400), st.floats(0.6, 0.999999))
+def test_the_quantile_of_students_t_equals_that_of_scipy(freedom, probability):
+    assert compute_student_quantile(freedom, probability) == pytest.approx(float(stdtrit(freedom, probability)), rel=1e-8)

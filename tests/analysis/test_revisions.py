@@ -7,7 +7,7 @@ import pytest
 import harness
 from harness.analysis.arms import order_arms, select_current
 from harness.analysis.figures import axis_effects, cost_ratios, cost_score, heat_map, paired_differences, score_by_threshold
-from harness.analysis.planning import measure_assumptions
+from harness.analysis.pilot import measure_assumptions
 from harness.analysis.revisions import list_revisions, refuse_mixed_revisions
 from harness.analysis.validity import find_repeats
 from harness.errors import UsageError

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
+from harness.analysis.chart_options import ChartOptions
 from harness.cli import main as command_line
-from harness.cli.report import RECORD_FILE, ChartOptions, digest_report
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
 from harness.conversation.events import (
@@ -44,13 +44,15 @@ from harness.experiment.grid import Cell
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
+from harness.reporting.current_report import digest_sources, record_report
 from harness.reporting.experiment_report import report
 from harness.reporting.page.document import write_page
 from harness.session.grading import GradedCheck
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionMetrics
-from harness.store.results import Results, export
+from harness.store.results import Results
 from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.store.tables import export
 from harness.tasks import make_task
 from tests.bench.figure import Figure
 from tests.store.samples import count_calls
@@ -405,9 +407,8 @@ def read_results(action: str, results: Results) -> None:
 def write_up(output: Path) -> None:
     """Write the text of the report as a run does, without its charts, which are not measured here."""
     results = load(output)
-    (output / "summary.txt").write_text(report(results).render_text())
-    record = {"made_from": digest_report(results, None, ChartOptions()), "files": ["summary.txt"]}
-    (output / RECORD_FILE).write_text(json.dumps(record))
+    made_from = digest_sources(results, None, ChartOptions())
+    record_report(results, output, made_from, report(results).write_texts(output))
 
 
 def read_status_kib(name: str) -> int:

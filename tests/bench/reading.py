@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.inspection.loading import load
-from harness.store.results import export
+from harness.store.tables import export
 from tests.bench.figure import Figure
 from tests.bench.overhead import InstantTool, TrivialModel, run_session
 from tests.bench.workload import words

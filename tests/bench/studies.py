@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from harness.analysis.estimation import Kind, choose_estimand, compute_bounds, compute_test_p, find_refusal
+from harness.analysis.estimands import choose_estimand, find_refusal
+from harness.analysis.estimation import Kind, compute_bounds, compute_test_p
 from harness.analysis.intervals import ALPHA
 from tests.bench.figure import Figure
 

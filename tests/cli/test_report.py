@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.report import RECORD_FILE, list_sources, print_current_report, print_report
+from harness.cli.report import print_current_report
 from harness.inspection.loading import load
+from harness.reporting.current_report import RECORD_FILE, list_sources
 from harness.store.journal import Journal
-from harness.store.results import export
+from harness.store.tables import export
 from tests.cli.command import started_anew, within
 from tests.experiment.records import record
 from tests.reporting.page.experiments import write_experiment
@@ -64,7 +65,7 @@ def finish_trials(folder, seeds):
 
 
 def test_a_report_is_written_again_only_if_something_has_changed(tmp_path, capsys):
-    print_report(finish_trials(tmp_path, [0, 1]), tmp_path)
+    print_current_report(finish_trials(tmp_path, [0, 1]), tmp_path)
     printed = capsys.readouterr().out
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     assert tmp_path / "report.md" in before
@@ -79,7 +80,7 @@ def test_a_report_is_written_again_only_if_something_has_changed(tmp_path, capsy
 @pytest.mark.parametrize("change", ["a trial", "a file", "against", "the record"])
 def test_a_report_that_is_outdated_is_written_again(change, tmp_path, capsys):
     results = finish_trials(tmp_path, [0, 1])
-    print_report(results, tmp_path, "a" if change == "against" else None)
+    print_current_report(results, tmp_path, "a" if change == "against" else None)
     if change == "a trial":
         results = finish_trials(tmp_path, [2])
     elif change == "a file":

@@ -9,8 +9,9 @@ from harness.errors import StoreError
 from harness.files.object_store import ObjectStore
 from harness.store.columns import TABLES
 from harness.store.published import publish_tables
-from harness.store.results import MANIFEST, export
+from harness.store.results import MANIFEST
 from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.store.tables import export
 from tests.bench.large import write_experiment
 from tests.stores import STORES, open_store_url
 

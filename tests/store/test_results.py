@@ -16,8 +16,9 @@ from harness.errors import NewerVersion, StoreError, UsageError
 from harness.inspection.loading import load
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
-from harness.store.results import Results, export
+from harness.store.results import Results
 from harness.store.schema import MIGRATIONS, migrate
+from harness.store.tables import export
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, finished, opening, step, trial
 
 LONG = "a long line of output\n" * 100

@@ -28,7 +28,7 @@ from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compactio
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.store.tables.BLOCK_SIZE", 2)
+        patch.setattr("harness.store.block_states.BLOCK_SIZE", 2)
         patch.setattr("harness.store.tables.BATCH_SIZE", 1)
         yield
 

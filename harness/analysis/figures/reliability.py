@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
-from harness.analysis.estimation import choose_estimand, compute_mean_bounds
+from harness.analysis.estimands import choose_estimand
+from harness.analysis.estimation import compute_mean_bounds
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import describe_omitted, group_trials

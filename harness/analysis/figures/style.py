@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
+from harness.analysis.chart_options import Format as Format  # noqa: PLC0414 - for the modules of charts
+from harness.analysis.chart_options import Theme as Theme  # noqa: PLC0414 - for the modules of charts
+from harness.analysis.chart_options import Width as Width  # noqa: PLC0414 - for the modules of charts
 from harness.analysis.formatting import describe_level
 from harness.analysis.tables import require_single_level
 from harness.errors import UnknownName, UsageError
@@ -26,15 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Theme: TypeAlias = Literal["light", "dark"]
-"""Colours of a figure: on white, for paper and light pages, or on a dark page."""
-Width: TypeAlias = Literal["notebook", "paper"]
-"""Largest width of a figure: that of a notebook or page, or that of the text of a printed page."""
-Format: TypeAlias = Literal["png", "svg", "pdf"]
-"""File format of a figure."""
-
-FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
-"""File formats of figures."""
 WIDTHS_INCHES: Mapping[Width, float] = {"notebook": 11.2, "paper": 6.9}
 """Largest width of a figure in inches."""
 

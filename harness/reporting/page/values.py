@@ -18,7 +18,7 @@ from harness.analysis.axes import is_grid_arm
 from harness.analysis.baselines import find_bounds
 from harness.analysis.comparison import ArmComparer
 from harness.analysis.effects import Effect, estimate_effect, estimate_task_effects
-from harness.analysis.estimation import choose_estimand
+from harness.analysis.estimands import choose_estimand
 from harness.analysis.families import read_families
 from harness.analysis.formatting import describe_level, label_arms
 from harness.analysis.intervals import ALPHA, Interval

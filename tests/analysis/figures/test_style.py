@@ -8,9 +8,10 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
+from harness.analysis.chart_options import FORMATS
 from harness.analysis.figures import FIGURES, compaction_rounds
 from harness.analysis.figures.files import build_table
-from harness.analysis.figures.style import FORMATS, RC_PARAMS, THEMES, apply_style, make_figure, render, save
+from harness.analysis.figures.style import RC_PARAMS, THEMES, apply_style, make_figure, render, save
 from harness.errors import UnknownName
 from tests.analysis.selections import grid, results
 

@@ -1,0 +1,201 @@
+"""Tables of results as pandas data frames and Arrow tables, read from Parquet files, from journals or from a store.
+
+The functions are apart from `results`, which imports them where a table is first read: pandas and pyarrow are slow to load.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import NewerVersion, StoreError
+from harness.files.object_store import ObjectStore
+from harness.store.block_states import BlockStates
+from harness.store.columns import SOURCES, TABLES, Column
+from harness.store.journal import Journal
+from harness.store.sessions.lookup import JOURNALS_FOLDER
+from harness.store.tables import (
+    build_schema,
+    complete_table,
+    is_old_file_current,
+    list_files,
+    locate_old_file,
+    read_batches,
+    read_column_names,
+    read_states,
+    refuse_newer_columns,
+)
+from harness.store.tables import has_all_columns as has_all_columns  # noqa: PLC0414 - for `results`
+
+
+def list_current_files(results_dir: Path, name: str, journals: Sequence[Path], states: BlockStates | None) -> list[Path]:
+    """Return the Parquet files of a table; none if they are incomplete or older than the journal.
+
+    Args:
+        results_dir: Folder with a folder of Parquet files for each table.
+        name: Name of the table.
+        journals: Journals of the experiment, several while trials run.
+        states: Digests of the journal's data for the table; None if there is no journal.
+    """
+    if exported := read_states(results_dir, name):
+        paths = list_files(results_dir, name)
+        if states is None:
+            return paths
+        has_columns = all(has_all_columns(path, name) for path in paths)
+        return paths if has_columns and exported == states else []
+    old = locate_old_file(results_dir, name)
+    return [old] if old.is_file() and _is_old_file_current(old, name, journals) else []
+
+
+def _is_old_file_current(path: Path, name: str, journals: Sequence[Path]) -> bool:
+    if len(journals) > 1:
+        return False
+    if not journals:
+        return is_old_file_current(path, name, None)
+    with Journal.open(journals[0], read_only=True) as journal:
+        return is_old_file_current(path, name, journal)
+
+
+def refuse_newer_files(results_dir: Path) -> None:
+    """Check that no Parquet file of results was written by a newer version of this package.
+
+    Raises:
+        NewerVersion: A file has columns that this version does not know.
+    """
+    for name in TABLES:
+        for path in list_files(results_dir, name):
+            refuse_newer_columns(read_column_names(path), name, str(path))
+
+
+def read_parquet(paths: Sequence[Path], name: str) -> pa.Table:
+    """Return a table that is read from its Parquet files."""
+    return pa.concat_tables([complete_table(pq.read_table(path, memory_map=True, partitioning=None), name) for path in paths])
+
+
+def read_journals(
+    journals: Iterable[Path], open_journal: Callable[[Path], AbstractContextManager[Journal]], name: str
+) -> pa.Table:
+    """Return a table that is read from journals; of a session or trial that several journals hold, the first rows count."""
+    read: list[pa.Table] = []
+    seen_ids: set[str] = set()
+    id_column = f"{SOURCES[name].owner}_id"
+    for path in journals:
+        try:
+            with open_journal(path) as journal:
+                new = list(read_batches(journal, name, frozenset(seen_ids)))
+        except NewerVersion:
+            raise
+        except StoreError:
+            if path.parent.name != JOURNALS_FOLDER:
+                raise
+            continue  # the journal of a trial is being created, or was merged and deleted
+        seen_ids.update(value for table in new for value in table[id_column].unique().to_pylist())
+        read += new
+    return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
+
+
+def read_published(store: ObjectStore, files: Mapping[str, str], name: str) -> pa.Table:
+    """Return a table that is read from a store; `files` has the names of its Parquet files by their addresses."""
+    tables = []
+    for address, file in files.items():
+        with store.open(file) as content:
+            table = pq.read_table(content)
+        refuse_newer_columns(table.column_names, name, address)
+        tables.append(complete_table(table, name))
+    return pa.concat_tables(tables)
+
+
+def convert_table(
+    name: str, paths: Sequence[Path], load_table: Callable[[], pa.Table], column_names: Sequence[str] | None
+) -> pd.DataFrame:
+    """Return columns of a table as a data frame, from the given Parquet files or else from the loaded table.
+
+    Columns are converted one by one, so that only one is in memory twice at a time. The files are read, not mapped into
+    memory, because mapped pages would count as memory of this process.
+    """
+    columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
+    converted = {}
+    with _use_system_memory():
+        files = [pq.ParquetFile(path) for path in paths]
+        # strings first, because their conversion needs most memory
+        for column in sorted(columns, key=lambda column: column.dtype != "str"):
+            values = _read_column(files, column) if files else load_table()[column.name]
+            converted[column.name] = _convert_column(column, values)
+    return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)
+
+
+@contextmanager
+def _use_system_memory() -> Iterator[None]:
+    before = pa.default_memory_pool()  # keeps freed memory
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
+def _read_column(files: Sequence[pq.ParquetFile], column: Column) -> pa.ChunkedArray:
+    """Return a column of Parquet files; its values are missing where a file of an older version lacks the column."""
+    kind = build_schema([column]).field(column.name).type
+    read = (
+        chunk
+        for file in files
+        for chunk in (
+            file.read(columns=[column.name])[column.name].chunks
+            if column.name in file.schema_arrow.names
+            else [pa.nulls(file.metadata.num_rows, kind)]
+        )
+    )
+    # 64-bit offsets, as in pandas, so that text need not be copied later
+    chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
+    return pa.chunked_array(chunks)
+
+
+def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
+    # sessions outside of trials have missing values in columns of types that cannot hold them
+    dtype = {"int64": "Int64", "bool": "boolean"}.get(column.dtype, column.dtype) if values.null_count else column.dtype
+    nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(dtype)
+    return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
+
+
+def build_axes(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with one row per trial, its `trial_id`, and one column for each setting under study."""
+    values = [json.loads(text) for text in trials["axes_json"]]
+    names = sorted({name for row in values for name in row})
+    columns: dict[str, Any] = {name: [row.get(name) for row in values] for name in names}
+    return pd.DataFrame({"trial_id": trials["trial_id"], **columns})
+
+
+def join_trials(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the trials of several experiments in one table; an arm's name that occurs twice is put behind its experiment's."""
+    return pd.concat(_label_arms(parts), ignore_index=True)
+
+
+def join_rows(name: str, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Return a table of several experiments; of a trial that several parts contain, only the rows of the first one."""
+    frames, seen_ids = [], set[str]()
+    for rows in parts:
+        if {"trial_id", "session_id"} <= set(rows):
+            owners = rows["trial_id"].fillna(rows["session_id"])  # sub-agents have sessions that are no trial's
+        else:
+            owners = rows[f"{SOURCES[name].owner}_id"]
+        frames.append(rows[~owners.isin(seen_ids)])
+        seen_ids |= set(owners)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Put the experiment's name before each name of a configuration (arm) that occurs in several tables."""
+    counts = Counter(arm for trials in parts for arm in trials["arm"].unique())
+    names = [next(iter(trials["experiment"].fillna("sessions")), "") for trials in parts]
+    labels = [name if names.count(name) == 1 else f"{name} #{place}" for place, name in enumerate(names, start=1)]
+    return [
+        trials.assign(arm=[f"{label}: {arm}" if counts[arm] > 1 else arm for arm in trials["arm"]])
+        for label, trials in zip(labels, parts, strict=True)
+    ]
