@@ -11,7 +11,7 @@ from harness.analysis.arms import add_total_cost, select_current, select_valid
 from harness.analysis.estimands import choose_estimand, find_refusal
 from harness.analysis.estimation import compute_bounds
 from harness.analysis.intervals import ALPHA
-from harness.analysis.planning import TYPICAL_LOG_SD, TYPICAL_SCORE_SD, TYPICAL_TASK_SD, PowerAssumptions
+from harness.analysis.power_assumptions import TYPICAL_LOG_SD, TYPICAL_SCORE_SD, TYPICAL_TASK_SD, PowerAssumptions
 from harness.analysis.revisions import refuse_mixed_revisions
 from harness.analysis.validity import PAIR_COLUMNS
 from harness.errors import UsageError

@@ -5,12 +5,13 @@ the plan names a pilot or a margin.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import cos, pi, sin, sqrt, tan
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from harness.analysis.estimands import Estimand, choose_estimand
+from harness.analysis.power_assumptions import TYPICAL_TASK_SD, PowerAssumptions
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS, SIGNIFICANCE_LEVEL, Contrast, Metric, count_possible_contrasts
 from harness.experiment.contrasts import compute_smallest_p as compute_smallest_p  # noqa: PLC0414 - for other modules
@@ -21,40 +22,8 @@ if TYPE_CHECKING:
 
 POWER = 0.8
 """Statistical power; a difference is called detectable if a test finds it with at least this probability."""
-TYPICAL_DISCORDANCE = 0.16
-"""Share of pairs in which exactly one of two runs of the same agent succeeds, typical of coding agents (0.12 to 0.28)."""
-TYPICAL_TASK_SD = 0.1
-"""Assumed standard deviation, over tasks, of the true difference of two success rates, 0 to 1."""
-TYPICAL_SCORE_SD = 0.25
-"""Assumed standard deviation of the difference in score of two runs on the same task and seed, 0 to 1."""
-TYPICAL_LOG_SD = 0.5
-"""Assumed standard deviation of the logarithm of the ratio of cost, tokens or steps of two runs on the same task and seed."""
 MIN_POWER = 0.5
 """Probability to show that an arm is worse by less than a margin, below which there is a warning before the plan runs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerAssumptions:
-    """Assumptions from which the least detectable effect of a plan is computed."""
-
-    discordance: float = TYPICAL_DISCORDANCE
-    """Share of pairs in which exactly one arm succeeds, 0 to 1; declared, or measured in a pilot run."""
-    task_sd: float = TYPICAL_TASK_SD
-    """Standard deviation, over tasks, of the true difference of the success rates, 0 to 1."""
-    score_task_sd: float = TYPICAL_TASK_SD
-    """Standard deviation, over tasks, of the true difference of the mean scores, 0 to 1."""
-    log_task_sd: float = TYPICAL_TASK_SD
-    """Standard deviation, over tasks, of the true logarithm of the ratio of cost, tokens or steps."""
-    score_sd: float = TYPICAL_SCORE_SD
-    """Standard deviation of the difference in score of two runs on the same task and seed, 0 to 1."""
-    log_sd: float = TYPICAL_LOG_SD
-    """Standard deviation of the logarithm of the ratio of cost, tokens or steps of two runs on the same task and seed."""
-    pilot: str = ""
-    """Name of the experiment in which the assumptions were measured; empty if they were declared or are typical values."""
-    contrasts: int = 1
-    """Number of contrasts (comparisons) by which the significance level is divided, as in the first step of Holm's correction."""
-    looks: int = 1
-    """Number of declared looks (times at which the results are inspected) by which the significance level is divided."""
 
 
 def compute_least_detectable_difference(

@@ -12,13 +12,13 @@ from scipy.special import stdtrit
 from harness.analysis.estimation import compute_bounds, compute_p
 from harness.analysis.pilot import compute_margin_power, measure_assumptions
 from harness.analysis.planning import (
-    PowerAssumptions,
     compute_least_detectable_difference,
     compute_student_quantile,
     describe_comparability,
     describe_margins,
     describe_power,
 )
+from harness.analysis.power_assumptions import PowerAssumptions
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import (
     Contrast,
