@@ -434,23 +434,8 @@ class Tree:
         Raises:
             RequestError: The workspace has more files or longer names than a snapshot can contain.
         """
-        listed_entries = []
-        for entry in entries:
-            listed_entries.append(entry)
-            if len(listed_entries) > self.files_left:
-                break
-        names = [entry.name for entry in listed_entries]
-        characters = len(directory) * len(names) + len("".join(names))
-        if (
-            len(names) <= self.files_left
-            and characters <= self.characters_left
-            and len(write_json(names)) <= PIECE_BYTES  # as long as the sum below
-        ):
-            self.files_left -= len(names)
-            self.characters_left -= characters
-            return listed_entries
-        names_bytes = 0
-        for entry in listed_entries:  # finds which limit is exceeded first
+        counted_entries, names_bytes = [], 0
+        for entry in entries:  # counted one by one, because all names together may take more memory than the sandbox has
             self.files_left -= 1
             self.characters_left -= len(directory) + len(entry.name)
             names_bytes += len(write_json(entry.name)) + 2
@@ -458,7 +443,8 @@ class Tree:
                 raise RequestError("failed", "more than %d files, the most that a snapshot holds" % self.max_files)
             if self.characters_left < 0 or names_bytes > PIECE_BYTES:
                 raise RequestError("failed", "longer names than a snapshot holds")
-        return listed_entries
+            counted_entries.append(entry)
+        return counted_entries
 
     def _read_entry(self, path: str, mode: int, parent: int) -> Iterator[tuple[list[Any], bytes]]:
         name, size, fd = path.rpartition("/")[2], 0, -1
