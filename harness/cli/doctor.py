@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.models.factory import SUMMARIZERS
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.weights import explain_missing
-from harness.models.registry import BASE_VARIABLES, load_litellm
+from harness.models.registry import BASE_VARIABLES, load_litellm, read_registry_file
 from harness.policies import load_policy_classes
 from harness.sandboxes.backends import BACKENDS, DEFAULT_IMAGES, Probe, probe_backend
 from harness.tasks import SUITE
@@ -115,11 +115,16 @@ def check_local_models() -> CheckResult:
 
 
 def check_litellm() -> CheckResult:
-    """Check that litellm can be imported, and count the models that it supports."""
+    """Check that litellm is installed, and count the models that it supports.
+
+    litellm is imported only if a provider's key or address is set, since no real model can be called otherwise.
+    """
     try:
         installed = version("litellm")
     except PackageNotFoundError:
         return CheckResult("litellm", "missing", "not installed", "pip install 'litellm>=1.105,<1.106'")
+    if not _list_set_variables():
+        return CheckResult("litellm", "ok", f"{installed}, supports {len(read_registry_file()):,} models")
     began = time.monotonic()
     known = len(load_litellm().model_cost)
     return CheckResult("litellm", "ok", f"{installed}, supports {known:,} models (loaded in {time.monotonic() - began:.1f} s)")
@@ -127,8 +132,11 @@ def check_litellm() -> CheckResult:
 
 def check_keys() -> CheckResult:
     """Check which environment variables with keys or addresses of common providers are set."""
-    set_variables = [name for name in PROVIDER_VARIABLES if os.environ.get(name)]
-    if set_variables:
+    if set_variables := _list_set_variables():
         return CheckResult("keys", "ok", f"set: {', '.join(set_variables)}")
     advice = f"to use a real model, set one of {', '.join(PROVIDER_VARIABLES)}"
     return CheckResult("keys", "missing", "none set (scripted models need no key)", advice)
+
+
+def _list_set_variables() -> list[str]:
+    return [name for name in PROVIDER_VARIABLES if os.environ.get(name)]

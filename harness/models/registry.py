@@ -195,11 +195,12 @@ def _load_entries(model: str) -> Mapping[str, Any]:
     """
     if model in list_retired_models() or load_litellm.cache_info().currsize or os.environ.get(TABLE_VARIABLE):
         return cast(Mapping[str, Any], load_litellm().model_cost)
-    return _read_registry_file()
+    return read_registry_file()
 
 
 @cache
-def _read_registry_file() -> Mapping[str, Any]:
+def read_registry_file() -> Mapping[str, Any]:
+    """Return the entries of litellm's registry as shipped, by model name, without importing litellm, which takes seconds."""
     package = find_spec("litellm")
     for folder in package.submodule_search_locations or () if package else ():
         try:

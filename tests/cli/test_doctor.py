@@ -1,3 +1,7 @@
+import re
+import subprocess
+import sys
+
 import pytest
 
 from harness.cli.doctor import PROVIDER_VARIABLES, check_keys, check_local_models, check_policies, check_sandboxes, run_checks
@@ -85,3 +89,10 @@ def test_the_command_prints_a_line_for_each_and_ends_well_where_a_session_could_
     for word in ("python", "docker", "bubblewrap", "tasks", "flashcards", "policies", "litellm", "OPENAI_API_KEY"):
         assert word in done.stdout
     assert "planted" not in done.stdout + done.stderr
+    assert "loaded in" in done.stdout, "litellm is imported for a provider whose key is set"
+
+
+def test_without_a_key_the_models_of_litellm_are_counted_without_importing_it():
+    program = "import sys; from harness.cli import doctor\nprint(doctor.check_litellm().detail, 'litellm' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"1\.[\d.]+, supports \d,\d{3} models False\n", done.stdout)

@@ -298,7 +298,7 @@ def test_the_file_of_the_registry_says_of_every_model_what_litellm_says(monkeypa
     monkeypatch.setattr(
         registry,
         "_load_entries",
-        lambda model: loaded(model) if model in registry.list_retired_models() else registry._read_registry_file(),
+        lambda model: loaded(model) if model in registry.list_retired_models() else registry.read_registry_file(),
     )
     assert look_up_all() == imported
     prices._look_up_listed_prices.cache_clear()
