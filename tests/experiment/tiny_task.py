@@ -99,9 +99,11 @@ def sleepy(seed):
 HOGS = """
 import os, time
 open("/proc/self/oom_score_adj", "w").write("0")
-for _ in range(200):
+for name in "abcd":
+    os.system("head -c 15000000 /dev/zero > /dev/shm/" + name)
+for _ in range(100):
     if os.fork() == 0:
-        x = b"x" * (6 << 20); time.sleep(60); os._exit(0)
+        x = b"x" * (3 << 20); time.sleep(60); os._exit(0)
 time.sleep(60)
 """
 
