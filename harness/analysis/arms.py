@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.analysis.estimands import Estimand, choose_estimand
+from harness.analysis.estimands import choose_estimand
 from harness.analysis.estimation import compute_rate_bounds
 from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
@@ -22,6 +22,7 @@ from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.trajectories import list_units
 from harness.conversation import codec
 from harness.errors import UnknownName, UsageError, format_count
+from harness.experiment.contrasts import Estimand
 from harness.experiment.paths import EARLIER_ARM_PATTERN, ValueNamer, flatten, is_arm_setting, is_block
 from harness.store.columns import TABLES
 from harness.store.records import EXTERNAL_FAILURE_REASONS

@@ -19,7 +19,6 @@ from harness.analysis.arms import (
 )
 from harness.analysis.axes import UNIT_COLUMNS, average_arm_pairs, match_arms
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
-from harness.analysis.estimands import Estimand
 from harness.analysis.families import open_outcomes
 from harness.analysis.formatting import (
     describe_level,
@@ -36,6 +35,7 @@ from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
 from harness.analysis.validity import NEEDED_COLUMNS, PlaceboCheck, RequestDigests, find_separated_arms, pair_trials
 from harness.errors import UnknownName, UsageError, format_count
+from harness.experiment.contrasts import Estimand
 from harness.text import escape_control_characters, render_html_table
 
 RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")

@@ -16,11 +16,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from harness.analysis.estimands import Estimand, choose_estimand, find_refusal
+from harness.analysis.estimands import choose_estimand, find_refusal
 from harness.analysis.estimation import Kind, compute_bounds, compute_p, compute_test_p, is_binary_once, uses_newcombe
 from harness.analysis.intervals import ALPHA, Array, Interval
 from harness.analysis.trajectories import average_copies
-from harness.experiment.contrasts import MIN_TASKS, compute_smallest_p
+from harness.experiment.contrasts import MIN_TASKS, Estimand, compute_smallest_p
 
 Scale = Literal["difference", "ratio"]
 BOUNDED_METRICS = {"success": "binary", "score": "bounded"}

@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from typing import get_args
 
 from harness.errors import UnknownName, UsageError, format_count
-from harness.experiment.contrasts import MIN_TASKS
-from harness.experiment.contrasts import Estimand as Estimand  # noqa: PLC0414 - for other modules
+from harness.experiment.contrasts import MIN_TASKS, Estimand
 
 
 def choose_estimand(task_count: int, requested: Estimand | None = None) -> Estimand:
-    """Return the quantity to estimate: the wanted one, or a default that depends on the number of tasks.
+    """Return the quantity to estimate: the requested one, or a default that depends on the number of tasks.
 
     The default is `tasks like these` if there are at least six tasks, else `these tasks`.
 
     Raises:
-        UnknownName: The wanted estimand does not exist.
-        UsageError: The wanted estimand is `tasks like these`, but there are fewer than six tasks.
+        UnknownName: The requested estimand does not exist.
+        UsageError: The requested estimand is `tasks like these`, but there are fewer than six tasks.
     """
     if requested is None:
         return "tasks like these" if task_count >= MIN_TASKS else "these tasks"

@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from harness.analysis.estimands import Estimand
 from harness.analysis.intervals import (
     ALPHA,
     SMALLEST_DRAWN_P,
@@ -30,6 +29,7 @@ from harness.analysis.intervals import (
     compute_wilson_bounds,
 )
 from harness.analysis.statistics import PairedCounts, compute_mcnemar_p
+from harness.experiment.contrasts import Estimand
 
 Kind: TypeAlias = Literal["binary", "bounded", "amount"]
 """Kind of paired values: 0 or 1, a share from 0 to 1, or differences without bounds such as those of logarithms."""

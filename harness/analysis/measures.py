@@ -14,13 +14,14 @@ import pandas as pd
 
 from harness.analysis.arms import add_total_cost
 from harness.analysis.effects import Effect, estimate_effect
-from harness.analysis.estimands import Estimand, choose_estimand
+from harness.analysis.estimands import choose_estimand
 from harness.analysis.estimation import compute_mean_bounds, compute_rate_bounds
 from harness.analysis.formatting import format_short_number, format_usd
 from harness.analysis.tables import Tables
 from harness.analysis.trajectories import add_trajectories, list_units
 from harness.analysis.validity import pair_trials
 from harness.errors import UnknownName
+from harness.experiment.contrasts import Estimand
 
 MetricKind: TypeAlias = Literal["rate", "bounded", "amount"]
 """Kind of a metric: mean of values that are 0 or 1, mean of values from 0 to 1, or an amount of at least 0."""

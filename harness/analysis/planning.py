@@ -10,11 +10,18 @@ from math import cos, pi, sin, sqrt, tan
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from harness.analysis.estimands import Estimand, choose_estimand
+from harness.analysis.estimands import choose_estimand
 from harness.analysis.power_assumptions import TYPICAL_TASK_SD, PowerAssumptions
 from harness.errors import format_count
-from harness.experiment.contrasts import MIN_TASKS, SIGNIFICANCE_LEVEL, Contrast, Metric, count_possible_contrasts
-from harness.experiment.contrasts import compute_smallest_p as compute_smallest_p  # noqa: PLC0414 - for other modules
+from harness.experiment.contrasts import (
+    MIN_TASKS,
+    SIGNIFICANCE_LEVEL,
+    Contrast,
+    Estimand,
+    Metric,
+    compute_smallest_p,
+    count_possible_contrasts,
+)
 from harness.store.results import load_experiment
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ window or a lost sandbox, are recorded as failures rather than crashes.
 import secrets
 import time
 import traceback
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -33,10 +34,7 @@ from harness.task import Task
 from harness.tasks import make_shared_task
 
 WRITE_INTERVAL_SECONDS = 1.0
-"""Time for which steps of a scripted trial may wait to be written: after a crash, the trial runs again from its start at no cost.
-
-Steps of a real model are written at once.
-"""
+"""Time for which steps of a scripted trial may wait to be written."""
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> FinishedTrial:
@@ -60,6 +58,15 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
         finished_trial = run.build_finished_trial(job, clock())
         journal.record_trial(finished_trial.record, finished_trial.checks)
     return finished_trial
+
+
+def choose_write_interval(models: Iterable[str]) -> float:
+    """Return the time in seconds for which steps of a trial may wait to be written, given the names of its models.
+
+    After a crash, a trial runs again from its start. That costs nothing with scripted models. Steps of a real model cost money,
+    so each is written at once.
+    """
+    return WRITE_INTERVAL_SECONDS if all(map(is_scripted, models)) else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +96,7 @@ class _TrialSession:
                 created_at_ms=began_ms,
                 clock=self.clock,
                 counter=counter,
-                write_interval_seconds=WRITE_INTERVAL_SECONDS if all(map(is_scripted, trial.models)) else 0.0,
+                write_interval_seconds=choose_write_interval(trial.models),
             )
             entries: list[Entry] = []
             with closing(log):

@@ -15,13 +15,12 @@ from harness.analysis.arms import find_arm, order_arms, select_outcomes
 from harness.analysis.baselines import find_bounds, prepare_arms, resolve_metric
 from harness.analysis.comparison import describe_effect
 from harness.analysis.effects import Effect, describe_estimand
-from harness.analysis.estimands import Estimand
 from harness.analysis.families import open_outcomes
 from harness.analysis.intervals import Interval
 from harness.analysis.measures import Metric, estimate_cell, estimate_change, find_metric
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import UsageError, format_count
-from harness.experiment.contrasts import MIN_TASKS
+from harness.experiment.contrasts import MIN_TASKS, Estimand
 
 MIN_SEEDS = 4
 """Minimum number of seeds of each task if these are divided into halves, so that the estimate has an interval."""

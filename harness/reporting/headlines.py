@@ -14,11 +14,10 @@ from harness.analysis.families import read_plan_table
 from harness.analysis.formatting import describe_level, format_label, format_p, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import Cell
-from harness.analysis.planning import compute_smallest_p
 from harness.analysis.tables import Tables
 from harness.analysis.validity import drop_repeats, find_separated_arms
 from harness.errors import format_count
-from harness.experiment.contrasts import MIN_TASKS
+from harness.experiment.contrasts import MIN_TASKS, compute_smallest_p
 from harness.reporting.claims import Claim, ClaimReport
 from harness.reporting.lost_facts import describe_lost_facts
 from harness.reporting.not_worse import Ranking, describe_not_worse, rank_arms

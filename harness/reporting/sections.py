@@ -30,13 +30,13 @@ from harness.analysis.estimands import choose_estimand
 from harness.analysis.formatting import ESTIMAND_NOTE, describe_level, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, choose_metric, estimate_cell
-from harness.analysis.planning import compute_smallest_p
 from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
 from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
 from harness.analysis.tables import Tables
 from harness.analysis.validity import compare_repeats, drop_repeats, find_repeats, pool_placebo_checks
 from harness.errors import format_count
+from harness.experiment.contrasts import compute_smallest_p
 from harness.reporting.claims import ClaimReport, build_claim_section, restrict_claims
 from harness.reporting.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
 from harness.reporting.monitoring import build_alert_sections, build_overhead_section

@@ -23,6 +23,7 @@ from harness.store.sessions.lookup import JOURNALS_FOLDER
 from harness.store.tables import (
     build_schema,
     complete_table,
+    has_all_columns,
     is_old_file_current,
     list_files,
     locate_old_file,
@@ -31,7 +32,11 @@ from harness.store.tables import (
     read_states,
     refuse_newer_columns,
 )
-from harness.store.tables import has_all_columns as has_all_columns  # noqa: PLC0414 - for `results`
+
+
+def are_complete(paths: Sequence[Path], name: str) -> bool:
+    """Return whether there are Parquet files of a table, and each of them has all columns that this version knows."""
+    return bool(paths) and all(has_all_columns(path, name) for path in paths)
 
 
 def list_current_files(results_dir: Path, name: str, journals: Sequence[Path], states: BlockStates | None) -> list[Path]:
@@ -47,8 +52,7 @@ def list_current_files(results_dir: Path, name: str, journals: Sequence[Path], s
         paths = list_files(results_dir, name)
         if states is None:
             return paths
-        has_columns = all(has_all_columns(path, name) for path in paths)
-        return paths if has_columns and exported == states else []
+        return paths if exported == states and are_complete(paths, name) else []
     old = locate_old_file(results_dir, name)
     return [old] if old.is_file() and _is_old_file_current(old, name, journals) else []
 

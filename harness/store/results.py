@@ -180,10 +180,10 @@ class Results:
                 self._register(name)
 
     def _register(self, name: str) -> None:
-        from harness.store.frames import has_all_columns
+        from harness.store.frames import are_complete
 
         paths = self._list_exported(name)
-        if paths and all(has_all_columns(path, name) for path in paths):
+        if are_complete(paths, name):
             self._create_view(name, map(str, paths))
         else:
             self._connection.register(name, self._load_table(name))

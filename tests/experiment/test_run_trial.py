@@ -21,7 +21,7 @@ from harness.conversation.events import MessageAdded, SessionEnded, SessionStart
 from harness.conversation.plan import CompactionPlan
 from harness.conversation.truncation import EXPLORE_PROPOSAL
 from harness.experiment.job import CacheSettings, Job, collect_provenance
-from harness.experiment.run_trial import run_trial
+from harness.experiment.run_trial import WRITE_INTERVAL_SECONDS, choose_write_interval, run_trial
 from harness.experiment.trial import Trial
 from harness.inspection.timeline import inspect_session
 from harness.metrics.session_metrics import measure_session
@@ -254,6 +254,12 @@ def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
         [row] = journal.query("SELECT status, reason, detail FROM sessions")
     assert tuple(row) == ("failed", "sandbox_error", trial.error), "the session does not seem to be running"
     assert [check.passed for check in checks] == [False, False]
+
+
+def test_only_steps_of_scripted_models_wait_to_be_written():
+    assert choose_write_interval(BASE.models) == WRITE_INTERVAL_SECONDS > 0
+    assert choose_write_interval(replace(BASE, policy=TIGHT, model="openai/gpt-5").models) == 0
+    assert choose_write_interval(replace(BASE, policy=replace(TIGHT, summarizer="openai/gpt-5")).models) == 0
 
 
 def test_an_agent_that_sleeps_fails_with_its_reason_and_is_graded(job):

@@ -15,6 +15,7 @@ import pandas as pd
 from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
 from harness.analysis.axes import contrast_axes
 from harness.analysis.baselines import resolve_metrics
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import draw_arms, format_value
@@ -94,9 +95,7 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw the effect of each value of a varied setting (axis) against its first value, one panel per metric.
 
     If `ax` is given, the panel of the first metric is drawn on it.

@@ -17,6 +17,7 @@ import pandas as pd
 
 from harness.analysis.arm_marks import COLOURS, ArmMark
 from harness.analysis.arms import select_valid
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import compute_row_inches, describe_arms, draw_arms
@@ -65,9 +66,7 @@ def table(results: Tables) -> pd.DataFrame:
     return rows[list(COLUMNS)].sort_values(["place", "rounds", "task", "seed"], ignore_index=True)
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw how many compactions (rounds) the trials of each arm had and how they ended, with one row per arm.
 
     Example::

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import describe_omitted, group_trials
@@ -100,9 +101,7 @@ def _compute_curve(trials: pd.DataFrame, longest: int) -> pd.DataFrame:
     return whole
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw the share of trials that have finished, and that have succeeded, within a number of model calls.
 
     If all trials succeeded, or none, the panel of successes is left out, and the header says so.

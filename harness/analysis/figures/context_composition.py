@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, find_arm, select_valid
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import describe_omitted, group_trials
@@ -156,9 +157,7 @@ def _classify(messages: pd.DataFrame) -> pd.Series:
     return kinds.map({kind: place for place, kind in enumerate(KINDS)})
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw what fills the context over the steps, with one panel per arm or group of arms.
 
     If `ax` is given, the panel of the first arm is drawn on it.

@@ -12,6 +12,7 @@ import pandas as pd
 
 from harness.analysis.arms import select_outcomes
 from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import compute_height_inches, describe_arms, draw_arms
@@ -107,9 +108,7 @@ def _compute_ratios(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric
     return by_task.assign(ratio=np.exp(by_task["mean"])).rename(columns={"size": "n"})[["arm", "task", "n", "ratio"]]
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw the cost ratio of each task as a dot, one row per arm, above the typical ratio with its interval.
 
     Example::

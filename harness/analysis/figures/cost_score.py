@@ -16,6 +16,7 @@ import pandas as pd
 from harness.analysis.arm_marks import COLOURS, STAR, ArmMark
 from harness.analysis.arms import select_outcomes
 from harness.analysis.baselines import compare_with_baseline, find_bounds, prepare_arms, resolve_baseline, resolve_metric
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.effects import estimate_effect
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
@@ -127,9 +128,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
     return points[list(COLUMNS)].sort_values("place", ignore_index=True)
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw cost against score, or another metric, with one point per arm, paired intervals and the Pareto front.
 
     The legend lists up to twelve arms. Of more arms, it explains which setting the colour shows and which the shape, and the arms

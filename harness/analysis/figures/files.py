@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.chart_options import Format, Theme, Width
 from harness.analysis.figures import FIGURES, FIGURES_WITHOUT_OUTCOMES, style
 from harness.analysis.formatting import format_label
 from harness.analysis.measures import find_metric
@@ -48,12 +49,12 @@ def build_table(
 def write_figures(
     results: Tables,
     directory: Path,
-    file_format: style.Format | None = None,
+    file_format: Format | None = None,
     *,
     metric: str | None = None,
     baseline: str | Mapping[str, object] | None = None,
-    theme: style.Theme = "light",
-    width: style.Width = "notebook",
+    theme: Theme = "light",
+    width: Width = "notebook",
 ) -> list[Path]:
     """Draw charts as `charts/NAME.png`, `.svg` or `.pdf` in a folder, and return the paths of the files.
 

@@ -24,6 +24,7 @@ from harness.analysis.arms import (
     select_valid,
 )
 from harness.analysis.axes import is_grid_arm
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.formatting import ESTIMAND_NOTE, format_short_number
@@ -128,9 +129,7 @@ def _describe_cell(trials: pd.DataFrame) -> tuple[float, str]:
     return float(tokens[0]) if len(tokens) == 1 else nan, require_single_level(trials)
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw a metric by compaction threshold and number of kept messages, one panel per summarizer.
 
     If `ax` is given, the panel of the only summarizer is drawn on it.

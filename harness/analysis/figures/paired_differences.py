@@ -11,6 +11,7 @@ import pandas as pd
 
 from harness.analysis.arms import select_outcomes
 from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline, resolve_metrics
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, draw_arms
@@ -105,9 +106,7 @@ def table(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw the paired difference of each arm from the baseline, with one panel per metric.
 
     If `ax` is given, the panel of the first metric is drawn on it.

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.estimands import choose_estimand
 from harness.analysis.estimation import compute_mean_bounds
 from harness.analysis.families import open_outcomes
@@ -100,9 +101,7 @@ def _estimate(instances: pd.DataFrame, measure: str, k: int) -> dict[str, Any]:
     return {"instances": len(values), "value": float(bounds.value), "low": low, "high": high}
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw the probability that at least one (pass@k), and that all (pass^k), of k repeats succeed.
 
     Each line is a group of trials. If `ax` is given, only pass^k is drawn on it.

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import select_current, select_valid
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import compute_row_inches, draw_arms
@@ -121,9 +122,7 @@ def select_round(table: pd.DataFrame, rounds: int) -> pd.DataFrame:
     return known[["kind", "group", "place", "mark", "alive", "low", "high"]].reset_index(drop=True)
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw the share of facts that stay visible to the model, by arm and kind, after one and three compactions, then as curves.
 
     The curves end where fewer than three sessions of every curve have values that can still be lost. If `ax` is given, only the

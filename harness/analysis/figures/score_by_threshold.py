@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
 from harness.analysis.baselines import resolve_metric
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.marks import DASHES, MARKERS
@@ -142,9 +143,7 @@ def _fit(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return min(fits, key=lambda fit: float((weights * (fit - values) ** 2).sum()))
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw score, or another metric, over the threshold: one line per task, and their mean with its interval.
 
     Example::

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from harness.analysis.chart_options import Format as Format  # noqa: PLC0414 - for the modules of charts
-from harness.analysis.chart_options import Theme as Theme  # noqa: PLC0414 - for the modules of charts
-from harness.analysis.chart_options import Width as Width  # noqa: PLC0414 - for the modules of charts
+from harness.analysis.chart_options import Format, Theme, Width
 from harness.analysis.formatting import describe_level
 from harness.analysis.tables import require_single_level
 from harness.errors import UnknownName, UsageError

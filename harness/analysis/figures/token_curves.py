@@ -17,6 +17,7 @@ import pandas as pd
 
 from harness.analysis.arm_marks import MAX_SINGLE_ARMS, ArmMark, read_marks
 from harness.analysis.arms import order_arms, select_valid, tabulate_axes
+from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.marks import choose_colour, choose_line, set_title
@@ -150,9 +151,7 @@ def _format_axis_value(name: str, value: Any) -> str:
     return f"{name} {value:g}" if isinstance(value, int | float) else str(value)
 
 
-def draw(
-    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
-) -> "Figure":
+def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light", width: Width = "notebook") -> "Figure":
     """Draw how many tokens the model sees at each step of every session, in panels arranged by setting.
 
     If `ax` is given, the sessions of all panels are drawn on it.
