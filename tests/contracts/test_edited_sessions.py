@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.agent.conversation import PreparedRequest, RequestBuilder
 from harness.conversation.codec import digest_message
 from harness.conversation.events import Compaction, Entry, Hook, ItemId, MessageAdded, Patch, StepFinished
-from harness.conversation.messages import Message, assistant
+from harness.conversation.messages import Message, assistant, system, user
 from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Counter, Estimated, Window
 from harness.conversation.view import (
@@ -119,6 +119,18 @@ def test_view_plan_and_request_are_those_of_a_reader_of_all_messages(
         if isinstance(entry.event, MessageAdded | StepFinished):
             seq += 1
             view = fold(view, Entry(seq, entry.event), counter)
+
+
+def test_a_request_keeps_what_stands_behind_a_message_that_was_replaced_by_an_equal_one() -> None:
+    counter = POLICIES[0].counter
+    messages = (system("Be good."), user("Build it."), assistant("Done."), user("Go on."))
+    items = [Item(ItemId(seq), message, counter.count(message), None) for seq, message in enumerate(messages, start=1)]
+    tokens = Estimated(sum(item.tokens for item in items))
+    view, builder = View(items=tuple(items), tokens=tokens), RequestBuilder(counter)
+    builder.prepare(view)
+    items[1] = items[1]._replace(original_tokens=Estimated(99))
+    request = builder.prepare(replace(view, items=tuple(items), edits=1))
+    assert (request.kept_prefix_messages, request.kept_prefix_tokens) == (len(messages), tokens)
 
 
 @given(logs(max_steps=6), st.data())

@@ -76,18 +76,31 @@ def test_a_copy_of_a_tally_cache_is_empty() -> None:
         assert numbers(copy, (Thing(2), Thing(3))) == [2, 3]
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6), st.booleans()), max_size=30))
-def test_a_tally_of_a_changed_list_is_that_of_all_its_items(changes: list[tuple[int, int, bool]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 6), st.booleans()), max_size=30))
+def test_a_tally_of_a_changed_list_is_that_of_all_its_items(changes: list[tuple[int, int, int, bool]]) -> None:
+    """Some items are replaced by others, and items behind them stay as they are."""
     cache, things = TallyCache(), tuple[Thing, ...]()
-    for dropped, added, is_read in changes:
-        kept = max(0, len(things) - dropped)
-        changed = (*things[:kept], *[Thing(len(things) + number) for number in range(added)])
+    for from_end, replaced, added, is_read in changes:
+        kept = max(0, len(things) - from_end)
+        new = [Thing(len(things) + number) for number in range(added)]
+        changed = (*things[:kept], *new, *things[kept + replaced :])
         branch = cache.branch(kept)
         if is_read:
             assert numbers(branch, changed) == [thing.number for thing in changed]
             assert numbers(cache, things) == [thing.number for thing in things], "the former list keeps its tally"
         cache, things = branch, changed
     assert numbers(cache, things) == [thing.number for thing in things]
+
+
+def test_two_changes_without_a_read_between_them_count_the_earlier_one() -> None:
+    """The last item of an old copy of the total stays, but an item before it is replaced."""
+    cache, things = TallyCache(), tuple(Thing(number) for number in range(10))
+    numbers(cache, things)
+    cache = cache.branch(8)
+    numbers(cache, things)  # makes a copy of the total over eight items
+    first = (*things[:3], Thing(99), *things[4:])
+    second = (*first, Thing(10))
+    assert numbers(cache.branch(3).branch(10), second) == [thing.number for thing in second]
 
 
 def test_a_tally_is_continued_at_the_change() -> None:
