@@ -18,10 +18,12 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from harness.models.local import weights
 from harness.models.local.catalogue import look_up_weights
@@ -72,6 +74,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         paths = dict.fromkeys(item.path for item in items if item.get_closest_marker(marker) and item.path not in places)
         places.update({path: number / len(paths) for number, path in enumerate(paths)})
     items.sort(key=lambda item: places.get(item.path, 1.0))
+
+
+_TOGETHER = (
+    # litellm, whose import and first request take seconds
+    (
+        "tests/models/",
+        "tests/contracts/test_models.py",
+        "tests/contracts/test_fault_messages.py",
+        "tests/session/test_preflight.py",
+        "tests/compaction/presets/test_three_tiers.py",
+    ),
+    ("tests/house/",),  # the syntax trees of all source files
+    ("tests/tasks/",),  # finished workspaces of the tasks
+)
+"""Groups of modules that share something that each process computes anew, by the beginnings of their paths."""
+
+
+class _SharingScheduler(LoadScopeScheduling):  # type: ignore[misc]
+    """Distribution of the modules in which each group of `_TOGETHER` goes to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((group[0] for group in _TOGETHER if nodeid.startswith(group)), super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _SharingScheduler | None:
+    """Let modules of one group run in one process of `make quick`; with the slow tests, a group would take too long for that."""
+    return _SharingScheduler(config, log) if config.getoption("markexpr") == "not slow" else None
 
 
 @pytest.hookimpl(tryfirst=True)

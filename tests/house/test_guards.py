@@ -64,3 +64,16 @@ def test_a_module_of_slow_tests_is_not_imported_when_slow_tests_are_deselected(c
     run = run_marked(checkout, tmp_path, PYTEST_ADDOPTS="-m 'not slow'")
     assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
     assert "1 deselected" in run.stdout
+
+
+def test_modules_that_share_something_costly_run_in_one_process_of_make_quick(checkout, pytestconfig):
+    (conftest,) = (
+        plugin
+        for name, plugin in pytestconfig.pluginmanager.list_name_plugin()
+        if str(name) == str(checkout / "tests/conftest.py")
+    )
+    scheduler = object.__new__(conftest._SharingScheduler)
+    for group in conftest._TOGETHER:
+        assert all((checkout / beginning).exists() for beginning in group)
+        assert len({scheduler._split_scope(f"{beginning}::test_it") for beginning in group}) == 1
+    assert scheduler._split_scope("tests/store/test_log.py::test_it") == "tests/store/test_log.py"
