@@ -62,6 +62,7 @@ def test_replicates_of_an_arm_count_as_one_seed():
     assert [one.value for one in effects] == pytest.approx([one.value for one in once])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["three-tiers", "k=1 t=2 without pins"])
 def test_extra_arms_never_appear_under_a_value(name):
     rows = cross(lambda k, t, seed: True)

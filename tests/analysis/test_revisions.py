@@ -37,6 +37,7 @@ def make_results(*revisions, seeds=12):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pool",
     [

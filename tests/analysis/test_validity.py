@@ -167,6 +167,7 @@ def date_runs(hours_by_arm):
 DAY, NEXT_DAY = [float(hour) for hour in range(8)], [24.0 + hour for hour in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hours", "is_separated"),
     [

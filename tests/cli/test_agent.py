@@ -297,6 +297,7 @@ def test_a_key_that_is_missing_is_named():
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_session_in_order(number, tmp_path):
     process = started("agent", "--task", TINY, *LOCAL, "--journal", tmp_path / "j.sqlite", "--max-steps", "400")
@@ -447,6 +448,7 @@ def count_rows(journal, what="event WHERE kind = 'message-added'"):
         return opened.query(f"SELECT count(*) FROM {what}")[0][0]
 
 
+@pytest.mark.slow
 def test_a_piped_session_is_kept_in_the_folder_of_the_widgets_and_resumed(folder):
     """S0.10: the request has several lines, the limit ends the session after conf.txt was written."""
     done = harness("agent", "--task", TINY, *LOCAL, "--max-steps", "9", given="Write `port=N` down.\n\nThe port is 4000.\n")
@@ -471,6 +473,7 @@ def test_a_piped_session_is_kept_in_the_folder_of_the_widgets_and_resumed(folder
     assert logged[1] == "Write `port=N` down.\n\nThe port is 4000."
 
 
+@pytest.mark.slow
 def test_a_piped_session_whose_process_is_killed_is_resumed_with_its_files(folder):
     """S0.10: after a kill, the resumed session has the workspace and the results of its last step."""
     process = started("agent", "--task", TINY.replace(":tiny", ":slow"), *LOCAL)
@@ -530,6 +533,7 @@ def test_no_journal_keeps_no_file(folder):
         )
 
 
+@pytest.mark.slow
 def test_a_dialog_is_kept_in_the_same_folder(folder):
     """S0.10."""
     with Person() as person:
@@ -574,6 +578,7 @@ def test_lines_end_at_two_empty_ones_and_single_empty_lines_belong_to_the_task()
     assert list(read_typed_lines(io.StringIO("a"))) == ["a"]
 
 
+@pytest.mark.slow
 def test_the_model_of_the_sub_agent_is_an_option_that_a_resumed_session_keeps(tmp_path):
     """S3.20."""
     journal, task = tmp_path / "j.sqlite", ("--task", HIDDEN)
@@ -592,6 +597,7 @@ def test_the_model_of_the_sub_agent_is_an_option_that_a_resumed_session_keeps(tm
     assert configure_resumed_session(other, location, frozenset({"explore_model"}), None).explore_model == "openai/gpt-4o"
 
 
+@pytest.mark.slow
 def test_the_reader_is_an_option_that_a_resumed_session_keeps(tmp_path):
     """The scripted agent finds a port that the request states in other words than the task's only with the tolerant reader."""
     journal = tmp_path / "j.sqlite"

@@ -92,6 +92,7 @@ def test_the_command_prints_a_line_for_each_and_ends_well_where_a_session_could_
     assert "loaded in" in done.stdout, "litellm is imported for a provider whose key is set"
 
 
+@pytest.mark.slow
 def test_without_a_key_the_models_of_litellm_are_counted_without_importing_it():
     program = "import sys; from harness.cli import doctor\nprint(doctor.check_litellm().detail, 'litellm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -51,6 +51,7 @@ def test_the_list_says_what_acts_in_a_session_of_one_prompt(listed):
     assert "threshold=0.8 keep_last=10" in listed["keep-last"]
 
 
+@pytest.mark.slow
 def test_a_policy_is_drawn_with_what_it_keeps_and_summarizes():
     shown = harness("policies", "show", "keep-last", "--set", "keep_last=4", "--window", "40000", "--rounds", "1").stdout
     assert "0.8 × (40000 − 11000 reserved) = 23200 tokens" in shown

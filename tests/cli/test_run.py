@@ -175,6 +175,7 @@ def test_a_threshold_in_tokens_is_not_called_a_share():
     )
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_an_error(experiment):
     done = within("run", experiment, "--cluster", "tcp://127.0.0.1:1", "--dry-run")
     assert done.exit_code == 2

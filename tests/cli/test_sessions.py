@@ -213,6 +213,7 @@ def test_the_clean_command_says_what_was_deleted(journal):
     assert "deleted 0 tool outputs, 0 texts, 0 files" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
     here, there, file = tmp_path / "a.sqlite", tmp_path / "b.sqlite", tmp_path / "s.jsonl"
     small = ("--window", "14000", "--threshold", "0.3", "--keep-last", "4", "--summarizer", "scripted/extractive")

@@ -56,6 +56,7 @@ def test_an_unknown_task_is_refused():
     assert "did you mean 'flashcards'" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_new_task_is_small_and_keeps_every_law(tmp_path):
     file = tmp_path / "mine.py"
     written = within("task", "new", file, "welcome")
@@ -146,6 +147,7 @@ def test_a_template_that_makes_no_task_is_a_broken_law(tmp_path, body, explanati
     assert f"seed 0: {explanation}" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_file_outside_of_the_workspace_is_reported_with_its_name_and_seed(tmp_path):
     file = tmp_path / "mine.py"
     assert within("task", "new", file).exit_code == 0

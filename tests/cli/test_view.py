@@ -9,6 +9,7 @@ from tests.cli.command import started, within
 from tests.reporting.page.experiments import write_experiment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_page_is_served_until_a_signal_ends_it(tmp_path, number):
     write_experiment(tmp_path)

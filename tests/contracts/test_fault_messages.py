@@ -232,6 +232,7 @@ def test_a_session_on_a_disk_that_was_full_is_marked_when_the_disk_has_room_agai
     assert "failed (store_error)" in listed(journal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "explanation"), [("sandbox", GONE), ("disk", FREE)])
 def test_a_fault_is_reported_at_once_at_the_terminal_and_sets_the_exit_code(fault, explanation, tmp_path):
     with Person("--journal", tmp_path / "j.sqlite") as person:

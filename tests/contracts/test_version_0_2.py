@@ -204,6 +204,7 @@ def test_revisions_of_version_0_2_are_recovered_from_the_ids() -> None:
         assert revisions.keys() == trial.revisions.keys()
 
 
+@pytest.mark.slow
 def test_tables_are_built_from_its_journal_and_name_the_version(grid: Path) -> None:
     results = load(grid)
     for trial in results.trials.to_dict("records"):

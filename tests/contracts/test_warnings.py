@@ -62,6 +62,7 @@ def results(tmp_path_factory):
         return EXPERIMENT.run(tmp_path_factory.mktemp("tight"), workers=1, progress="off", unsafe_local=True)
 
 
+@pytest.mark.slow
 def test_the_library_warns_at_the_line_that_starts_the_run_and_can_be_silenced(tmp_path):
     with pytest.warns(PolicyWarning, match=re.escape(WARNING)) as caught:
         EXPERIMENT.run(tmp_path, workers=1, progress="off", unsafe_local=True)
@@ -74,6 +75,7 @@ def test_the_library_warns_at_the_line_that_starts_the_run_and_can_be_silenced(t
     assert not silent
 
 
+@pytest.mark.slow
 def test_the_record_of_a_trial_and_the_log_of_its_session_keep_the_warning(results):
     (text,) = results.trials["advisories_json"]
     assert is_warned(*format_advisories(Advisory(**plain) for plain in json.loads(text)))

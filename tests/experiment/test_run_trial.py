@@ -272,6 +272,7 @@ def test_an_agent_that_sleeps_fails_with_its_reason_and_is_graded(job):
     assert {check.check: check.passed for check in checks} == {"port": False, "note": True}
 
 
+@pytest.mark.slow
 def test_an_agent_whose_code_uses_up_memory_while_it_is_graded_has_failed_and_counts(job):
     limits = SandboxLimits(memory_bytes=192 * 2**20)
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":trapped"), sandbox=SandboxChoice(limits=limits))))

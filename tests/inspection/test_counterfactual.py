@@ -98,6 +98,7 @@ def test_a_counterfactual_run_without_summaries_compacts_like_the_live_session(n
     ]
 
 
+@pytest.mark.slow
 def test_the_first_compaction_with_a_summary_evicts_the_same_messages_as_in_the_live_session():
     change = run_on_sample(KeepLast(), WINDOW_TOKENS, max_compactions=1).applied_attempts[0]
     run = compute_run(KeepLast())

@@ -133,6 +133,7 @@ def test_sql_joins_the_tables_of_a_session(lived):
     assert rows["sent"].tolist() == rows["prompt_tokens"].tolist()
 
 
+@pytest.mark.slow
 def test_figures_without_outcomes_draw_sessions_and_the_others_refuse_them_in_words(lived):
     results = harness.load(lived)
     for name, figure in FIGURES.items():
@@ -167,6 +168,7 @@ def test_the_alerts_of_a_session_are_evaluated_like_those_of_a_trial(lived):
     assert alerts["value"].notna().all()
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_a_session_and_reports_on_its_journal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run_command("agent", "--task", TINY, "--policy", "none", *LOCAL)
@@ -198,6 +200,7 @@ def test_the_journal_of_a_trial_alone_has_the_rows_that_its_experiment_has(trial
         pd.testing.assert_frame_equal(rows.reset_index(drop=True), getattr(alone, name))
 
 
+@pytest.mark.slow
 def test_the_session_of_a_trial_without_its_record_has_the_values_that_its_log_gives(trial_output, tmp_path):
     """The law of exports: what does not depend on the experiment is the same, whichever way a session is loaded."""
     path = next((trial_output / "journals").glob("*.sqlite"))

@@ -139,6 +139,7 @@ def test_the_terminal_prints_an_alert_when_it_begins_and_at_the_end():
     assert log.getvalue().count("alert: ") == 2
 
 
+@pytest.mark.slow
 def test_the_command_agent_prints_the_alerts_of_its_session(tmp_path):
     done = run_command("agent", "--task", TINY, "--window", "16000", "--threshold", "0.3", "--keep-last", "2",
                        "--summarizer", "scripted/oracle", "--journal", tmp_path / "j.sqlite", *LOCAL)  # fmt: skip

@@ -272,6 +272,7 @@ def forgetful(name, world):
     return measure_session(simulate_with_cache(task, KeepLast(summarizer="scripted/empty")).entries, task, KeepLast().counter)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_an_agent_that_forgets_a_correction_uses_the_value_of_the_outdated_page():
     outdated = {fact.name for fact in make_task("spec-api", 1).facts if fact.former_patterns}

@@ -9,6 +9,7 @@ from harness.metrics import shell
 from harness.metrics.shell import MAX_COMMAND_CHARACTERS, find_paths, find_shown_file, is_read_only, normalize_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["x", "a|", "\\", "'", '"', " x", "../", "a.b "])
 def test_the_analysis_of_a_long_command_takes_little_time(piece):
     """Without a limit on the length, the words of such a command take minutes of CPU time."""

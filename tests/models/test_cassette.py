@@ -147,6 +147,7 @@ def test_a_miss_says_how_much_of_the_conversation_is_known(tmp_path):
         taped(path, "replay").reply(Request(messages=(user("bye"),)))
 
 
+@pytest.mark.slow
 def test_several_processes_record_into_one_file(tmp_path):
     path = tmp_path / "c.jsonl"
     writers = [subprocess.Popen([sys.executable, "-c", MANY, str(path), "w" * n]) for n in (1, 2, 3)]

@@ -61,6 +61,7 @@ def without_patches(given_rows):
     return parse_document("\n".join(map(json.dumps, shown)).encode(), "f")
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.sampled_from(PLAIN).flatmap(sessions))
 def test_the_first_kept_entry_says_all_of_a_compaction_that_keeps_the_last(log):
@@ -135,6 +136,7 @@ def test_whatever_the_types_allow_comes_back_with_its_time(batches, at_ms):
     assert list(read_log(document(log))) == log
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.sampled_from(OTHERS[1:]).flatmap(sessions))
 def test_without_the_patches_a_reader_sees_at_least_what_was_in_view(log):
@@ -148,6 +150,7 @@ def test_without_the_patches_a_reader_sees_at_least_what_was_in_view(log):
     } == set()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.sampled_from((*PLAIN, *OTHERS)).flatmap(sessions))
 def test_an_exported_session_is_a_recording_like_that_of_any_agent(log):

@@ -231,6 +231,7 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
     ] * 2
 
 
+@pytest.mark.slow
 def test_a_contrast_that_cannot_be_tested_is_named_instead_of_breaking_the_report(tmp_path):
     begin_record(tmp_path)
     family = Family(contrasts=(SUCCESS,), planned_trials=14, looks=2)

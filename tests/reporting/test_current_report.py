@@ -109,6 +109,7 @@ def test_every_module_that_a_report_loads_is_a_source_of_it_except_for_the_comma
     assert any(path.endswith("page/bundles/page.js") for path in sources)
 
 
+@pytest.mark.slow
 def test_a_run_and_a_report_load_no_slow_package_before_something_is_computed():
     slow = "('duckdb', 'docker', 'litellm', 'matplotlib', 'numpy', 'pandas', 'pyarrow', 'scipy')"
     code = f"import sys, harness.cli.run, harness.cli.report; print(*[name for name in {slow} if name in sys.modules])"

@@ -88,6 +88,7 @@ def declare_margin(rows, margin=0.05):
     return [row | {"provenance_json": json.dumps({"not_worse_margin": margin})} for row in rows]
 
 
+@pytest.mark.slow
 def test_a_repeated_arm_is_neither_the_highest_nor_the_cheapest():
     rows = [*arm("base", (0.5, 0.5), cost_usd=2.0), *arm("other", (0.4, 0.4), cost_usd=3.0)]
     again = [row | {"arm": "again", "replicate": 1, "score": row["score"] + 0.1, "cost_usd": 1.0} for row in rows[:14]]
@@ -229,6 +230,7 @@ def test_an_arm_with_fewer_tasks_has_intervals_of_its_own():
     assert "; those of short for these tasks: the mean over these 4 tasks only" in note
 
 
+@pytest.mark.slow
 def test_an_arm_that_lost_its_expensive_tasks_does_not_look_cheap():
     rows = [
         {"arm": name, "task": f"task-{task}", "seed": seed, "success": False, "score": 0.5 + (name == "lossy") * seed / 100}
@@ -256,6 +258,7 @@ def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
     assert table.rows[0][2].startswith("0.55 [0.5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "trials"), [("keep-last", "no trial"), ("none", "no trial of a compaction policy")])
 def test_a_finding_of_zero_trials_excludes_arms_without_a_policy(policy, trials):
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0, policy=policy)]
@@ -362,6 +365,7 @@ def test_an_arm_that_names_the_oracle_but_never_calls_it_is_an_ordinary_arm():
     assert not any("no two of them" in note or "only one arm" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_a_quantity_that_was_not_recorded_is_not_reported_as_zero_trials(tmp_path):
     runs = "task,arm,ok\n" + "".join(f"t{task},{arm},{task % 2}\n" for arm in "ab" for task in range(6))
     (tmp_path / "runs.csv").write_text(runs)

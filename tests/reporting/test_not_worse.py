@@ -61,6 +61,7 @@ def list_badges(rows):
     return {arm["name"]: arm["badge"] for arm in part["arms"] if arm["badge"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("margin", [None, MARGIN])
 def test_three_pairs_label_no_arm_that_lost_most_of_its_score(margin):
     control = run("no compaction", [1.0] * 3, cost_usd=2.0, margin=margin, policy="none", compactions=0)

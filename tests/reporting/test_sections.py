@@ -281,6 +281,7 @@ def test_arms_that_behave_alike_have_no_section():
     assert behaviour_of([*arm("a", "keep-last", [True], **WATCHED), *arm("none", "none", [True], **WATCHED)]) == {}
 
 
+@pytest.mark.slow
 def test_regret_names_the_oracle_and_marks_another_budget():
     trials = [
         *arm("a", "keep-last", [False]),

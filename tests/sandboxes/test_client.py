@@ -181,6 +181,7 @@ true
 """Commands that change a workspace; some need more than one part of a scan, and the last but one leaves a process."""
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_snapshot_that_comes_with_a_command_is_that_of_a_request_after_it():
     with (
@@ -197,6 +198,7 @@ def test_a_snapshot_that_comes_with_a_command_is_that_of_a_request_after_it():
             assert together.has_incomplete_snapshot == apart.has_incomplete_snapshot
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_snapshot_that_an_interrupt_keeps_back_is_taken_as_a_whole():
     done = subprocess.run([sys.executable, "-c", KEPT_BACK_SCRIPT], capture_output=True, text=True, timeout=600, check=False)

@@ -29,6 +29,7 @@ def test_the_local_backend_warns_that_nothing_is_isolated_and_removes_its_direct
     assert list(Path(tmp_path).iterdir()) == []
 
 
+@pytest.mark.slow
 def test_only_directories_of_dead_owners_are_reaped(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead, alive, strange, other = (

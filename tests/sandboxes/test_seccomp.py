@@ -314,6 +314,7 @@ with open_sandbox("bubblewrap", session_id="key") as sandbox:
     assert run_with_key(script).strip() == f"nothing {errno.ENOSYS}"
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user; the contract tests ran as this one")
 def test_bubblewrap_started_by_an_ordinary_user_is_restricted_too():

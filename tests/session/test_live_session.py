@@ -755,6 +755,7 @@ time.sleep(120)
 """
 
 
+@pytest.mark.slow
 def test_queued_messages_and_finished_steps_survive_the_death_of_the_process(living, tmp_path, checkout):
     """S1.4."""
     with PreparedProcess(VICTIM, tmp_path / "j.sqlite", cwd=checkout, stdout=subprocess.PIPE) as victim:
@@ -1263,6 +1264,7 @@ except HarnessError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_logged(living, tmp_path, checkout):
     path = tmp_path / "j.sqlite"
     done = run(FULL, path, cwd=checkout, timeout_seconds=4 * SECONDS)

@@ -271,6 +271,7 @@ def find_refusal(function: Callable[..., object], *arguments: object) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sub_agents", [{}, {"explore": True, "explore_model": "scripted:typical"}])
 def test_a_check_refuses_what_the_assembly_of_the_session_would_refuse_in_the_same_words(sub_agents):
     refusals = set()

@@ -71,6 +71,7 @@ def test_any_events_come_back_and_fold_to_the_same_view(batches: list[list[Event
         assert [tuple(row) for row in rows] == [(item.message.role, content(item.message), item.tokens) for item in view.items]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
 @given(events())
 def test_a_log_that_is_opened_again_goes_on_as_if_it_had_stayed_open(batches: list[list[Event]]) -> None:
@@ -89,6 +90,7 @@ def test_a_log_that_is_opened_again_goes_on_as_if_it_had_stayed_open(batches: li
 TABLES = ("event", "text", "version", "retired", "step", "compaction", "rollback", "session")
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
 @given(events(), st.sampled_from([0.0, 2.5, 1e9]))
 def test_events_that_are_written_together_leave_the_same_tables(batches: list[list[Event]], interval: float) -> None:

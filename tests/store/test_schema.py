@@ -314,6 +314,7 @@ def log_rollback_after_a_step() -> tuple[Entry, ...]:
     return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(multi_turn_logs())
 @example(log_rollback_after_a_step())

@@ -478,6 +478,7 @@ def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path)
     assert hashing(tmp_path, {"    choices = {": '    print("drawing")\n    choices = {'}) == []
 
 
+@pytest.mark.slow
 def test_a_template_that_works_in_one_process_only_is_reported(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    choices = {": f"{here_only}    choices = {{"})

@@ -81,6 +81,7 @@ def test_the_figures_of_an_instance_are_stated_on_the_pages_of_its_structure_and
             assert stating == [structure.find_page(fact.name)]
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_reference_fail_before_and_all_tests_pass_after(copied: Path, tmp_path: Path) -> None:
     status, before = shell(lay(make_bug_hunt(SEED), tmp_path / "found"), TESTS)
     assert status == 1
@@ -131,6 +132,7 @@ def test_a_patch_that_is_tried_again_costs_a_check(copied: Path) -> None:
     assert failed(grade(make_bug_hunt(SEED), copied)) == {"tries_1"}
 
 
+@pytest.mark.slow
 def test_a_try_that_the_bench_never_saw_does_not_count(copied: Path) -> None:
     log = copied / "ci/attempts.log"
     log.write_text(re.sub(r"(accepted \S+ \S+) \d+", r"\1 1", log.read_text()))
@@ -155,12 +157,14 @@ def test_a_fact_that_is_never_known_fails_a_check_that_rests_on_it(tmp_path: Pat
         assert failed(grade_about(task, root, resting, ("suite", "regression_test"))) & resting, fact.name
 
 
+@pytest.mark.slow
 def test_a_regression_test_that_does_not_notice_the_bug_is_none(copied: Path) -> None:
     page = copied / "tests/regressions/test_drift.py"
     page.write_text(re.sub(r"self\.assertEqual\(.*\)", "self.assertTrue(COMPLAINT)", page.read_text()))
     assert failed(grade(make_bug_hunt(SEED), copied)) == {"regression_test"}
 
 
+@pytest.mark.slow
 def test_changing_a_test_or_tidying_up_on_the_way_fails(copied: Path) -> None:
     for path in ("tests/test_money.py", "wattbook/text.py"):
         (copied / path).write_text((copied / path).read_text() + "\n")

@@ -72,6 +72,7 @@ def test_sheets_written_under_the_old_rules_are_revised() -> None:
     assert plain().failed_checks == set()
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_an_agent_that_lost_a_revision_uses_the_old_rule_and_fails_its_check() -> None:
     """Extractive summaries of this instance keep the old rules of the prompt and lose a later message in other words."""

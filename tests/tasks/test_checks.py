@@ -285,6 +285,7 @@ BELIEFS = {
 """Reason for which a forged regression test believes that it has to fail."""
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("belief", BELIEFS)
 def test_a_regression_test_that_tests_nothing_does_not_count(belief, finished, passed_finished, tmp_path):

@@ -142,6 +142,7 @@ def test_a_fact_is_used_a_fixed_lag_after_its_statement() -> None:
         assert used(fact, BASE) - first in ([18] if first else [19, 20, 21]), "the orders of the prompt are used one by one"
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_fact_is_stated_as_often_as_redundancy_says() -> None:
     calm = replace(BASE, update_rate=0.0)
@@ -169,6 +170,7 @@ def test_a_step_brings_as_many_tokens_into_view_as_the_world_says(world: World) 
     assert (sizes[-1] - sizes[0]) / (len(sizes) - 1) == pytest.approx(world.tokens_per_step, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_sigma_is_the_tail_of_the_outputs() -> None:
     def tail(sigma: float) -> float:

@@ -100,6 +100,7 @@ def test_forty_modules_use_the_name_and_all_tests_pass_before(tmp_path: Path) ->
     assert (status, re.findall(r"FAIL|ERROR", output)) == (0, [])
 
 
+@pytest.mark.slow
 def test_afterwards_all_tests_pass_and_every_module_can_be_imported(swept: Path) -> None:
     status, output = shell(swept, TESTS)
     assert (status, re.findall(r"FAIL|ERROR", output)) == (0, [])
@@ -198,6 +199,7 @@ def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
     assert failed(grade(task, root)) == {"order"}
 
 
+@pytest.mark.slow
 def test_changing_an_excluded_folder_a_test_or_more_than_the_name_fails(copied: Path) -> None:
     excluded = f"quay/{draw_values(1)['excluded_folder']}/fees.py"
     folder = next(folder for folder in STRUCTURE.folders if folder not in STRUCTURE.collision_folders)

@@ -102,6 +102,7 @@ def test_repeating_an_action_that_must_happen_once_fails_its_check(command, chec
     assert failed(grade(task, root)) == {check}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "tests"), [("retry", "tools/run_tests.py tests.test_retry"), ("money", "tools/check_money.py")]
 )

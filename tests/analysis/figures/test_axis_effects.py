@@ -41,6 +41,7 @@ def test_a_plan_without_a_grid_has_no_effects_of_axes():
         axis_effects.draw(axis_effects.table(results([{"arm": "a"}, {"arm": "b"}])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", ["notebook", "paper"])
 def test_tick_labels_do_not_overlap(table, width):
     figure: Any = axis_effects.draw(table, width=width)

@@ -129,6 +129,7 @@ def test_colours_span_the_data_and_the_widest_interval_and_bright_is_better():
     assert (image.cmap.name, cost.cmap.name) == ("cividis", "cividis_r")
 
 
+@pytest.mark.slow
 def test_a_baseline_is_subtracted_with_paired_intervals_and_colours_diverge_from_it():
     selection = grid(seeds=(0, 1, 2, 3))
     baseline = "keep_last=10 summarizer=scripted/oracle threshold=0.8"
@@ -145,6 +146,7 @@ def test_a_baseline_is_subtracted_with_paired_intervals_and_colours_diverge_from
     assert norm.vmin == -norm.vmax < 0
 
 
+@pytest.mark.slow
 def test_a_cost_is_divided_by_that_of_the_baseline():
     table = heat_map.table(grid(), metric="cost", baseline="no compaction")
     assert (table["value"] > 0).all()

@@ -36,6 +36,7 @@ def test_a_chart_shows_itself_once_in_a_notebook(table):
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_saving_leaves_nothing_half_written(tmp_path, table):
     save(compaction_rounds.draw(table), tmp_path / "a.png")
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]

@@ -263,6 +263,7 @@ def test_every_evicted_step_reaches_a_summarizer() -> None:
     assert 60 * 2 // 11 <= len(room.prompts()) <= 60 * 2 // 10
 
 
+@pytest.mark.slow
 def test_a_summarizer_that_fails_is_asked_no_more_often_than_one_that_works() -> None:
     """S4.3: an attempt counts like a success, and what it was to cover is evicted without a summary."""
     counts = []

@@ -110,6 +110,7 @@ def test_a_missing_extra_is_named(monkeypatch):
         check(MADE)
 
 
+@pytest.mark.slow
 def test_a_package_that_pip_cannot_bring_is_an_error_with_its_words(tmp_path, monkeypatch):
     for variable in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
         monkeypatch.delenv(variable, raising=False)

@@ -47,6 +47,7 @@ def ask(address, path="", *, method="GET", host=None, **headers):
         connection.close()
 
 
+@pytest.mark.slow
 def test_page_values_progress_and_sessions_are_served(address):
     status, headers, body = ask(address)
     assert status == 200

@@ -196,6 +196,7 @@ class TestTree:
         list(tree.scan_changes())
         assert tree.is_incomplete
 
+    @pytest.mark.slow
     def test_a_tree_deeper_than_open_files_and_paths_allow_is_deleted(self, tree, root):
         fd = os.open(root / "d", os.O_RDONLY)
         for _ in range(3_000):

@@ -72,6 +72,7 @@ def test_sessions_are_listed_newest_first_with_what_they_took(journal):
     assert (older.created_at_ms, older.updated_at_ms > older.created_at_ms, older.task) == (7, True, "build it")
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(LOGS)
 def test_the_events_that_change_totals_have_the_totals_of_the_whole_log(log):

@@ -115,6 +115,7 @@ def test_repeating_an_action_that_must_happen_once_fails_its_check(command, copi
     assert failed(grade(make_flashcards(1), root)) == {"one_release" if "reserve" in command else "fed_once"}
 
 
+@pytest.mark.slow
 def test_a_second_entry_in_the_change_log_fails(copied):
     root, values = copied(), make_flashcards(1).values
     command = f"python3 tools/changelog.py --release {values['release_id']} --ticket {values['ticket']} again"
