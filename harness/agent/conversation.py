@@ -14,7 +14,7 @@ from itertools import accumulate
 from time import perf_counter
 
 from harness.agent.cancellation import raise_if_abandoned
-from harness.conversation.codec import digest_message
+from harness.conversation.codec import digest_message, encode_message
 from harness.conversation.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished, TextDelta
 from harness.conversation.growing_sequence import GrowingSequence, find_difference
 from harness.conversation.messages import Message, assistant
@@ -104,6 +104,8 @@ class RequestBuilder:
         """For each message of the previous request, the digest of the request up to it."""
         self._running_tokens: list[int] = []
         """For each message of the previous request, the estimated tokens of the request up to it."""
+        self._encoded: dict[int, tuple[Message, bytes]] = {}
+        """Each message that was digested for the previous request, with its JSON, by the `id` of the message."""
         self._edit_count = -1
 
     def forget_view(self) -> None:
@@ -139,9 +141,12 @@ class RequestBuilder:
     def _replace_end(self, place: int, messages: Sequence[Message], counts: Sequence[int]) -> None:
         """Replace the messages of the request from an index on by others."""
         del self._chain[place:], self._running_tokens[place:]
-        digest = self._chain[-1] if self._chain else b""
+        digest, encoded = self._chain[-1] if self._chain else b"", self._encoded
+        self._encoded = {}
         for message in messages:
-            digest = digest_message(message, digest)
+            # a policy that evicts a few of the oldest messages at every step moves the same messages again and again
+            known = self._encoded[id(message)] = encoded.get(id(message)) or (message, encode_message(message))
+            digest = digest_message(message, digest, known[1])
             self._chain.append(digest)
         before = self._running_tokens[-1:]
         self._running_tokens += [*accumulate((*before, *counts))][len(before) :]

@@ -304,22 +304,22 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
     )
 
 
-def _collect_set_aside(view: View, patch: Patch, removed: tuple[Item, ...]) -> tuple[Item, ...]:
+def _collect_set_aside(view: View, patch: Patch, removed: Sequence[Item]) -> tuple[Item, ...]:
     waiting_ids = set(patch.set_aside)
     return tuple(item for item in (*view.set_aside, *removed) if item.item_id in waiting_ids) if waiting_ids else ()
 
 
 class PatchedItems(NamedTuple):
-    """Messages of a view after the changes of a compaction, and what the changes replaced."""
+    """Messages of a view after the changes of a compaction, and which messages changed."""
 
     items: GrowingSequence[Item]
     """All messages; those before the first changed one share the memory of the view."""
     start: int
     """Index of the first message that may have changed."""
-    removed: tuple[Item, ...]
-    """Messages of the view from that index on."""
-    added: tuple[Item, ...]
-    """Messages after the changes from that index on."""
+    removed: list[Item]
+    """Messages of the view that were evicted or replaced, as they were before."""
+    added: list[Item]
+    """Messages that were inserted, and those that were replaced, as they are now."""
 
     @property
     def added_tokens(self) -> int:
@@ -345,7 +345,7 @@ def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
 
 
 def patch_items(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> PatchedItems:
-    """Return the messages of a view after the changes of a compaction, and what the changes replaced.
+    """Return the messages of a view after the changes of a compaction, and which messages changed.
 
     Only the messages from the first changed one on are read. Messages inserted at the same place keep their order.
 
@@ -362,17 +362,21 @@ def patch_items(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
         item = Item(ItemId(seq, index), insert.message, counter.count(insert.message), None)
         behind.setdefault(insert.after, []).append(item)
     start = find_first_index(items, changes.keys() | behind.keys())
-    removed, added = tuple(items[start:]), list[Item]()
-    for item in removed:
+    end, removed, added = list[Item](), list[Item](), list[Item]()
+    for item in items[start:]:
         item_id = item.item_id
         if item_id not in changes:
-            added.append(item)
-        elif (message := changes[item_id]) is not None:
-            original = item.tokens if item.original_tokens is None else item.original_tokens
-            added.append(Item(item_id, message, counter.count(message), original))
+            end.append(item)
+        else:
+            removed.append(item)
+            if (message := changes[item_id]) is not None:
+                original = item.tokens if item.original_tokens is None else item.original_tokens
+                added.append(Item(item_id, message, counter.count(message), original))
+                end.append(added[-1])
         if behind and item_id in behind:
-            added.extend(behind[item_id])
-    return PatchedItems(to_growing_sequence(items).take(start).extend(added), start, removed, tuple(added))
+            added += behind[item_id]
+            end += behind[item_id]
+    return PatchedItems(to_growing_sequence(items).take(start).extend(end), start, removed, added)
 
 
 def find_first_index(items: Sequence[Item], item_ids: Collection[ItemId]) -> int:
@@ -485,22 +489,21 @@ def find_violation(messages: Sequence[Message]) -> str | None:
 
 
 class _LegalBeginning:
-    """Search for the first message of a view that breaks a provider rule, which reads each message only once."""
+    """Check whether the first messages of a view obey the provider rules, which reads each message only once."""
 
-    __slots__ = ("_waiting", "is_broken", "length")
+    __slots__ = ("_is_empty", "_waiting", "is_broken")
 
     def __init__(self) -> None:
         self._waiting: dict[str, ToolCall] = {}
+        self._is_empty = True
         self.is_broken = False
-        self.length = 0
-        """Number of messages before the first one that breaks a rule."""
 
     def add(self, item: Item) -> None:
         if self.is_broken:
             return
-        breaks_order = self.length == 0 and SystemMessageFirst().find_violation((item.message,)) is not None
+        breaks_order = self._is_empty and SystemMessageFirst().find_violation((item.message,)) is not None
         self.is_broken = breaks_order or _find_unpaired(self._waiting, item.message) is not None
-        self.length += not self.is_broken
+        self._is_empty = False
 
 
 def find_violation_after(view: View, patched: PatchedItems) -> str | None:
@@ -508,8 +511,8 @@ def find_violation_after(view: View, patched: PatchedItems) -> str | None:
 
     Only the messages from the first changed one on are read, with the answer before them.
     """
-    legal_length = view.tally_cache.read(view.items, _LegalBeginning, _LegalBeginning, lambda tally: tally.length)
-    if legal_length >= patched.start > 0:
+    unchanged = patched.items.take(patched.start)
+    if unchanged and not view.tally_cache.read(unchanged, _LegalBeginning, _LegalBeginning, lambda tally: tally.is_broken):
         start = patched.start - 1
         while start and patched.items[start].message.role == "tool":
             start -= 1

@@ -35,8 +35,8 @@ from tests.bench.workload import FINAL_TEXT, TOOL, command, make_outputs, think
 WINDOW_TOKENS = 65_536
 STEPS_BETWEEN_TURNS = 20
 SHORT, LONG = 200, 3_000
-EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses")
-"""Policies that `make bench` measures; the last three edit the conversation at nearly every step once they are due."""
+EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses", "message-window")
+"""Policies that `make bench` measures; the last four edit the conversation at nearly every step once they are due."""
 ROUNDS = 3
 
 
