@@ -48,7 +48,7 @@ from harness.conversation.overhead import OverheadClock
 from harness.conversation.plan import CompactionPlan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Budget, Estimated, Usage, Window
-from harness.conversation.view import View, apply_patch, find_first_index, find_violation_after, fold, patch_items
+from harness.conversation.view import View, find_first_index, find_violation_after, fold, patch_items
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
 from harness.policies import resolve_policy
 from harness.protocols import (
@@ -270,7 +270,7 @@ class SessionCompactor:
         inserts: list[Insert] = []
         # the summarizer reads a message that is both replaced and evicted in its replaced form
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
-        items = apply_patch(view.items, Patch(replace=changes), 0, self.policy.counter)
+        items = patch_items(view.items, Patch(replace=changes), 0, self.policy.counter).items
         edited_view = replace(view, items=items, tally_cache=TallyCache())
         for slot in map(self._limit_slot, plan.slots):
             notify(Waiting(what="summary"))
