@@ -38,7 +38,7 @@ IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 PARTS: Mapping[str, tuple[Callable[[], Iterable[Figure]], ...]] = {
     "starting": (starting.starts,),
     "overhead": (overhead.trivial, overhead.whole, overhead.scripted, overhead.operations, overhead.management),
-    "editing": (editing.editing,),
+    "editing": (editing.editing, editing.counterfactual, editing.live),
     "reading": (reading.reading,),
     "round_trips": (round_trips.starts, partial(round_trips.round_trips, IMAGE)),
     "stopping": (stopping.stopping,),

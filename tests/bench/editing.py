@@ -15,18 +15,23 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from harness.conversation.events import Compaction, Entry, MessageAdded, TextDelta, TransientEvent
+from harness.compaction.presets.none import NoCompaction
+from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished, StepStarted, TextDelta, TransientEvent
 from harness.conversation.messages import Message, ToolCall, assistant
 from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, Window
+from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace
+from harness.inspection.recorded_session import RecordedSession
 from harness.metrics.session_metrics import measure_session
 from harness.policies import list_policy_names, load_policy_class
 from harness.protocols import Need, Reply, Request, ignore
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.assembly import SessionResources, assemble_session
+from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.journal import Journal
-from harness.store.log import MemoryOutputs
-from harness.task import LaterMessage
+from harness.store.log import MemoryLog, MemoryOutputs
+from harness.task import CallTemplate, Evidence, LaterMessage, Script, Step
 from harness.tasks import load_task
 from tests.bench.figure import Figure
 from tests.bench.overhead import InstantTool, forget
@@ -38,6 +43,11 @@ SHORT, LONG = 200, 3_000
 EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses", "message-window")
 """Policies that `make bench` measures; the last four edit the conversation at nearly every step once they are due."""
 ROUNDS = 3
+LIVE_EDITING = ("swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses")
+LIVE_LONG = 1_000
+"""Number of steps of a long live session; 3,000 would take a quarter of an hour, because the scripted model reads it anew."""
+LIVE_WINDOW_TOKENS = 262_144
+"""Window of live sessions, which end when it is exceeded: in 65,536 tokens, most of these policies keep about 900 steps."""
 
 
 class CountingModel:
@@ -86,8 +96,7 @@ def run_trial(policy_name: str, outputs: Sequence[str]) -> tuple[float, int]:
     """Run a trial with a journal and metrics; return the CPU milliseconds of a step and the number of compactions."""
     forget()
     steps, policy, totals = len(outputs) + 1, load_policy_class(policy_name)(), TrialTotals()
-    later = [LaterMessage(step=step, text=f"Now look at item {step}.") for step in range(20, steps, STEPS_BETWEEN_TURNS)]
-    task = replace(load_task("flashcards")(1), later_messages=tuple(later))
+    task = replace(load_task("flashcards")(1), later_messages=make_user_messages(steps))
     entries, model = list[Entry](), CountingModel(steps)
 
     def listen(heard: Entry | TransientEvent) -> None:
@@ -125,6 +134,101 @@ def editing() -> Iterator[Figure]:
         yield Figure(name=f"CPU of a step, {name}: 3,000 ÷ 200 steps", value=own, unit="×", bar=3.0)
         other = median(times[name, LONG] / times["none", LONG] for times in rounds)
         yield Figure(name=f"CPU of a step at 3,000 steps: {name} ÷ none", value=other, unit="×", bar=4.0)
+
+
+def make_user_messages(steps: int) -> tuple[LaterMessage, ...]:
+    """Return the messages of the user in a session."""
+    return tuple(LaterMessage(step=step, text=f"Now look at item {step}.") for step in range(20, steps, STEPS_BETWEEN_TURNS))
+
+
+def record_session(steps: int) -> tuple[Entry, ...]:
+    """Run a session in which nothing is compacted, and return its log."""
+    task = replace(load_task("flashcards")(1), later_messages=make_user_messages(steps))
+    model, log = CountingModel(steps), MemoryLog()
+    resources = SessionResources(
+        session_id="bench", log=log, clock=lambda: 0.0, on_event=model.listen, model=model,
+        tools=[InstantTool(TOOL, iter(make_outputs(steps)))],
+    )  # fmt: skip
+    session = assemble_session(SessionSpec(request=task.prompt, task=task, policy=NoCompaction(), max_steps=steps), resources)
+    session.agent.logs_steps_at_once = True
+    session.agent.run(session.start_event, "You are an agent.")
+    return tuple(log.entries())
+
+
+def run_counterfactual(policy_name: str, entries: tuple[Entry, ...]) -> tuple[float, int]:
+    """Run a policy on a recorded session; return the CPU milliseconds of a step and the number of compactions."""
+    began = time.process_time()
+    spec = CounterfactualSpec(policy=load_policy_class(policy_name)(), window_tokens=WINDOW_TOKENS)
+    run = CounterfactualRun(RecordedSession(name="bench", entries=entries), SessionTrace(entries), spec)
+    run.advance()
+    milliseconds = 1_000 * (time.process_time() - began) / run.steps
+    return milliseconds, sum(isinstance(event, Compaction) and event.status == "applied" for _, event in run.attempts)
+
+
+def counterfactual() -> Iterator[Figure]:
+    """Compare counterfactual runs on a short and a long session; this takes about half a minute."""
+    recorded = {steps: record_session(steps) for steps in (SHORT, LONG)}
+    rounds = [
+        {(name, steps): run_counterfactual(name, entries)[0] for name in EDITING[1:] for steps, entries in recorded.items()}
+        for _ in range(ROUNDS)
+    ]
+    for name in EDITING[1:]:
+        ratio = median(times[name, LONG] / times[name, SHORT] for times in rounds)
+        yield Figure(name=f"CPU of a counterfactual step, {name}: 3,000 ÷ 200 steps", value=ratio, unit="×", bar=3.0)
+
+
+def run_live_session(policy_name: str, steps: int) -> tuple[float, int]:
+    """Run a live session with a journal, which reads a file in each step, in a sandbox.
+
+    Return the CPU milliseconds of a step from the second one on, without the calls of the scripted model, and the number of
+    compactions.
+    """
+    forget()
+    script_steps = tuple(
+        Step(
+            name=f"part {number}",
+            text=think(number),
+            calls=(CallTemplate(tool="read_file", arguments=(("path", f"parts/{number}.txt"),)),),
+            done=Evidence(in_output=True, count_pattern=r"finished (\d+) parts", minimum_count=number + 1),
+        )
+        for number in range(steps - 1)
+    )
+    files = tuple((f"parts/{at}.txt", f"finished {at + 1} parts\n{text}") for at, text in enumerate(make_outputs(steps)))
+    task = replace(
+        load_task("flashcards")(1), name="parts", facts=(), later_messages=make_user_messages(steps), workspace=files,
+        script=Script(steps=script_steps, final_text=FINAL_TEXT),
+    )  # fmt: skip
+    totals, marks, model_seconds, call_began = TrialTotals(), list[float](), [0.0], [0.0]
+
+    def listen(heard: Entry | TransientEvent) -> None:
+        totals(heard)
+        if isinstance(heard, StepStarted):
+            call_began[0] = time.process_time()
+        elif isinstance(heard, Entry) and isinstance(heard.event, MessageAdded) and heard.event.message.role == "assistant":
+            model_seconds[0] += time.process_time() - call_began[0]
+        elif isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
+            marks.append(time.process_time())
+            if len(marks) == 1:
+                model_seconds[0] = 0.0
+
+    with tempfile.TemporaryDirectory() as folder:
+        spec = SessionSpec(
+            request=task.prompt, task=task, policy=load_policy_class(policy_name)(), window_tokens=LIVE_WINDOW_TOKENS,
+            max_steps=steps, snapshots=False, repeated="continue", sandbox=SandboxChoice(backend="bubblewrap"),
+            journal=Path(folder) / "journal.sqlite",
+        )  # fmt: skip
+        session = LiveSession(spec, on_event=listen).start()
+        session.wait()
+        outcome = session.close().outcome
+    assert (outcome.reason, outcome.steps) == ("replied", steps), outcome
+    return 1_000 * (marks[-1] - marks[0] - model_seconds[0]) / (steps - 1), totals.compactions
+
+
+def live() -> Iterator[Figure]:
+    """Compare short and long live sessions, without the time of their scripted model; this takes some minutes."""
+    for name in LIVE_EDITING:
+        ratio = run_live_session(name, LIVE_LONG)[0] / run_live_session(name, SHORT)[0]
+        yield Figure(name=f"CPU of a live step, {name}: 1,000 ÷ 200 steps", value=ratio, unit="×", bar=3.0)
 
 
 def print_table(names: Sequence[str]) -> None:
