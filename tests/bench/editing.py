@@ -45,9 +45,9 @@ EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-to
 ROUNDS = 3
 LIVE_EDITING = ("swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses")
 LIVE_LONG = 1_000
-"""Number of steps of a long live session; 3,000 would take a quarter of an hour, because the scripted model reads it anew."""
+"""Number of steps of a long live session; the scripted model reads all messages again after each edit."""
 LIVE_WINDOW_TOKENS = 262_144
-"""Window of live sessions, which end when it is exceeded: in 65,536 tokens, most of these policies keep about 900 steps."""
+"""Window of live sessions, which end when it is exceeded: in 65,536 tokens, `swe-agent` ends after about 900 steps."""
 
 
 class CountingModel:
