@@ -27,12 +27,17 @@ from harness.session.preflight import (
     find_advisories,
 )
 from harness.task import Task, World
-from harness.tasks import make_task
+from harness.tasks import SUITE, make_task
 
 PROMPTS_KEPT = 1_000
 """Number of prompts whose length in tokens is remembered.
 
 An experiment with many seeds has more prompts than should be kept in memory.
+"""
+MAX_SUITE_REQUEST_TOKENS = 8_000
+"""Number of tokens that the first request of a task of the suite never exceeds, with any seed and at any difficulty.
+
+Numbers in the task's world can make the request longer.
 """
 
 
@@ -42,6 +47,8 @@ FirstTokens = dict[tuple[str, int, World], int]
 
 def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, first_tokens: FirstTokens | None = None) -> None:
     """Refuse trials that could not run, e.g. because of an unknown name or a missing API key.
+
+    The task of every seed is made, except where the longest request of the suite's tasks fits the window.
 
     Args:
         trials: Trials of the experiment.
@@ -61,11 +68,8 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
     count_once = lru_cache(maxsize=PROMPTS_KEPT)(count_first_request_tokens)
     first_tokens = {} if first_tokens is None else first_tokens
     largest = dict[tuple[object, ...], Trial]()
+    fitting = set[tuple[object, ...]]()
     for trial in trials:
-        problem = (trial.task, trial.seed, trial.world)
-        if problem not in first_tokens:
-            task = make_task(*problem)
-            first_tokens[problem] = count_once(task.prompt, task.runtime)
         arm = (
             trial.task,
             trial.world,
@@ -78,6 +82,14 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
             trial.reader,
             id(trial.policy),  # hashing a policy takes longer, and the trials of a grid share theirs
         )
+        if arm in fitting:
+            continue
+        problem = (trial.task, trial.seed, trial.world)
+        if problem not in first_tokens:
+            task = make_task(*problem)
+            first_tokens[problem] = count_once(task.prompt, task.runtime)
+        if arm not in largest and _fits_any_seed(trial):
+            fitting.add(arm)
         other = largest.setdefault(arm, trial)
         if first_tokens[problem] > first_tokens[other.task, other.seed, other.world]:
             largest[arm] = trial
@@ -87,6 +99,15 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
         explore_tool_tokens = count_explore_tool_tokens() if trial.explore else 0
         spec = build_session_spec(trial, make_task_once(*problem), wiring)
         check_session(spec, trial.task, first_tokens[problem] + output_tool_tokens + explore_tool_tokens)
+
+
+def _fits_any_seed(trial: Trial) -> bool:
+    """Return whether the first request surely fits the window, whatever the seed of the trial's task."""
+    if trial.task not in SUITE or trial.world.overrides:
+        return False
+    window = _find_window(trial.model, trial.window_tokens)
+    tool_tokens = count_output_tool_tokens() + count_explore_tool_tokens()
+    return window.tokens >= MAX_SUITE_REQUEST_TOKENS + tool_tokens
 
 
 def collect_warnings(trials: Iterable[Trial]) -> tuple[str, ...]:

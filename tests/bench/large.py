@@ -42,6 +42,7 @@ from harness.conversation.tokens import Estimated, Measured, Usage
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
+from harness.experiment.preflight import FirstTokens, check_trials
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
 from harness.reporting.current_report import digest_sources, record_report
@@ -316,6 +317,8 @@ def large() -> Iterator[Figure]:
             measured.append({action: measure(action, Path(folder) / str(trials)) for action in ACTIONS})
         write_plan(Path(folder) / "plan", DRY_RUN_TRIALS)
         dry_run = measure("dry run", Path(folder) / "plan")
+        first_tokens = FirstTokens()
+        check_trials(Experiment.from_toml(Path(folder) / "plan").grid.iter_trials(), first_tokens=first_tokens)
         write_experiment(Path(folder) / "few", FEW_TRIALS)
         few = measure("text of the report", Path(folder) / "few")
     small, large = measured
@@ -327,8 +330,9 @@ def large() -> Iterator[Figure]:
         growth = large[action].cpu_seconds / max(small[action].cpu_seconds, LEAST_SECONDS)
         yield Figure(name=f"{name}: growth from {SIZES[0]:,} trials", value=growth, unit="×", bar=GROWTH_BAR)
     name = f"dry run of {DRY_RUN_TRIALS:,} trials"
-    yield Figure(name=name, value=dry_run.cpu_seconds, unit="CPU s", bar=25.0)
-    yield Figure(name=f"{name}, memory above the idle process", value=dry_run.peak_mb, unit="MB", bar=300.0)
+    yield Figure(name=name, value=dry_run.cpu_seconds, unit="CPU s", bar=40.0)
+    yield Figure(name=f"{name}, memory above the idle process", value=dry_run.peak_mb, unit="MB", bar=400.0)
+    yield Figure(name=f"{name}: first requests counted", value=len(first_tokens), unit="requests", bar=1)
 
 
 class Cost(NamedTuple):
@@ -338,7 +342,7 @@ class Cost(NamedTuple):
     peak_mb: Any
 
 
-DRY_RUN_TRIALS = 100_000
+DRY_RUN_TRIALS = 1_000_000
 PAGE_ACTION = "text and page of the report"
 PAGE_FILE = "page.html"
 LEAST_SECONDS = 0.05

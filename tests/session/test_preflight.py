@@ -4,9 +4,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.agent.prompts import build_system_prompt
 from harness.compaction.presets.cline import Cline
@@ -20,7 +23,7 @@ from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.conversation.messages import system, user
 from harness.errors import ContextOverflow, MissingKey, UnknownName, UsageError, WindowTooSmall
-from harness.experiment.preflight import check_trials, collect_warnings
+from harness.experiment.preflight import MAX_SUITE_REQUEST_TOKENS, FirstTokens, check_trials, collect_warnings
 from harness.experiment.trial import Trial
 from harness.models.factory import open_model
 from harness.models.registry import look_up_window
@@ -32,11 +35,13 @@ from harness.session.assembly import SessionResources, assemble_session
 from harness.session.preflight import check_first_request, check_session, count_first_request_tokens, find_advisories
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.tasks import load_task
+from harness.task import DIFFICULTIES, World
+from harness.tasks import SUITE, load_task, make_task
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
 
 TASK = load_task("flashcards")(0)
+TINY_TASK = Path(__file__).parents[1] / "experiment" / "tiny_task.py"
 
 
 def first_reply(window_tokens):
@@ -222,6 +227,43 @@ def test_the_tools_over_saved_outputs_count_too():
     with pytest.raises(WindowTooSmall):
         check_trials([replace(trial, window_tokens=least + more - 1)])
     check_trials([replace(trial, policy=replace(policy, truncate=False))])
+
+
+@pytest.mark.slow
+@given(st.sampled_from(sorted(SUITE)), st.integers(0, 2**40), st.sampled_from(DIFFICULTIES))
+def test_first_requests_of_the_suite_are_at_most_half_as_long_as_the_check_assumes(name, seed, difficulty):
+    task = make_task(name, seed, World(difficulty=difficulty))
+    assert count_first_request_tokens(task.prompt, task.runtime) <= MAX_SUITE_REQUEST_TOKENS / 2
+
+
+def count_checked_requests(trial, seeds=3):
+    """Return the number of first requests that are counted to check a trial with several seeds."""
+    first_tokens = FirstTokens()
+    check_trials([replace(trial, seed=seed) for seed in range(seeds)], first_tokens=first_tokens)
+    return len(first_tokens)
+
+
+def test_tasks_of_further_seeds_are_made_only_if_their_requests_might_be_too_long():
+    trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=16_384)
+    assert count_checked_requests(trial) == 1
+    assert count_checked_requests(replace(trial, window_tokens=None)) == 1
+    assert count_checked_requests(replace(trial, world=World(difficulty="hard"))) == 1
+    assert count_checked_requests(replace(trial, window_tokens=MAX_SUITE_REQUEST_TOKENS)) == 3
+    assert count_checked_requests(replace(trial, world=World(redundancy=2))) == 3
+    assert count_checked_requests(replace(trial, task=f"{TINY_TASK}:tiny")) == 3
+
+
+@pytest.mark.slow
+@given(st.sets(st.integers(0, 30), min_size=1, max_size=3), st.integers(-2, 2))
+def test_a_grid_is_refused_for_the_longest_first_request_of_its_seeds(seeds, spare_tokens):
+    prompts = [load_task("flashcards")(seed).prompt for seed in seeds]
+    longest = max(count_first_request_tokens(prompt, TASK.runtime) for prompt in prompts)
+    window_tokens = longest + spare_tokens
+    trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=window_tokens)
+    trials = [replace(trial, seed=seed) for seed in sorted(seeds)]
+    error = str(WindowTooSmall("flashcards", longest, window_tokens))
+    expected = f"WindowTooSmall: {error}" if spare_tokens < 0 else ""
+    assert find_refusal(check_trials, trials) == expected
 
 
 @pytest.mark.parametrize(
