@@ -1,6 +1,8 @@
 """Tests of `harness policies`: both lists, of which the long one is measured on a sample session, and the drawing of a policy."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -24,6 +26,15 @@ def test_the_short_list_has_one_line_for_each_policy_and_says_where_to_read_more
     assert sentences["none"].startswith("No compaction: the session goes on")
     assert all(text[0].isupper() and text.endswith(".") and not text.startswith("Policy") for text in sentences.values())
     assert "harness policies NAME" in hint
+
+
+def test_the_short_list_loads_neither_sessions_nor_models_nor_sandboxes():
+    listing = "import sys; from harness.cli import main; main(['policies'], standalone_mode=False); "
+    program = listing + "print(*{name.split('.')[1] for name in sys.modules if name.startswith('harness.')})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "policies" in loaded
+    assert not loaded & {"inspection", "metrics", "models", "sandboxes", "session", "store", "tasks"}
 
 
 @pytest.mark.slow
