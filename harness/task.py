@@ -38,6 +38,10 @@ A fact of the kind `superseded` has a first value that the task later replaces b
 """
 
 
+StepEffect: TypeAlias = Literal["look", "change", "test", "answer"]
+"""Effect of a step on the workspace: `look` reads, `change` writes, `test` runs tests or checks, `answer` only says something."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTemplate:
     """Tool call in the script of a task.
@@ -131,7 +135,10 @@ class Evidence:
     The step is done once the conversation shows that each of these calls succeeded (`ok` or `exit code 0`).
     """
     listed_paths: tuple[str, ...] = ()
-    """Paths of files in the workspace. Once directory listings show all these files, the step counts as done."""
+    """Paths of files that the step writes first. Once directory listings show all these files, the step counts as done.
+
+    A complete listing without such a file shows the step as missing if the work is otherwise further.
+    """
     summary_pattern: str = ""
     """Regular expression for a line that reports the step as done, in a summary or (if `in_output` is set) in tool output."""
     required_text: str = ""
@@ -142,6 +149,8 @@ class Evidence:
     """Regular expression that finds the number of finished steps in summaries and tool output; its group matches the number."""
     minimum_count: int = 0
     """Smallest number of finished steps, as found by `count_pattern`, that shows the step as done."""
+    missing_pattern: str = ""
+    """Regular expression for a line in the output of a status call of the script that shows the step as not done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +184,7 @@ class Step:
             Default: `()`.
         repairs: Tool calls that repair errors which the step is known to meet, e.g. when a first version with a bug is tested.
             Default: `()`.
+        effect: Effect of the step on the workspace: `look`, `change`, `test` or `answer`. Default: `'change'`.
 
     Example:
         >>> from harness.task import CallTemplate, Evidence, Step
@@ -193,17 +203,21 @@ class Step:
     done: Evidence
     required_facts: tuple[str, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    effect: StepEffect = "change"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """Steps with which a competent agent does a task.
 
-    A scripted model always takes the first step that is not visibly done.
+    A scripted model takes the first step that is not done, as far as the model can see; `harness.models.scripted.agent` has the
+    rules.
 
     Attributes:
         steps: Steps of the agent, in the order of the work. Required.
         final_text: Text of the agent's last message, which the agent sends when every step is done. Required.
+        status_calls: Tool calls that show how far the work is, such as a directory listing. The agent makes them together when
+            it sees no trace of its work, at the start of the session and after a compaction. Default: `()`.
 
     Example:
         >>> from harness.tasks import load_task
@@ -214,6 +228,7 @@ class Script:
 
     steps: tuple[Step, ...]
     final_text: str
+    status_calls: tuple[CallTemplate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,8 +51,9 @@ class ScriptedOracle:
     The script lists the steps of the scripted agent. A message is needed for one of two reasons:
 
     - It is the newest message that states a fact. The agent needs it at the next unfinished step that uses the fact.
-    - It shows that a step is done. The agent has to see this in every later step. If several messages show it, the shortest is
-      needed.
+    - It shows that a step is done which the agent would repeat without it: the furthest one (the frontier), one behind the frontier
+      that another message shows as failed or missing, and one beyond the frontier. The agent has to see this in every later step.
+      If several messages show it, the shortest is needed.
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
@@ -81,7 +82,7 @@ class ScriptedOracle:
     def _compute_next_uses(self, state: VisibleState) -> dict[str, int]:
         """Return the number of steps until the agent next needs each fact, by name of the fact."""
         uses: dict[str, int] = {}
-        for distance, index in enumerate(index for index in range(len(self._steps)) if index not in state.done_steps):
+        for distance, index in enumerate(state.list_open_steps(self._steps)):
             step = self._steps[index]
             for name in (*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)):
                 uses.setdefault(name, distance)
@@ -102,7 +103,10 @@ class ScriptedOracle:
         for index in sorted(range(len(states)), key=sizes.__getitem__):
             for step in states[index].done_steps:
                 message_by_step.setdefault(step, index)
+        undone_steps = {step for reading in readings for step in self._reader.list_missing_steps(reading)}.union(state.failures)
         for step in state.done_steps:
+            if step < state.frontier and step not in undone_steps:
+                continue
             slots = [(step, slot) for slot in range(len(self._steps[step].done.receipts))]
             if slots and message_by_receipt.keys() >= set(slots):
                 yield from ((message_by_receipt[slot], Need(0, receipt_only=True)) for slot in slots)

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -87,8 +88,14 @@ def test_an_agent_that_lost_a_revision_uses_the_old_rule_and_fails_its_check() -
 
 @pytest.mark.bubblewrap
 def test_asking_twice_for_the_permit_does_harm() -> None:
-    run = simulate_with_cache(task(), KeepLast(summarizer="scripted/empty"))
-    assert {"permit", "one_permit"} <= run.failed_checks
+    steps = task().script.steps
+    (index,) = (index for index, step in enumerate(steps) if step.name == "permit")
+    (call,) = steps[index].calls
+    twice = replace(steps[index], name="again", calls=(replace(call, arguments=(("command", "sh  tools/permit.sh; true"),)),))
+    done = replace(twice.done, receipts=(("execute_command", "permit.sh; true$"),), summary_pattern="")
+    script = replace(task().script, steps=(*steps[: index + 1], replace(twice, done=done), *steps[index + 1 :]))
+    run = simulate_with_cache(replace(task(), script=script), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
+    assert run.failed_checks == {"permit", "one_permit"}
 
 
 def test_a_fact_with_several_statements_is_rewritten_as_a_whole() -> None:

@@ -2,12 +2,15 @@
 
 Its answer is a pure function of visible messages, tool schemas, profile and seed. At each call:
 
-1. A step counts as done if the visible messages show that it was done, e.g. by a successful tool call.
-2. If a tool call of a step has visibly failed and the script contains a repair for this error, the repair comes first.
-3. Otherwise the agent takes the first step that is not done. For each fact that the step requires, it uses the value that the
+1. The furthest step that visible tool results show as done is the frontier. All steps before it count as done, unless a tool
+   result shows that one is missing or has failed. A later step counts as done if the messages show it, e.g. by a line of a
+   summary. The text of a summary never moves the frontier, since "next, I write cli.py" does not mean that cli.py is written.
+2. If no frontier is visible, the agent makes the status calls of the script together, unless they are visible.
+3. If a tool call of a step has visibly failed and the script contains a repair for this error, the repair comes first.
+4. Otherwise the agent takes the first step that is not done. For each fact that the step requires, it uses the value that the
    messages show. If they show none, it first makes a tool call that may show the fact. If there is no such call left, it uses a
    default guess (the prior).
-4. When all steps are done, the model says so and stops.
+5. When all steps are done, the model says so and stops.
 
 The model may overlook a visible fact, and then looks it up again if possible. The profile decides how probable this is; the
 random draw depends only on seed, step and fact. Text after the last tool call that was not a look-up is never overlooked.
@@ -33,13 +36,16 @@ from harness.errors import ContextOverflow
 from harness.models.prices import NOMINAL_PRICE
 from harness.models.scripted.patterns import NO_VALUES, build_call_key, list_look_ups
 from harness.models.scripted.profiles import Profile
-from harness.models.scripted.visible_state import ConversationReader, VisibleState
+from harness.models.scripted.visible_state import LOOK_UP_TEXT, ConversationReader, VisibleState
 from harness.models.tokenizer import IncrementalTokenCounter, count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.task import CallTemplate, Fact, Repair, Script, Step
 
 MAX_VISIBLE_FAILURES = 2
 """Number of visible failures after which the agent gives up a step without a known repair, and goes on with the next step."""
+
+STATUS_TEXT = "Let me see how far the work is."
+"""Text of the agent's message that makes the status calls of the script."""
 
 
 class _CallContext(NamedTuple):
@@ -69,7 +75,7 @@ class ScriptedModel:
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._facts = {fact.name: fact for fact in facts}
-        self._steps, self._farewell = script.steps, script.final_text
+        self._steps, self._farewell, self._status_calls = script.steps, script.final_text, script.status_calls
         self._profile, self._seed = profile, seed
         self._reader, self._prompt_counter = ConversationReader(facts, script, profile.reader), IncrementalTokenCounter()
         self._lock = threading.Lock()
@@ -91,10 +97,23 @@ class ScriptedModel:
             repair = self._find_due_repair(index, context)
             if repair and index not in visible.done_steps:
                 return self._act(self._steps[index].name, repair, context)
-        for index in range(visible.first_open_step, len(self._steps)):
-            if index not in visible.done_steps and not self._is_given_up(index, visible):
+        if visible.frontier < 0 and (calls := self._list_due_status_calls(context)):
+            return self._build_message(STATUS_TEXT, calls, visible.facts, context)
+        for index in visible.list_open_steps(self._steps):
+            if not self._is_given_up(index, visible):
                 return self._act(self._steps[index].name, self._steps[index], context)
         return assistant(Template(self._farewell).substitute(self._choose_values(self._facts, visible.facts)))
+
+    def _list_due_status_calls(self, context: _CallContext) -> list[CallTemplate]:
+        """Return the status calls that are not visible; a call whose facts are forgotten is left out."""
+        known = context.visible.facts
+        calls = self._status_calls
+        possible = [
+            call
+            for call in calls
+            if {name for _, text in call.arguments for name in Template(text).get_identifiers()} <= known.keys()
+        ]
+        return [call for call in possible if build_call_key(call, known) not in context.visible.call_keys]
 
     def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
         """Return the repair for the newest failure of a step; None if the script has none or it was already made."""
@@ -119,7 +138,7 @@ class ScriptedModel:
         values = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
             if name not in values and (look := find_next_look_up(self._facts[name], context.visible)):
-                text = f"I need the {name.replace('_', ' ')} for this and no longer have it in view; looking it up."
+                text = LOOK_UP_TEXT.format(name.replace("_", " "))
                 return self._build_message(text, [look], {}, context)
         return self._build_message(act.text, act.calls, self._choose_values(act.required_facts, values), context)
 

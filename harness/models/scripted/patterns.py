@@ -188,10 +188,9 @@ class StepCounters:
         counts = ((index, pattern.findall(text)) for index, pattern in enumerate(self._patterns))
         return {index: max(map(int, numbers)) for index, numbers in counts if numbers}
 
-    def list_covered_steps(self, counter: int, number: int, after: int = -1) -> list[int]:
-        """Return the indexes of the steps that become done when a counter rises from `after` to `number`."""
-        counts = self._counts[counter]
-        return self._indexes[counter][bisect_right(counts, after) : bisect_right(counts, number)]
+    def list_covered_steps(self, counter: int, number: int) -> list[int]:
+        """Return the indexes of the steps that are done when a counter stands at `number`, the last one last."""
+        return self._indexes[counter][: bisect_right(self._counts[counter], number)]
 
 
 class DonePattern(NamedTuple):
@@ -228,6 +227,12 @@ def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
         yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))
     if fact.recover:
         yield fact.recover
+
+
+def compile_call_pattern(call: CallTemplate) -> re.Pattern[str]:
+    """Return a regular expression for the first argument of a scripted tool call; its placeholders match any word."""
+    parts = re.split(r"\$\{\w+\}", " ".join(next((value for _, value in call.arguments), "").split()))
+    return re.compile("^" + r"\S+".join(map(re.escape, parts)) + "$")
 
 
 def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:

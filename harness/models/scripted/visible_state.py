@@ -19,12 +19,15 @@ from harness.conversation.messages import Message, Part, Text, ToolCall, extract
 from harness.models.scripted import patterns
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.tolerant import TolerantStatements, compile_tolerant_statements
-from harness.task import Fact, Script
+from harness.task import Fact, Script, Step
 
 MAX_CACHED_MESSAGES = 2_000
 """Maximum number of messages for which the information read is cached; more than fit into a context window."""
 LISTING_LINE = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
 """Regular expression for a line in the output of the tool `list_directory`."""
+LOOK_UP_TEXT = "I need the {} for this and no longer have it in view; looking it up."
+"""Text of the agent's message that looks up a forgotten fact; the braces stand for the name of the fact."""
+_LOOK_UP_ENDING = LOOK_UP_TEXT.partition("{}")[2]
 
 
 class Receipt(NamedTuple):
@@ -51,8 +54,12 @@ class MessageReading:
     It is None for a call that a summary reports, so that no failure is recognized from the output of such a call.
     """
     listed_paths: frozenset[str] = frozenset()
+    listed_folder: str | None = None
+    """Path of the folder that a complete directory listing shows, `.` for the workspace; None for every other message."""
     named_steps: frozenset[int] = frozenset()
     """Indexes of the steps of the task's script that the message reports as done."""
+    missing_steps: frozenset[int] = frozenset()
+    """Indexes of the steps that the output of a status call reports as not done."""
     highest_counts: tuple[tuple[int, int], ...] = ()
     """Highest count of finished steps that the message states, as pairs (index of the counter, count).
 
@@ -95,13 +102,33 @@ class VisibleState:
     failures: dict[int, Failure] = field(default_factory=dict)
     """Newest visible failure of each step that has failed, by index of the step."""
     done_steps: set[int] = field(default_factory=set)
+    """Indexes of the steps for which a sign of their own is visible: a tool result, a listing, or a line that reports it."""
+    frontier: int = -1
+    """Index of the furthest step that visible tool results show as done; -1 if there is none.
+
+    The text of a summary never counts, since its author may name a step that is not done.
+    """
+    missing_steps: set[int] = field(default_factory=set)
+    """Indexes of the steps before the frontier that a tool result has shown as not done, and that were not done since then."""
     listed_paths: set[str] = field(default_factory=set)
-    highest_counts: dict[int, int] = field(default_factory=dict)
-    """Highest visible count of finished steps, by index of the counter (the text pattern that finds the count)."""
     call_ids: set[str] = field(default_factory=set)
-    first_open_step: int = 0
-    """Index of the first step of the script that is not done; the number of steps when all are done."""
+    call_keys: set[tuple[str, str]] = field(default_factory=set)
+    """Tool and identifying argument of each visible call of the agent."""
+    look_up_ids: set[str] = field(default_factory=set)
+    """Ids of the visible calls that look up a forgotten fact."""
     position: int = 0
+
+    def list_open_steps(self, steps: Sequence[Step]) -> Iterator[int]:
+        """Yield the indexes of the steps that are not done, as far as the agent can see, in the order of the script.
+
+        A step before the frontier is open only if it is shown as missing or has visibly failed. Tests at the frontier that only a
+        count or a listing shows as done are open, too, since their result is not visible.
+        """
+        behind = {index for index in (*self.missing_steps, *self.failures) if index < self.frontier}
+        yield from sorted(behind - self.done_steps | self.missing_steps)
+        if self.frontier >= 0 and steps[self.frontier].effect == "test" and self.frontier not in self.done_steps:
+            yield self.frontier
+        yield from (index for index in range(self.frontier + 1, len(steps)) if index not in self.done_steps)
 
 
 class FactReader:
@@ -157,6 +184,12 @@ class MessageReader:
         self.counters = patterns.StepCounters(script.steps)
         self._facts = FactReader(tuple(facts), reader)
         self._done_patterns = patterns.compile_done_patterns(script.steps)
+        self._status_patterns = [(call.tool, patterns.compile_call_pattern(call)) for call in script.status_calls]
+        self._missing_patterns = [
+            (index, re.compile(step.done.missing_pattern, re.MULTILINE))
+            for index, step in enumerate(script.steps)
+            if step.done.missing_pattern
+        ]
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
         """Function that extracts facts, tool calls and reports of finished steps from a message.
 
@@ -170,7 +203,8 @@ class MessageReader:
         facts = self._facts.find_newest(message)
         if message.calls or (message.role == "tool" and call is None):
             return MessageReading(facts, characters=len(text))
-        listed, output, report, done_patterns = frozenset[str](), None, text, self._done_patterns
+        listed, folder, missing = frozenset[str](), None, frozenset[int]()
+        output, report, done_patterns = None, text, self._done_patterns
         if call is None:  # the user's message or a summary, which may report several calls
             receipts = tuple(
                 Receipt(tool, key, outcome in SUCCESS_OUTCOMES) for tool, key, outcome in transcript.RECEIPT.findall(text)
@@ -182,12 +216,30 @@ class MessageReader:
             receipts = (Receipt(call.name, transcript.find_key_argument(call), succeeded),)
             done_patterns = [pattern for pattern in done_patterns if pattern.in_output]
             if succeeded and call.name == "list_directory":
-                folder = receipts[0].key
-                prefix = "" if folder in {".", "", "/workspace"} else folder.removeprefix("./").rstrip("/") + "/"
-                listed = frozenset(prefix + name for name in LISTING_LINE.findall(output))
+                path = receipts[0].key
+                prefix = "" if path in {".", "", "/workspace"} else path.removeprefix("./").rstrip("/") + "/"
+                names = LISTING_LINE.findall(output)
+                listed = frozenset(prefix + name for name in names)
+                if len(names) == len(output.splitlines()):  # nothing was cut or masked
+                    folder = prefix.rstrip("/") or "."
+            if succeeded and self._is_status_call(call):
+                missing = frozenset(index for index, pattern in self._missing_patterns if pattern.search(output))
         named = frozenset(pattern.step for pattern in done_patterns if pattern.about in report and pattern.matches(report))
-        counted = tuple(self.counters.read(report).items())
-        return MessageReading(facts, receipts, output, listed, named, counted, len(text))
+        return MessageReading(
+            facts=facts,
+            receipts=receipts,
+            output=output,
+            listed_paths=listed,
+            listed_folder=folder,
+            named_steps=named,
+            missing_steps=missing,
+            highest_counts=tuple(self.counters.read(report).items()),
+            characters=len(text),
+        )
+
+    def _is_status_call(self, call: ToolCall) -> bool:
+        key = transcript.find_key_argument(call)
+        return any(tool == call.name and pattern.search(key) for tool, pattern in self._status_patterns)
 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
@@ -206,9 +258,11 @@ class ConversationReader:
         self._steps = script.steps
         self._message_reader = build_message_reader(tuple(facts), script, reader)
         self._by_path: dict[str, list[int]] = {}
+        self._by_folder: dict[str, list[tuple[str, int]]] = {}
         for index, step in enumerate(script.steps):
             for path in step.done.listed_paths:
                 self._by_path.setdefault(path, []).append(index)
+                self._by_folder.setdefault(path.rpartition("/")[0] or ".", []).append((path, index))
         self._look_up_keys = {patterns.build_call_key(call) for fact in facts for call in patterns.list_look_ups(fact)}
         self._last: tuple[Sequence[Message], VisibleState] | None = None
 
@@ -217,7 +271,8 @@ class ConversationReader:
         last, self._last = self._last, None
         read_messages, visible = last if last is not None and has_prefix(messages, last[0]) else ((), VisibleState())
         for message, reading in zip(messages[len(read_messages) :], self.read_each(messages, len(read_messages)), strict=True):
-            self._add(visible, reading)
+            is_look_up = message.role == "tool" and message.results[0].call_id in visible.look_up_ids
+            self._add(visible, reading, is_look_up=is_look_up)
             if message.role == "assistant":
                 self._add_calls(visible, message)
             visible.call_ids.update(call.call_id for call in message.calls)
@@ -234,44 +289,66 @@ class ConversationReader:
                 call = calls.get(message.results[0].call_id) if message.role == "tool" else None
                 yield self._message_reader.read(message, call)
 
+    def list_missing_steps(self, reading: MessageReading) -> set[int]:
+        """Return the indexes of the steps that a status call or a complete directory listing shows as not done."""
+        files = self._by_folder.get(reading.listed_folder or "", ())
+        return reading.missing_steps | {index for path, index in files if path not in reading.listed_paths}
+
     def build_state(self, reading: MessageReading) -> VisibleState:
         """Return what is visible after a single message: facts, failures and finished steps."""
         visible = VisibleState()
         self._add(visible, reading)
         return visible
 
-    def _add(self, visible: VisibleState, reading: MessageReading) -> None:
+    def _add(self, visible: VisibleState, reading: MessageReading, *, is_look_up: bool = False) -> None:
         visible.position += 1
         for name, value, offset in reading.facts:
             visible.facts[name], visible.fact_offsets[name] = value, visible.characters + offset
         visible.characters += reading.characters
-        visible.done_steps |= reading.named_steps
-        self._add_listed(visible, reading.listed_paths - visible.listed_paths)
+        is_output = reading.output is not None
+        for index in reading.named_steps:
+            self._mark_done(visible, index, moves_frontier=is_output)
         for counter, number in reading.highest_counts:
-            before = visible.highest_counts.get(counter, -1)
-            if number > before:
-                visible.highest_counts[counter] = number
-                visible.done_steps.update(self._message_reader.counters.list_covered_steps(counter, number, before))
+            self._add_count(visible, counter, number, is_output=is_output)
         for receipt in reading.receipts:
-            self._add_receipt(visible, receipt, reading.output)
-        while visible.first_open_step in visible.done_steps:
-            visible.first_open_step += 1
+            self._add_receipt(visible, receipt, reading.output, moves_frontier=is_output and not is_look_up)
+        self._add_listed(visible, reading)
+        visible.missing_steps.update(index for index in self.list_missing_steps(reading) if index < visible.frontier)
 
-    def _add_listed(self, visible: VisibleState, new: frozenset[str]) -> None:
+    def _mark_done(self, visible: VisibleState, index: int, *, moves_frontier: bool) -> None:
+        visible.done_steps.add(index)
+        visible.missing_steps.discard(index)
+        if moves_frontier:
+            visible.frontier = max(visible.frontier, index)
+
+    def _add_count(self, visible: VisibleState, counter: int, number: int, *, is_output: bool) -> None:
+        """Add a count of finished steps: a tool result shows all steps up to it, a summary only the last one that it names."""
+        covered = self._message_reader.counters.list_covered_steps(counter, number)
+        if covered and is_output:
+            visible.frontier = max(visible.frontier, covered[-1])
+        elif covered:
+            visible.done_steps.add(covered[-1])
+
+    def _add_listed(self, visible: VisibleState, reading: MessageReading) -> None:
+        """Add the files of a directory listing."""
+        new = reading.listed_paths - visible.listed_paths
         visible.listed_paths |= new
-        candidates = {index for path in new for index in self._by_path.get(path, ())}
-        listed = visible.listed_paths
-        visible.done_steps.update(index for index in candidates if listed.issuperset(self._steps[index].done.listed_paths))
+        for index in sorted({index for path in new for index in self._by_path.get(path, ())}):
+            if visible.listed_paths.issuperset(self._steps[index].done.listed_paths):
+                self._mark_done(visible, index, moves_frontier=True)
 
     def _add_calls(self, visible: VisibleState, message: Message) -> None:
         keys = {(call.name, transcript.find_key_argument(call)) for call in message.calls}
+        visible.call_keys |= keys
+        if message.text.endswith(_LOOK_UP_ENDING):
+            visible.look_up_ids.update(call.call_id for call in message.calls)
         if keys and keys <= self._look_up_keys:
             visible.look_up_keys |= keys
         else:
             visible.fresh_offset = visible.characters
             visible.look_up_keys.clear()
 
-    def _add_receipt(self, visible: VisibleState, receipt: Receipt, output: str | None) -> None:
+    def _add_receipt(self, visible: VisibleState, receipt: Receipt, output: str | None, *, moves_frontier: bool) -> None:
         slots = self._message_reader.match_receipt(receipt.tool, receipt.key)
         if not receipt.succeeded:
             if output is None:  # a summary reports the call, so the agent has no error message to react to
@@ -285,7 +362,7 @@ class ConversationReader:
         for index, _ in slots:
             all_slots = range(len(self._steps[index].done.receipts))
             if all((index, slot) in visible.receipt_slots for slot in all_slots):
-                visible.done_steps.add(index)
+                self._mark_done(visible, index, moves_frontier=moves_frontier)
 
 
 def _find_caller_index(messages: Sequence[Message], index: int) -> int:

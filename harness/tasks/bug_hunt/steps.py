@@ -9,7 +9,7 @@ from harness.tasks.bug_hunt.looks import LOOKS
 from harness.tasks.bug_hunt.structure import REPORT_SECTIONS, RULES, Structure
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.kit.sheets import SHEETS_FOLDER
-from harness.tasks.kit.steps import StepSpec, add_change, do, do_once, look, look_around, make_script
+from harness.tasks.kit.steps import StepSpec, add_change, do, do_once, look, look_around, make_script, verify
 from harness.tasks.kit.texts import load_text
 
 FOLDERS = (
@@ -30,7 +30,7 @@ def build_script(structure: Structure) -> Script:
 
     Placeholders such as `${ticket}` stand for the values to remember.
     """
-    return make_script(FINAL_TEXT, OWN_PATHS, _Work(structure).list_steps())
+    return make_script(FINAL_TEXT, OWN_PATHS, _Work(structure).list_steps(), status_commands=("tail -n 12 ci/attempts.log",))
 
 
 class _Work:
@@ -75,7 +75,7 @@ class _Work:
         yield from self._list_spare_looks()
 
     def _examine_symptom(self) -> Iterator[StepSpec]:
-        yield _show("suite_before", "The whole suite, to see what fails today.", "python3 tools/run_tests.py; true")
+        yield verify("suite_before", "The whole suite, to see what fails today.", run("python3 tools/run_tests.py; true"))
         yield from self._list_spare_looks()
         yield _show("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
         yield _show("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
@@ -150,7 +150,7 @@ class _Work:
             for number in refused_numbers:
                 yield from self._mend_patch(number, is_first=number == refused_numbers[0])
         command = "python3 tools/run_tests.py tests.test_reference tests.test_money"
-        yield _show("reference_after", "The tests of the reference now.", command)
+        yield verify("reference_after", "The tests of the reference now.", run(command))
         yield _write_note("06-fixed", "Accepted. The note says what is left to do.")
 
     def _mend_patch(self, number: int, *, is_first: bool) -> Iterator[StepSpec]:
@@ -174,7 +174,7 @@ class _Work:
             f"try_{number}{letter}",
             "One try on the bench.",
             f"python3 tools/ci.py {patch} wattbook/stages/{stage}.py",
-            rf"(?i)patches/{number}{letter}\.sed was {outcome}",
+            rf"(?i)patches/{number}{letter}\.sed was {outcome}|^\d+ {outcome} patches/{number}{letter}\.sed\b",
             patch,
         )
 
@@ -182,7 +182,7 @@ class _Work:
         test = _render_test(self.structure)
         text = "The regression test, through the function that partners import, on the invoice of the complaint."
         yield do("regression_test", text, write("tests/regressions/test_drift.py", test))
-        yield _show("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
+        yield verify("run_regression", "Run it.", run("python3 tools/run_tests.py tests.regressions.test_drift"))
         yield from self._list_spare_looks()
         papers: dict[str, Callable[[], Iterable[StepSpec]]] = {
             "changelog": self._write_changelog,
@@ -194,7 +194,7 @@ class _Work:
         for name in self.structure.papers:
             yield from papers[name]()
             yield from self._list_spare_looks() if name == self.structure.papers[1] else ()
-        yield _show("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
+        yield verify("suite_after", "The whole suite once more.", run("python3 tools/run_tests.py"))
 
     def _write_changelog(self) -> Iterator[StepSpec]:
         yield look("read_changelog", "How entries of the change log look.", read("CHANGELOG.md"))

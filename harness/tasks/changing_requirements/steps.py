@@ -21,8 +21,15 @@ _LETTER = "${greeting},\n\na new line serves you, under permit ${permit}.\nFor a
 
 
 def _revise_sheet(number: int, stop: str, fields: str) -> StepSpec:
-    command = f"sh tools/revise.sh {number} {stop} {fields}"
-    return do(f"revise-{number}-{stop}", f"The sheet of {stop} follows change {number}.", run(command))
+    sheet, earlier = rf"^sheets/{stop}\.txt:set: by hand", rf"(?:, changed in round [1-{number - 1}])?" if number > 1 else ""
+    return do(
+        f"revise-{number}-{stop}",
+        f"The sheet of {stop} follows change {number}.",
+        run(f"sh tools/revise.sh {number} {stop} {fields}"),
+        summary_pattern=f"{sheet}, changed in round {number}",
+        required_text=f"sheets/{stop}.txt:set",
+        missing_pattern=f"{sheet}{earlier}$",
+    )
 
 
 def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[StepSpec]:
@@ -31,7 +38,7 @@ def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[Ste
     The request for the permit and the information sheets follow the stops after which they are due.
     """
     for number, stop in enumerate(structure.stops[first:last], start=first + 1):
-        yield do(f"survey-{stop}", f"The survey of {stop} first.", read(f"surveys/{stop}.md"))
+        yield look(f"survey-{stop}", f"The survey of {stop} first.", read(f"surveys/{stop}.md"))
         yield do(f"sheet-{stop}", f"Now the sheet of {stop}.", write(f"sheets/{stop}.txt", _SHEET.format(stop)))
         if stop in structure.looks:
             yield look(f"check-{stop}", f"How does the sheet of {stop} look?", run(f"sh tools/check.sh {stop}"))
@@ -74,7 +81,8 @@ def _build_sections(structure: Structure) -> tuple[tuple[StepSpec, ...], ...]:
 def find_change_steps(structure: Structure) -> tuple[int, int]:
     """Return the numbers of the two steps right before which the user changes the rules for the timetable."""
     before_first, before_second, _ = map(len, _build_sections(structure))
-    return before_first + 1, before_first + before_second + 1
+    status = 1  # the agent first looks how far the work is
+    return status + before_first + 1, status + before_first + before_second + 1
 
 
 @lru_cache(maxsize=64)
@@ -83,4 +91,7 @@ def build_script(structure: Structure) -> Script:
 
     Placeholders such as `${ticket}` stand for the values to remember.
     """
-    return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *_build_sections(structure))
+    status_commands = ("grep -s ^set: sheets/*.txt /dev/null",)
+    return make_script(
+        "Sheets and papers are done.", ("sheets/", "plan/"), *_build_sections(structure), status_commands=status_commands
+    )

@@ -72,7 +72,8 @@ class ProgramTask:
 
     - `folders`: list the folders.
     - `sheets`: read which information sheets are due; an action that is due at the start follows.
-    - `look`: read files or run a command. Each seed selects some of the looks that are `optional`.
+    - `look`: read files or run a command, whose `effect` is another one if it runs tests or changes files. Each seed selects some
+      of the looks that are `optional`.
     - `page`: read a page of the specification.
     - `module`: write a module; `first_cut` has replacements of texts that make a first version with a bug.
     - `test`: write the tests of a module and run them; `error` and `repair_text` describe how a first version fails.
@@ -302,7 +303,7 @@ class ProgramTask:
             case {"kind": "folders", "text": text}:
                 return (look_around(text, self.description["folders"]),)
             case {"kind": "look", "name": name, "text": text, "run": command}:
-                return (look(name, text, run(command)),)
+                return (do(name, text, run(command), effect=step.get("effect", "look")),)
             case {"kind": "look", "name": name, "text": text, "read": paths}:
                 return (look(name, text, *map(read, paths)),)
             case {"kind": "page", "page": page, "text": text}:

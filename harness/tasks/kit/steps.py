@@ -1,19 +1,18 @@
 """Functions that build a task's script, and the signs by which a step is recognised as done.
 
 A scripted model, whose messages a compaction policy may remove, takes a step as done if it still sees one of these signs: the
-finished tool calls of the step (receipts); a directory listing with the files that the step wrote, or, if it wrote none, with the
-next file that a later step writes; or a line of a summary that reports the step. A step that must not be repeated is recognised
-only by its receipts and by a line of its output or of a summary.
+finished tool calls of the step (receipts); a directory listing with the files that the step wrote first; or a line of its output
+or of a summary that reports the step. Steps before the furthest one that its own calls and outputs show count as done, too.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from string import Template
 
-from harness.task import CallTemplate, Evidence, Repair, Script, Step
+from harness.task import CallTemplate, Evidence, Repair, Script, Step, StepEffect
 from harness.tasks.kit.calls import list_directory, read, run, write
 from harness.tasks.kit.texts import load_text
 
@@ -38,10 +37,12 @@ class StepSpec:
     """Regular expression for a line that reports the step as done. If empty, a line must report the file as written."""
     required_text: str = ""
     """Literal text that a line must contain to report the step as done. If empty, the path of the file that the step writes."""
-    once: bool = False
-    """Whether a directory listing never shows the step as done, e.g. since the agent needs the output that the step prints."""
     repairs: tuple[Repair, ...] = ()
     """Tool calls with which the agent repairs an error that the step is known to meet, such as a failing test."""
+    effect: StepEffect = "change"
+    """Effect of the step on the workspace."""
+    missing_pattern: str = ""
+    """Regular expression for a line of a status call's output that shows the step as not done."""
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
@@ -52,7 +53,18 @@ def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
         text: Text of the agent's message.
         calls: Tool calls that the message requests.
     """
-    return do(name, text, *calls)
+    return do(name, text, *calls, effect="look")
+
+
+def verify(name: str, text: str, *calls: CallTemplate) -> StepSpec:
+    """Make a step in which the agent runs tests or a check of its work, and changes nothing.
+
+    Args:
+        name: Name of the step, unique in its script.
+        text: Text of the agent's message.
+        calls: Tool calls that the message requests.
+    """
+    return do(name, text, *calls, effect="test")
 
 
 def do(
@@ -61,14 +73,15 @@ def do(
     *calls: CallTemplate,
     summary_pattern: str = "",
     required_text: str = "",
-    once: bool = False,
     repairs: tuple[Repair, ...] = (),
+    effect: StepEffect = "change",
+    missing_pattern: str = "",
 ) -> StepSpec:
     """Make the specification of a step from its name, the agent's message, and the message's tool calls.
 
     The other parameters are the fields of `StepSpec` with the same names.
     """
-    return StepSpec(name, text, calls, summary_pattern, required_text, once, repairs)
+    return StepSpec(name, text, calls, summary_pattern, required_text, repairs, effect, missing_pattern)
 
 
 def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:
@@ -81,7 +94,7 @@ def do_once(name: str, text: str, command: str, summary_pattern: str, required_t
         summary_pattern: Regular expression for a line of the output, or of a summary, that shows success.
         required_text: Literal text that such a line must contain.
     """
-    return do(name, text, run(command), summary_pattern=summary_pattern, required_text=required_text, once=True)
+    return do(name, text, run(command), summary_pattern=summary_pattern, required_text=required_text)
 
 
 def check_fitness(name: str, text: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
@@ -97,13 +110,19 @@ def check_fitness(name: str, text: str, command: str, subject: str, repair_text:
     """
     repair = make_repair(f"{subject} NOT fit", repair_text, *repair_calls)
     return do(
-        name, text, run(command), summary_pattern=rf"^\W*{subject} fit\b", required_text=f"{subject} fit", repairs=(repair,)
+        name,
+        text,
+        run(command),
+        summary_pattern=rf"^\W*{subject} fit\b",
+        required_text=f"{subject} fit",
+        repairs=(repair,),
+        effect="test",
     )
 
 
 def look_around(text: str, folders: Iterable[str]) -> StepSpec:
     """Make the step `orient`, in which the agent lists folders. Most scripts begin with it."""
-    return do("orient", text, *map(list_directory, folders), once=True)
+    return look("orient", text, *map(list_directory, folders))
 
 
 def add_change(text: str, command: str) -> StepSpec:
@@ -111,7 +130,7 @@ def add_change(text: str, command: str) -> StepSpec:
 
     The command that adds the entry must run only once.
     """
-    return do("changelog", text, run(command), summary_pattern=CHANGELOG_PATTERN, once=True)
+    return do("changelog", text, run(command), summary_pattern=CHANGELOG_PATTERN)
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
@@ -215,19 +234,34 @@ class Program:
             summary_pattern=self.passed_pattern.format(name),
             required_text=self.test_name.format(name),
             repairs=(make_repair(error, repair_text, self.write_source(name)),) if error else (),
+            effect="test",
         )
         return do(f"write_test_{name}", text, self.write_text(self.test_path.format(name))), run_step
 
 
-def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:
+def make_script(
+    final_text: str,
+    listed_prefixes: tuple[str, ...],
+    *sections: Iterable[StepSpec],
+    status_commands: Iterable[str] = (),
+) -> Script:
     """Make a task's script from groups of step specifications.
 
     Args:
         final_text: Text of the agent's last message, which ends the work.
-        listed_prefixes: Beginnings of the paths to which the agent writes, in folders that the step `orient` lists.
+        listed_prefixes: Beginnings of the paths to which the agent writes. The folders of these files are listed to find out how
+            far the work is.
         sections: Groups of step specifications, in order.
+        status_commands: Shell commands that also show how far the work is.
     """
-    return Script(steps=build_steps(chain(*sections), listed_prefixes), final_text=final_text)
+    specs = tuple(chain(*sections))
+    paths = chain.from_iterable(_iter_listed_paths(spec, listed_prefixes) for spec in specs)
+    folders = sorted({path.rpartition("/")[0] or "." for path in paths})
+    status_calls = (*map(list_directory, folders), *map(run, status_commands))
+    # the agent makes the status calls before the first step, which need not make them again
+    first = replace(specs[0], calls=tuple(call for call in specs[0].calls if call not in status_calls))
+    steps = build_steps((first, *specs[1:]) if first.calls else specs[1:], listed_prefixes)
+    return Script(steps=steps, final_text=final_text, status_calls=status_calls)
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
@@ -235,21 +269,20 @@ def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> 
 
     Args:
         specs: Short specifications of the steps, in order.
-        listed_prefixes: Beginnings of the paths to which the agent writes, in folders that the step `orient` lists.
+        listed_prefixes: Beginnings of the paths to which the agent writes.
     """
-    steps, next_path = list[Step](), ""
-    for spec in reversed(tuple(specs)):
-        steps.append(_build_step(spec, next_path, listed_prefixes))
-        next_path = next(_iter_listed_paths(spec, listed_prefixes), next_path)
-    return tuple(reversed(steps))
+    steps, written = list[Step](), set[str]()
+    for spec in specs:
+        paths = tuple(path for path in _iter_listed_paths(spec, listed_prefixes) if path not in written)
+        written.update(paths)
+        steps.append(_build_step(spec, paths))
+    return tuple(steps)
 
 
 @lru_cache(maxsize=4_096)
-def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]) -> Step:
-    """Build one step; `next_path` is the next file that a later step writes, or empty if there is none."""
+def _build_step(spec: StepSpec, own_paths: tuple[str, ...]) -> Step:
+    """Build one step; `own_paths` are the files that no step before it writes."""
     receipts = tuple((call.tool, _build_receipt_pattern(call)) for call in spec.calls)
-    own_paths = tuple(_iter_listed_paths(spec, listed_prefixes))
-    listed_paths = () if spec.once else own_paths or ((next_path,) if next_path else ())
     own_path = own_paths[0] if own_paths else ""
     return Step(
         name=spec.name,
@@ -257,13 +290,15 @@ def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]
         calls=spec.calls,
         done=Evidence(
             receipts=receipts,
-            listed_paths=listed_paths,
+            listed_paths=own_paths,
             summary_pattern=spec.summary_pattern or (own_path and _build_done_pattern(re.escape(own_path))),
             required_text=spec.required_text or own_path,
             in_output=bool(spec.summary_pattern),
+            missing_pattern=spec.missing_pattern,
         ),
         required_facts=find_placeholders(spec.text, spec.calls),
         repairs=spec.repairs,
+        effect=spec.effect,
     )
 
 
@@ -281,7 +316,7 @@ def _build_receipt_pattern(call: CallTemplate) -> str:
 
 
 def _iter_listed_paths(spec: StepSpec, listed_prefixes: tuple[str, ...]) -> Iterator[str]:
-    """Yield the path of each file that a step writes in folders which the step `orient` lists."""
+    """Yield the path of each file that a step writes, if the path begins in one of the given ways."""
     for call in spec.calls:
         path = call.arguments[0][1]
         if call.tool == "write_file" and path.startswith(listed_prefixes):

@@ -6,7 +6,7 @@ from functools import lru_cache
 from harness.task import Script
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.kit.sheets import SHEETS_FOLDER
-from harness.tasks.kit.steps import StepSpec, do, do_once, look, look_around, make_script
+from harness.tasks.kit.steps import StepSpec, do, do_once, look, look_around, make_script, verify
 from harness.tasks.kit.texts import load_text
 from harness.tasks.log_forensics.facts import make_search
 from harness.tasks.log_forensics.structure import Structure
@@ -169,7 +169,7 @@ def _finish_report(structure: Structure) -> Iterator[StepSpec]:
     report = _render_statements("${heading}", ("audience", "ticket", *structure.filing_facts))
     report += "\nWhat was lost, who was seen and what was ruled out stand on the other pages of this folder.\n"
     yield do("write_report", "The report itself, short, for its one reader.", write("report/report.md", report))
-    yield look("check_report", "The desk's check of the form.", run("python3 tools/check_report.py"))
+    yield verify("check_report", "The desk's check of the form.", run("python3 tools/check_report.py"))
     yield look("read_report", "I read the pages as they will be read.", run("head -n 20 report/*"))
     yield look("sealed", "The logs must stand under the seals.", run("cut -d' ' -f1 evidence/seals.txt"))
     yield look("no_names", "No account may be named anywhere.", run("grep -rnE '\\bu[0-9]{4}\\b' report notes || echo none"))

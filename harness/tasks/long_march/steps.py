@@ -25,13 +25,13 @@ def build_script(structure: Structure) -> Script:
     for mark in structure.marks:
         if mark.on_page:
             pages.setdefault(mark.told_step, []).append(mark)
-    steps = (_build_step(number, pages.get(number, ()), notes.get(number)) for number in range(structure.steps))
-    return Script(steps=tuple(steps), final_text="The march is over, and all notes are written.")
+    steps = (_build_step(number, pages.get(number, ()), notes.get(number)) for number in range(1, structure.steps))
+    final_text = "The march is over, and all notes are written."
+    return Script(steps=tuple(steps), final_text=final_text, status_calls=(run("sh tools/where.sh"),))
 
 
 def _build_step(number: int, pages: Sequence[Mark], note: Note | None) -> Step:
-    walk = f"sh tools/walk.sh {number}" if number else "sh tools/where.sh"
-    text = f"Walking to post {number}." if number else "Let me see where the march stands."
+    walk, text = f"sh tools/walk.sh {number}", f"Walking to post {number}."
     calls = [run(walk), *(read(mark.page_path) for mark in pages)]
     marks = note.marks if note else ()
     if note:

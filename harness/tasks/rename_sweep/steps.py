@@ -3,10 +3,20 @@
 from collections.abc import Iterable
 from functools import lru_cache
 
-from harness.task import CallTemplate, Script
+from harness.task import Script
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.kit.sheets import SHEETS_FOLDER
-from harness.tasks.kit.steps import StepSpec, add_change, do, do_once, look, look_around, make_repair, make_script
+from harness.tasks.kit.steps import (
+    StepSpec,
+    add_change,
+    do,
+    do_once,
+    look,
+    look_around,
+    make_repair,
+    make_script,
+    verify,
+)
 from harness.tasks.kit.texts import load_text
 from harness.tasks.rename_sweep.structure import Structure
 from harness.tasks.rename_sweep.workspace import KEY_BY_FACT, STRAY_MODULES
@@ -21,8 +31,6 @@ from quay.core import ${new_name}
 ${old_name} = ${new_name}  # deprecated, goes away in release ${removal_release}
 END'''
 """Shell command that writes the module in which the function's old name is kept as an alias of the new name."""
-
-
 FINAL_TEXT = (
     "The sweep is through: every folder has the new name, what had to be left alone was left alone, the registry "
     "is fit, all tests pass, the book is closed and the hand-over written."
@@ -35,20 +43,25 @@ def build_script(structure: Structure) -> Script:
 
     Placeholders such as `${ticket}` stand for the values to remember.
     """
-    return make_script(FINAL_TEXT, ("HANDOVER.json", f"{SHEETS_FOLDER}/"), _list_all_steps(structure))
+    return make_script(
+        FINAL_TEXT,
+        ("HANDOVER.json", f"{SHEETS_FOLDER}/"),
+        _list_all_steps(structure),
+        status_commands=(f"{LEFT_COMMAND} ${{old_name}}",),
+    )
 
 
 def _list_all_steps(structure: Structure) -> Iterable[StepSpec]:
     sheets = structure.sheets
     yield from _list_orientation_steps(structure)
-    yield from _list_first_batch_steps(structure)
+    yield from _list_first_batch_steps()
     yield from sheets.write_sheets("start")
     for number, folder in enumerate(structure.folders, start=1):
         yield from _list_batch_steps(structure, folder)
         yield from sheets.write_sheets(folder)
         if number == structure.pause_after:
             text = "Some of the folders are through; all tests once more."
-            yield look("half_way", text, run("python3 tools/run_tests.py | grep result:"))
+            yield verify("half_way", text, run("python3 tools/run_tests.py | grep result:"))
             yield look("strays_known", "Modules outside of the folders, for later.", run("grep -nw ${old_name} quay/*.py"))
     yield from _list_last_batch_steps()
     yield look(
@@ -59,8 +72,8 @@ def _list_all_steps(structure: Structure) -> Iterable[StepSpec]:
     parts = {"strays": _list_stray_steps, "alias": _list_alias_steps, "registry": _list_registry_steps}
     for part in structure.closing_parts:
         yield from parts[part]()
-    yield look("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
-    yield look("suite_after", "All tests for the last time.", run("python3 tools/run_tests.py"))
+    yield do("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
+    yield verify("suite_after", "All tests for the last time.", run("python3 tools/run_tests.py"))
     yield from sheets.write_sheets("closing")
     yield from _list_paper_steps(structure)
     yield from sheets.write_sheets("papers")
@@ -82,15 +95,9 @@ def _list_orientation_steps(structure: Structure) -> Iterable[StepSpec]:
     yield structure.sheets.read_index("Which sheets are due, and when.")
     yield look("read_plan", "The plan of the sweep, and the page on tests.", read("docs/plan.md"), read("docs/tests.md"))
     yield look("read_ledger", "How it is recorded.", read("docs/ledger.md"), read("tools/ledger.py"))
-    yield do(
-        "state",
-        "What is left of the old name `${old_name}`, folder by folder; what is swept already need not be done again.",
-        run(f"{LEFT_COMMAND} ${{old_name}}"),
-        once=True,
-    )
     yield look("read_tools", "The other tools.", read("tools/left.sh"), read("tools/run_tests.py"))
     yield look("read_figures", "One test module, to see what its figures rest on.", read(f"tests/test_{structure.folders[0]}.py"))
-    yield look("suite_before", "All tests, to know that they pass before.", run("python3 tools/run_tests.py | grep -v '^ok'"))
+    yield verify("suite_before", "All tests, to know that they pass before.", run("python3 tools/run_tests.py | grep -v '^ok'"))
     yield _run_ledger(
         "open",
         "The book is opened, once. I note the voucher.",
@@ -119,25 +126,26 @@ def _reserve_name() -> StepSpec:
     )
 
 
-def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step in one folder, which is done once a printed table of folders lists the folder as renamed."""
-    swept = f"quay/{folder}: swept"
-    return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
+def _sweep(folder: str, text: str, command: str) -> StepSpec:
+    """Make the step that renames the function in a folder, as a printed table of folders shows."""
+    return do(
+        f"sweep_{folder}",
+        text,
+        run(command),
+        summary_pattern=f"^quay/{folder}: swept, no file holds",
+        required_text=f"quay/{folder}: swept",
+        missing_pattern=rf"^quay/{folder}: \d+ files hold",
+    )
 
 
-def _list_first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps that rename the function in the first folder, whose name the agent must remember.
-
-    A printed table that lists the second folder as renamed shows that these steps are done, too.
-    """
+def _list_first_batch_steps() -> Iterable[StepSpec]:
+    """Yield the steps that rename the function in the first folder, whose name the agent must remember."""
     folder = "quay/${first_folder}"
-    for name, text, command in (
-        ("read_first", "The first batch, ${first_folder}: all of it at once.", f"cat {folder}/*.py"),
-        ("sweep_first", "It is renamed.", f"cd {folder} && {RENAME_COMMAND} *.py"),
-        ("lines_first", "In how many lines of each file?", f"grep -cw ${{new_name}} {folder}/*.py"),
-        ("test_first", "Do its tests pass?", "python3 tools/run_tests.py tests.test_${first_folder} | tail -n 5"),
-    ):
-        yield _work_on_batch(structure.folders[0], name, text, run(command))
+    yield look("read_first", "The first batch, ${first_folder}: all of it at once.", run(f"cat {folder}/*.py"))
+    yield do("sweep_first", "It is renamed.", run(f"cd {folder} && {RENAME_COMMAND} *.py"))
+    yield look("lines_first", "In how many lines of each file?", run(f"grep -cw ${{new_name}} {folder}/*.py"))
+    tests = run("python3 tools/run_tests.py tests.test_${first_folder} | tail -n 5")
+    yield verify("test_first", "Do its tests pass?", tests)
     yield _run_ledger(
         "record_first",
         "They do, so the batch is recorded, once, and as the first one.",
@@ -150,19 +158,17 @@ def _list_first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
 def _list_batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
     reads = structure.reads[structure.folders.index(folder)]
     modules = (read(f"quay/{folder}/{module}.py") for module in reads)
-    yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
+    yield look(f"read_{folder}", f"The batch {folder}: its files.", *modules)
     if structure.is_reserved_late and folder == structure.collision_folders[0]:
         yield _reserve_name()
     if folder in structure.collision_folders:
         moved = run(rf"sed -i 's/\b${{new_name}}\b/${{collision_name}}/g' quay/{folder}/stays.py")
-        yield _work_on_batch(folder, f"helper_{folder}", "A helper is in the way here; it becomes `${collision_name}`.", moved)
-    lines = ("lines", "Every line that has the new name now.", f"grep -nw ${{new_name}} quay/{folder}/*.py")
-    for name, text, command in (
-        ("sweep", f"The batch {folder} is renamed.", f"{RENAME_COMMAND} quay/{folder}/*.py"),
-        *[lines] * (folder in structure.listed_folders),
-        ("test", "Its tests.", f"python3 tools/run_tests.py tests.test_{folder}"),
-    ):
-        yield _work_on_batch(folder, f"{name}_{folder}", text, run(command))
+        yield do(f"helper_{folder}", "A helper is in the way here; it becomes `${collision_name}`.", moved)
+    yield _sweep(folder, f"The batch {folder} is renamed.", f"{RENAME_COMMAND} quay/{folder}/*.py")
+    if folder in structure.listed_folders:
+        lines = run(f"grep -nw ${{new_name}} quay/{folder}/*.py")
+        yield look(f"lines_{folder}", "Every line that has the new name now.", lines)
+    yield verify(f"test_{folder}", "Its tests.", run(f"python3 tools/run_tests.py tests.test_{folder}"))
     yield _run_ledger(
         f"record_{folder}",
         "They pass, so the batch is recorded, once.",
@@ -176,13 +182,13 @@ def _list_last_batch_steps() -> Iterable[StepSpec]:
     """Yield the steps that rename the function in the last folder, whose name the agent must remember."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
-    yield look(
+    yield do(
         "sweep_last",
         "It is renamed where it needs to be.",
         run(f"grep -lw ${{old_name}} {folder}/*.py | xargs -r {RENAME_COMMAND}"),
     )
     yield look("lines_last", "How often has each file the new name?", run(f"grep -ow ${{new_name}} {folder}/*.py | uniq -c"))
-    yield look("test_last", "Its tests.", run("python3 tools/run_tests.py tests.test_${last_folder} | grep -v '^ok'"))
+    yield verify("test_last", "Its tests.", run("python3 tools/run_tests.py tests.test_${last_folder} | grep -v '^ok'"))
     yield _run_ledger(
         "record_last",
         "They pass, so the last batch is recorded, once.",
@@ -194,7 +200,7 @@ def _list_last_batch_steps() -> Iterable[StepSpec]:
 
 def _list_stray_steps() -> Iterable[StepSpec]:
     yield look("read_strays", "The modules outside of the folders.", *(read(f"quay/{name}.py") for name in STRAY_MODULES))
-    yield look(
+    yield do(
         "sweep_strays",
         "Strays outside of the batches are renamed, the folder `${excluded_folder}` left alone.",
         run(
@@ -205,7 +211,7 @@ def _list_stray_steps() -> Iterable[StepSpec]:
 
 
 def _list_alias_steps() -> Iterable[StepSpec]:
-    yield look("write_alias", "The alias for programs outside, until release ${removal_release}.", run(WRITE_ALIAS_COMMAND))
+    yield do("write_alias", "The alias for programs outside, until release ${removal_release}.", run(WRITE_ALIAS_COMMAND))
 
 
 def _list_registry_steps() -> Iterable[StepSpec]:
@@ -221,6 +227,7 @@ def _list_registry_steps() -> Iterable[StepSpec]:
         summary_pattern=r"^\W*the registry is fit for the timetable",
         required_text="registry is fit",
         repairs=(repair,),
+        effect="test",
     )
 
 

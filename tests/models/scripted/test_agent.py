@@ -1,6 +1,7 @@
 """The scripted model's answers depend only on the visible messages."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -227,7 +228,10 @@ def test_an_unknown_profile_is_refused() -> None:
         look_up_profile("atentive")
 
 
-def counting() -> ScriptedModel:
+WHERE = command("sh where.sh")
+
+
+def counting(*status_calls: CallTemplate) -> ScriptedModel:
     steps = tuple(
         Step(
             name=f"step-{number}",
@@ -237,14 +241,126 @@ def counting() -> ScriptedModel:
         )
         for number in range(50)
     )
-    script = Script(steps=steps, final_text="Done.")
+    script = Script(steps=steps, final_text="Done.", status_calls=status_calls)
     return ScriptedModel(name="s", facts=(), script=script, profile=look_up_profile("attentive"), seed=0, window_tokens=32_768)
 
 
 @pytest.mark.parametrize("text", ["post 41 is reached", "post 7 is reached\npost 41 is reached\npost 9 is reached"])
-def test_a_number_that_counts_steps_stands_for_all_of_them(text: str) -> None:
-    """Whether a summary or a tool output reports the step."""
-    shortened = (START[0], user("go on"), assistant(text))
-    assert asked(counting().reply(Request(messages=shortened)).message) == [("execute_command", "sh walk.sh 42")]
+def test_a_number_in_a_tool_output_stands_for_all_steps_up_to_it(text: str) -> None:
     walked = START + results(counting().reply(Request(messages=START)).message, f"exit code 0\n{text}")
     assert asked(counting().reply(Request(messages=walked)).message) == [("execute_command", "sh walk.sh 42")]
+
+
+def test_a_number_in_a_summary_stands_for_its_own_step_only() -> None:
+    shortened = (START[0], user("go on"), assistant("post 41 is reached\npost 0 is reached"))
+    assert asked(counting().reply(Request(messages=shortened)).message) == [("execute_command", "sh walk.sh 0")]
+
+
+def test_without_a_visible_result_the_agent_asks_once_how_far_the_work_is() -> None:
+    shortened = (START[0], user("go on"), assistant("post 41 is reached"))
+    status = counting(WHERE).reply(Request(messages=shortened)).message
+    assert asked(status) == [("execute_command", "sh where.sh")]
+    shown = shortened + results(status, "exit code 0\npost 17 is reached")
+    assert asked(counting(WHERE).reply(Request(messages=shown)).message) == [("execute_command", "sh walk.sh 18")]
+    masked = shortened + results(status, "[output removed]")
+    assert asked(counting(WHERE).reply(Request(messages=masked)).message) == [("execute_command", "sh walk.sh 0")]
+
+
+FOLDER = CallTemplate(tool="list_directory", arguments=(("path", "."),))
+
+
+def building() -> ScriptedModel:
+    """Return a model that reads a page, writes four modules and tests them."""
+
+    def write(name: str) -> Step:
+        done = Evidence(
+            receipts=(("write_file", rf"^{name}\.py$"),), listed_paths=(f"{name}.py",), summary_pattern=f"wrote {name}"
+        )
+        return Step(name=name, text=f"I write {name}.", calls=(writes(f"{name}.py", "x"),), done=done)
+
+    page = Step(
+        name="page",
+        text="The page on tables.",
+        calls=(CallTemplate(tool="read_file", arguments=(("path", "docs/db.md"),)),),
+        done=Evidence(receipts=(("read_file", r"^docs/db\.md$"),)),
+        effect="look",
+    )
+    tests = Step(
+        name="tests",
+        text="The tests.",
+        calls=(command("sh test.sh"),),
+        done=Evidence(receipts=(("execute_command", r"^sh test\.sh$"),)),
+        effect="test",
+    )
+    last = Step(
+        name="last",
+        text="The table ${table} is noted.",
+        calls=(writes("last.py", "${table}"),),
+        done=Evidence(receipts=(("write_file", r"^last\.py$"),), listed_paths=("last.py",)),
+        required_facts=("table",),
+    )
+    steps = (page, write("a"), write("b"), write("c"), tests, last)
+    script = Script(steps=steps, final_text="Done.", status_calls=(FOLDER,))
+    facts = (replace(FACTS[1], source=""),)
+    profile = look_up_profile("attentive")
+    return ScriptedModel(name="s", facts=facts, script=script, profile=profile, seed=0, window_tokens=32_768)
+
+
+def build_next(*messages: Message) -> list[tuple[str, str]]:
+    return asked(building().reply(Request(messages=(START[0], user("go on"), *messages))).message)
+
+
+def call_with_result(tool_name: str, argument: str, output: str, text: str = "") -> tuple[Message, Message]:
+    name = {"execute_command": "command"}.get(tool_name, "path")
+    call = ToolCall(call_id=f"{tool_name}-{argument}", name=tool_name, arguments_json=json.dumps({name: argument}))
+    return assistant(text, call), tool(ToolResult(call_id=call.call_id, name=tool_name, output=output))
+
+
+B_WRITTEN = call_with_result("write_file", "b.py", "wrote 1 bytes to b.py")
+
+
+@pytest.mark.parametrize("result", [B_WRITTEN, call_with_result("write_file", "b.py", "[result removed]")])
+def test_steps_before_a_success_in_view_are_not_repeated(result: tuple[Message, ...]) -> None:
+    assert build_next(*result) == [("write_file", "c.py")]
+
+
+def test_prose_marks_the_step_that_it_names_and_none_before_it() -> None:
+    status = call_with_result("list_directory", ".", "dir  docs  0")
+    assert build_next(assistant("I wrote a and b."), *status) == [("read_file", "docs/db.md")]
+    assert build_next(assistant("Next I write c."), *B_WRITTEN) == [("write_file", "c.py")]
+    assert build_next(assistant("I wrote c."), *B_WRITTEN) == [("execute_command", "sh test.sh")]
+
+
+def test_a_file_that_a_listing_does_not_show_is_written_again() -> None:
+    status = call_with_result("list_directory", ".", "dir  docs  0\nfile  b.py  1")
+    assert build_next(*status) == [("write_file", "a.py")]
+    assert build_next(*status, *call_with_result("write_file", "a.py", "wrote 1 bytes to a.py")) == [("write_file", "c.py")]
+
+
+def test_a_listing_from_before_the_work_shows_no_file_as_missing() -> None:
+    before = call_with_result("list_directory", ".", "dir  docs  0")
+    assert build_next(*before, *B_WRITTEN) == [("write_file", "c.py")]
+
+
+def test_a_cut_listing_shows_no_file_as_missing() -> None:
+    status = call_with_result("list_directory", ".", "file  b.py  1\n[12 lines omitted]")
+    assert build_next(*status) == [("write_file", "c.py")]
+
+
+def test_tests_whose_result_is_not_in_view_are_run_again() -> None:
+    status = call_with_result("list_directory", ".", "file  a.py  1\nfile  b.py  1\nfile  c.py  1")
+    assert build_next(*status) == [("execute_command", "sh test.sh")]
+
+
+def test_a_look_up_shows_no_progress() -> None:
+    """Reading a page again is the first step of the script, but proves nothing if it was a look-up."""
+    status = call_with_result("list_directory", ".", "dir  docs  0")
+    text = "I need the table for this and no longer have it in view; looking it up."
+    looked_up = call_with_result("read_file", "docs/db.md", "The table is called decks.", text)
+    assert build_next(*looked_up) == [("list_directory", ".")]
+    assert build_next(*status, *looked_up) == [("write_file", "a.py")]
+
+
+def test_a_look_before_the_frontier_is_made_only_for_a_fact_that_a_step_needs() -> None:
+    tested = call_with_result("execute_command", "sh test.sh", "exit code 0")
+    assert build_next(*tested) == [("read_file", "docs/db.md")]

@@ -47,8 +47,8 @@ KEYS = {
     "facts": "name kind prior pattern former_pattern page command tool secret number prefix also_in values",
     "checks": "name title facts paper words settings allows_others entry log line runs detail option",
     "changes": "path function kind wrong attributes",
-    "steps": "kind name text run read page first_cut run_text error repair_text files summary_pattern required_text subject "
-    "module path optional before_first after_last",
+    "steps": "kind effect name text run read page first_cut run_text error repair_text files summary_pattern required_text "
+    "subject module path optional before_first after_last",
 }
 """Keys that the tables of a description can have, by name of the array of tables."""
 
