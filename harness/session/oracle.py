@@ -51,9 +51,9 @@ class ScriptedOracle:
     The script lists the steps of the scripted agent. A message is needed for one of two reasons:
 
     - It is the newest message that states a fact. The agent needs it at the next unfinished step that uses the fact.
-    - It shows that a step is done which the agent would repeat without it: the furthest one (the frontier), one behind the frontier
-      that another message shows as failed or missing, and one beyond the frontier. The agent has to see this in every later step.
-      If several messages show it, the shortest is needed.
+    - It shows that a step is done which the agent would otherwise repeat: the furthest one (the frontier), one beyond it, or one
+      before it that another message shows as failed or missing. The agent has to see this in every later step. If several
+      messages show it, the shortest is needed.
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:

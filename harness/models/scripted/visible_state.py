@@ -289,7 +289,7 @@ class ConversationReader:
                 call = calls.get(message.results[0].call_id) if message.role == "tool" else None
                 yield self._message_reader.read(message, call)
 
-    def list_missing_steps(self, reading: MessageReading) -> set[int]:
+    def list_missing_steps(self, reading: MessageReading) -> frozenset[int]:
         """Return the indexes of the steps that a status call or a complete directory listing shows as not done."""
         files = self._by_folder.get(reading.listed_folder or "", ())
         return reading.missing_steps | {index for path, index in files if path not in reading.listed_paths}
