@@ -1,27 +1,52 @@
-"""Validity checks 1 to 5, 7 and 13: how the context window, the summaries and the stated facts affect a session."""
+"""Validity checks 1 to 5, 7, 13 and 14: how the context window, the summaries and the stated facts affect a session."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from harness.compaction.presets.none import NoCompaction
 from harness.conversation.codec import digest_message
 from harness.conversation.events import MessageAdded, ModelCallFailed, StepFinished
 from harness.conversation.messages import Message, ToolCall
+from harness.conversation.transcript import find_key_argument, read_outcome
 from harness.conversation.view import find_violation, fold_all
 from harness.metrics.template_matcher import TemplateMatcher
 from harness.models.scripted.agent import count_tool_tokens
+from harness.models.scripted.patterns import build_call_key
+from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens
 from harness.task import Fact, Task
 from harness.task_checks.findings import Finding, make_check_finding, read_values, trace
 from harness.task_checks.simulation import (
     HUGE_WINDOW_TOKENS,
     PRESETS,
+    SUMMARIZING_POLICIES,
     Run,
     SessionCache,
     find_stated_facts,
     look_up_policy,
     rewrite_facts,
 )
+
+PARTIAL_SUMMARIES: Mapping[str, str] = MappingProxyType(
+    {
+        "default/cline": "the summarizer reads only the beginning of a long tool result",
+        "default/dexto": "old tool results are cleared before the summary is written",
+        "default/gemini-cli": "nothing is compacted in a session with a single message of the user",
+        "default/langchain-summary": "the summarizer reads only the newest part of what is removed",
+        "default/message-window": "messages are evicted without a summary",
+        "default/opencode": "the summarizer reads only the beginning of a long tool result",
+        "default/openhands": "the summarizer reads only the beginning of each event",
+        "default/openhands-v0": "the summarizer reads only the beginning of each event",
+        "default/pi": "the summarizer reads only the beginning of a long tool result",
+        "default/pydantic-summary": "the summarizer reads only the beginning of a long tool result",
+        "default/seed-opencode": "old tool results are cleared before the summary is written",
+    }
+)
+"""Policies whose summaries cannot contain everything that leaves the view, by name in `POLICIES`, each with the reason.
+
+Law 3 does not hold for them on every task: what the summarizer does not read is lost even in a perfect summary.
+"""
 
 
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
@@ -62,10 +87,13 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that perfect summaries cost nothing: the agent makes the same calls and passes all checks.
 
-    The calls are compared with a session without compaction. The scripted summarizer `oracle` writes the summaries, which keep
-    every line with a fact.
+    The calls are compared with a session without compaction, except for the calls that show how far the work is. The scripted
+    summarizer `oracle` writes the summaries, which keep every line with a fact. A policy that is not in `PRESETS` may never act in
+    a short session, or retain more than the window holds; then nothing is compared.
     """
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
+    if preset not in PRESETS and (not oracle.compactions or oracle.outcome.reason == "overflow"):
+        return
     if not oracle.compactions:
         yield Finding(f"the session is never compacted ({preset}); make it read or print more", seed=seed)
     for judged in oracle.check_results:
@@ -76,24 +104,36 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Report the first call that an agent makes only with, or only without, perfect summaries."""
-    calls = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
-    first = next((number for number, (plain_call, call) in enumerate(calls) if plain_call != call), None)
+    """Report the first call that an agent makes only with, or only without, perfect summaries; status calls do not count."""
+    status_keys = {build_call_key(call, task.values) for call in task.script.status_calls}
+    plain_keys = [key for key in plain.call_keys if key not in status_keys]
+    oracle_calls = [  # each call with the name of the step that made it
+        (key, move.step)
+        for move, (_, reply) in zip(trace(task, oracle.requests), oracle.requests, strict=True)
+        for call in reply.message.calls
+        if (key := (call.name, find_key_argument(call))) not in status_keys
+    ]
+    calls = zip([*plain_keys, None], [*(key for key, _ in oracle_calls), None], strict=False)
+    first = next((number for number, (plain_key, key) in enumerate(calls) if plain_key != key), None)
     if first is None:
         return
-    steps: list[str] = []  # name of the step that made each call
-    for move, (_, reply) in zip(trace(task, oracle.requests), oracle.requests, strict=True):
-        steps += [move.step] * len(reply.message.calls)
-    step = steps[first] if first < len(steps) else ""
+    step = oracle_calls[first][1] if first < len(oracle_calls) else ""
     actual, expected = (
-        f"{run.call_keys[first][0]} {run.call_keys[first][1]!r:.100}" if first < len(run.call_keys) else "nothing more"
-        for run in (oracle, plain)
+        f"{keys[first][0]} {keys[first][1]!r:.100}" if first < len(keys) else "nothing more"
+        for keys in ([key for key, _ in oracle_calls], plain_keys)
     )
     words = (
         f"although summaries keep every line with a fact or a receipt, the agent makes the call {actual} instead of {expected}: "
         "a value or the evidence of a step is in no line that a pattern matches"
     )
     yield Finding(words, step=step, seed=seed)
+
+
+def check_law_3_presets(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check law 3 under every summarizing policy but those in `PARTIAL_SUMMARIES`."""
+    for name in SUMMARIZING_POLICIES:
+        if name not in PARTIAL_SUMMARIES:
+            yield from check_law_3(sessions, seed, name)
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
@@ -191,6 +231,33 @@ def check_law_13(sessions: SessionCache, seed: int, preset: str) -> Iterator[Fin
                     words = f"request {event.step} does not contain the message of the user before it, {text!r:.100} ({preset})"
                     yield Finding(words, seed=seed)
             new.clear()
+
+
+def check_law_14(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
+    """Check that no session uses up its steps with work that was already done.
+
+    A step repeats earlier work if an earlier step made the same calls with the same arguments and succeeded. A session fails the
+    check if it ends at its maximum number of steps and more than half of its steps repeat earlier work.
+    """
+    run = sessions.run_compacted(seed, preset, is_graded=False)
+    if run.outcome.reason != "max_steps":
+        return
+    succeeded_ids = {
+        result.call_id
+        for event in run.list_events(MessageAdded)
+        for result in event.message.results
+        if read_outcome(result) in SUCCESS_OUTCOMES
+    }
+    done: set[tuple[tuple[str, str], ...]] = set()
+    repeated_steps = 0
+    for _, reply in run.requests:
+        calls = tuple((call.name, call.arguments_json) for call in reply.message.calls)
+        repeated_steps += calls in done
+        if succeeded_ids.issuperset(call.call_id for call in reply.message.calls):
+            done.add(calls)
+    if repeated_steps > len(run.requests) / 2:
+        words = f"{repeated_steps} of {len(run.requests)} steps repeat work that was done, until the session ended ({preset})"
+        yield Finding(words, seed=seed)
 
 
 def _digest_messages(messages: Sequence[Message]) -> str:

@@ -30,7 +30,7 @@ class Law(NamedTuple):
 
         >>> from harness.task_checks.laws import LAWS
         >>> [law.name for law in LAWS if law.by_preset]
-        ['law-1', 'law-3', 'law-4', 'law-6-answers', 'law-6-bytes', 'law-7', 'law-13']
+        ['law-1', 'law-3', 'law-4', 'law-6-answers', 'law-6-bytes', 'law-7', 'law-13', 'law-14']
     """
 
     name: str
@@ -67,6 +67,12 @@ LAWS: tuple[Law, ...] = (
     Law("law-1", 4, "no policy changes a session in a large window", bounds.check_law_1, by_preset=True),
     Law("law-2", 4, "without compaction a small window overflows at the expected request", bounds.check_law_2),
     Law("law-3", 4, "oracle summaries lose nothing", bounds.check_law_3, by_preset=True),
+    Law(
+        "law-3-presets",
+        4,
+        "oracle summaries lose nothing under any policy whose summarizer reads all that is removed",
+        bounds.check_law_3_presets,
+    ),
     Law("law-4", 4, "empty summaries lose facts that only the prompt states", bounds.check_law_4, by_preset=True),
     Law("law-5-told", 4, "the result follows the stated facts", bounds.check_outputs_follow_facts),
     Law("law-5-blank", 4, "facts that are stated nowhere become their priors", bounds.check_blanks_become_priors),
@@ -75,6 +81,7 @@ LAWS: tuple[Law, ...] = (
     Law("law-6-bytes", 4, "a repeated compacted session is identical", reruns.check_compacted_repeat, by_preset=True),
     Law("law-7", 4, "every request fits the window and is legal for providers", bounds.check_law_7, by_preset=True),
     Law("law-13", 4, "no message of the user leaves the view before a request", bounds.check_law_13, by_preset=True),
+    Law("law-14", 4, "no session uses up its steps with work that was done", bounds.check_law_14, by_preset=True),
     Law("law-9", 4, "a session with an action cache equals a session in a real sandbox", reruns.check_law_9),
     Law("law-10", 4, "a new process for each call answers as the session did", reruns.check_law_10),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from harness import policies as kinds
 from harness.agent.loop import Outcome
@@ -346,6 +346,8 @@ PRESETS: dict[str, KeepLast] = {
 """Compaction policies for the validity checks, by name; each compacts at a share of the context window."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
 """All compaction policies with default settings, by public name."""
+SUMMARIZING_POLICIES = tuple(name for name, policy in POLICIES.items() if hasattr(policy, "summarizer"))
+"""Names in `POLICIES` of the policies that have a summarizer."""
 DEFAULT_PRESET = "extractive"
 """Name of the compaction policy in `PRESETS` that `SessionCache` uses when no other policy is named."""
 NOMINAL_WINDOW_TOKENS = 200_000
@@ -378,6 +380,11 @@ NO_COMPACTION = NoCompaction()
 def look_up_policy(preset: str) -> Policy:
     """Return the compaction policy with this name from `PRESETS` or `POLICIES`."""
     return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
+
+
+def _replace_summarizer(policy: Any, summarizer: str) -> Policy:
+    changed: Policy = replace(policy, summarizer=summarizer)
+    return changed
 
 
 class SessionCache:
@@ -571,7 +578,7 @@ class SessionCache:
 
         The settings of the policy are scaled down to this window.
         """
-        policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
+        policy = look_up_policy(preset) if summarizer is None else _replace_summarizer(look_up_policy(preset), summarizer)
         tight = self.choose_small_window(seed)
         return tight.scale_policy(policy), tight.window_tokens
 

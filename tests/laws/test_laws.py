@@ -15,12 +15,20 @@ import pytest
 from allpairspy import AllPairs
 
 from harness.conversation.tokens import Window
+from harness.task_checks.bounds import PARTIAL_SUMMARIES
 from harness.task_checks.laws import LAWS, Law
-from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, POLICIES, PRESETS, WINDOW_TOKENS, SessionCache
+from harness.task_checks.simulation import (
+    HUGE_WINDOW_TOKENS,
+    POLICIES,
+    PRESETS,
+    SUMMARIZING_POLICIES,
+    WINDOW_TOKENS,
+    SessionCache,
+)
 from harness.tasks import SUITE
 from tests.laws.suite import FULL, SEEDS, TASKS, needs, open_action_cache
 
-ELSEWHERE = {"law-9", "law-10"}
+ELSEWHERE = {"law-3-presets", "law-9", "law-10"}
 GEOMETRY_PRESETS = ("extractive", "early-empty", "late-extractive")
 """Presets that differ in more than the summarizer."""
 BY_GEOMETRY = {"law-1", "law-3", "law-4"}
@@ -70,7 +78,8 @@ def policy_cases() -> Iterator[Case]:
             task, seed = tasks[(at + turn) % len(tasks)], SEEDS[(at // len(tasks) + turn) % len(SEEDS)]
             also = {"law-1": at % 4 == 0, "law-6-answers": at % 2 == 1, "law-6-bytes": at % 10 == 2}
             due = [name for name, dealt in also.items() if FULL or dealt]
-            for name in ["law-7", "law-13", *due]:
+            complete = policy in SUMMARIZING_POLICIES and policy not in PARTIAL_SUMMARIES
+            for name in ["law-7", "law-13", "law-14", *(["law-3"] if complete else []), *due]:
                 if name != "law-1" or relative(policy):
                     yield Case(laws[name], policy, task, seed)
 

@@ -18,8 +18,16 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation.messages import assistant
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Evidence, Grader, LaterMessage, Repair
+from harness.task_checks.bounds import PARTIAL_SUMMARIES
 from harness.task_checks.laws import LAWS, check_laws
-from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, NO_COMPACTION, PRESETS, SessionCache, SmallWindow
+from harness.task_checks.simulation import (
+    HUGE_WINDOW_TOKENS,
+    NO_COMPACTION,
+    PRESETS,
+    SUMMARIZING_POLICIES,
+    SessionCache,
+    SmallWindow,
+)
 from harness.tasks import load_task
 from harness.tasks.kit.calls import list_directory, read, run
 from harness.tasks.kit.facts import make_output_fact, make_prompt_fact
@@ -581,6 +589,30 @@ def test_a_request_without_the_user_message_is_reported(good):
     assert list(BY_NAME["law-13"].find(SessionCache(good, sandbox=LOCAL), 1, "extractive")) == []
     (finding,) = BY_NAME["law-13"].find(Forgetting(good, sandbox=LOCAL), 1, "extractive")
     assert finding.message.startswith("request 1 does not contain the message of the user before it, ")
+
+
+class Endless(SessionCache):
+    """Sessions that end at their maximum number of steps: after the first half, each step repeats the first one."""
+
+    def run_compacted(self, *choice, **options):
+        done = super().run_compacted(*choice, **options)
+        repeated = done.requests[:1] * (len(done.requests) + 2)
+        return replace(done, requests=done.requests + repeated, outcome=replace(done.outcome, reason="max_steps"))
+
+
+def test_a_session_that_repeats_its_work_until_its_last_step_is_reported(good):
+    assert list(BY_NAME["law-14"].find(SessionCache(good, sandbox=LOCAL), 1, "extractive")) == []
+    (finding,) = BY_NAME["law-14"].find(Endless(good, sandbox=LOCAL), 1, "extractive")
+    assert "steps repeat work that was done" in finding.message
+
+
+def test_perfect_summaries_are_tried_under_every_policy_whose_summarizer_reads_all(good):
+    def hide_the_value(seed):
+        return changed_fact(good(seed), "times", patterns=(r"by page\.\nGreet (\d+) times",))
+
+    assert find(good, "law-3-presets") == []
+    assert find(hide_the_value, "law-3-presets")
+    assert PARTIAL_SUMMARIES.keys() <= set(SUMMARIZING_POLICIES)
 
 
 class Compacting(SessionCache):
