@@ -11,8 +11,8 @@ of a user needs no revision, since its content is part of the id.
 from collections.abc import Mapping
 
 REVISIONS: Mapping[str, int] = {
-    # Scripted models: what `models/scripted` says and does, and the tokens and seconds that it reports. 1: the agent goes on behind
-    # the furthest step that it sees done, and looks how far the work is where it sees none; so does every script of a task.
+    # Scripted models: what `models/scripted` says and does, and the tokens and seconds that it reports. 1: the agent goes on
+    # behind the furthest step that it sees done, and looks how far the work is where it sees none.
     "agent": 1,
     "explorer": 0,  # the scripted sub-agent
     # Rules by which scripted models find values in texts. The summarizer `oracle` uses the rule `exact`: raise it as well.

@@ -100,6 +100,7 @@ from harness.tasks import complete_name
     default=EXACT,
     help="Rule by which a scripted model finds facts: in the words of the task, or (`tolerant`) also in other words.",
 )
+@click.option("--notes", is_flag=True, help="Let a scripted model write notes into a file, and read them after a compaction.")
 @click.option("--keep", type=options.FOLDER, help="Copy the workspace into this new folder at the end.")
 def command(
     model: str,
@@ -133,6 +134,7 @@ def command(
     explore: bool,
     explore_model: str,
     reader: Reader,
+    notes: bool,
     keep: Path | None,
 ) -> None:
     """Give the agent a request and watch it work in a sandbox.
@@ -194,6 +196,7 @@ def command(
         explore=explore or explore_model != SAME_MODEL,
         explore_model=explore_model,
         reader=reader,
+        notes=notes,
         repeated=repeated,
         keep=keep,
     )
@@ -285,6 +288,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
         "runtime",
         "explore_model",
         "reader",
+        "notes",
         "repeated",
     )
 }

@@ -296,6 +296,7 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
     trial_fields = {
         "model": trial.model,
         "reader": trial.reader,
+        **({"notes": True} if trial.notes else {}),
         "summarizer": trial.summarizer,
         "sub_agent_model": trial.sub_agent_model,
         "revisions": trial.revisions,

@@ -80,6 +80,7 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
             trial.nominal_window_tokens,
             trial.output_limit_scale,
             trial.reader,
+            trial.notes,
             id(trial.policy),  # hashing a policy takes longer, and the trials of a grid share theirs
         )
         if arm in fitting:

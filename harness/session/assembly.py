@@ -26,7 +26,7 @@ from harness.conversation.truncation import EXPLORE_NAME, measure_cut
 from harness.errors import SandboxDied, SandboxKilled, UsageError
 from harness.models.factory import SAME_MODEL, Wiring, open_model, open_sub_agent, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
-from harness.models.scripted.profiles import EXACT, add_reader, is_scripted
+from harness.models.scripted.profiles import EXACT, add_options, is_scripted
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.session.compactor import SessionCompactor
@@ -319,7 +319,7 @@ def open_agent_model(spec: SessionSpec, resources: SessionResources) -> Model:
     A real model tells the session's listener when it waits.
     """
     wiring = _make_wiring(spec, resources)
-    name = add_reader(spec.model, spec.reader)
+    name = add_options(spec.model, spec.reader, notes=spec.notes)
     model = open_model(name, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
     return with_wait_listener(model, resources.on_event)
 
@@ -337,7 +337,7 @@ def open_session_summarizer(spec: SessionSpec, resources: SessionResources, mode
 def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: Model) -> Model:
     """Return the model of a session's sub-agents, which is by default the agent's own `model`."""
     wiring = _make_wiring(spec, resources)
-    name = add_reader(spec.explore_model, spec.reader) if is_scripted(spec.explore_model) else spec.explore_model
+    name = add_options(spec.explore_model, spec.reader) if is_scripted(spec.explore_model) else spec.explore_model
     opened = open_sub_agent(name, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
     return opened if opened is model else with_wait_listener(opened, resources.on_event)
 
@@ -394,6 +394,7 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
         explore=False,
         explore_model=SAME_MODEL,
         reader=EXACT,  # the model of the sub-agents is open already
+        notes=False,
         repeated="continue",
     )
     oracle = resources.oracle or build_scripted_oracle(spec.task, spec.reader)

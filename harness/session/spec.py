@@ -31,7 +31,7 @@ from harness.models.factory import (
     resolve_summarizer_name,
 )
 from harness.models.litellm_model import STALL_SECONDS
-from harness.models.scripted.profiles import EXACT, Reader, add_reader
+from harness.models.scripted.profiles import EXACT, Reader, add_options
 from harness.policies import policy_from_plain, resolve_policy
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
@@ -63,6 +63,8 @@ class AgentSettings(codec.StrictFields):
             sub-agent looks up the facts of the task that the agent's question names. Default: `'same'`.
         reader: Rule by which a scripted model finds values in the texts that it sees: `exact` needs the wording of the task,
             `tolerant` also finds statements in other words, e.g. in a summary by a real model. Default: `'exact'`.
+        notes: Whether a scripted model writes each fact that it sees into a file of the workspace, `.notes.md`, and reads this
+            file at the start and after a compaction, as agents with a memory tool do. Default: `False`.
         output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
             not depend on `nominal_window_tokens`. Default: `1.0`.
     """
@@ -81,6 +83,7 @@ class AgentSettings(codec.StrictFields):
     explore: bool = False
     explore_model: str = field(default=SAME_MODEL, metadata=codec.ADDED_LATER)
     reader: Reader = field(default=EXACT, metadata=codec.ADDED_LATER)
+    notes: bool = field(default=False, metadata=codec.ADDED_LATER)
     output_limit_scale: float = field(default=1.0, metadata=codec.ADDED_LATER)
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -101,7 +104,7 @@ class AgentSettings(codec.StrictFields):
         """
         check_output_limit_scale(self.output_limit_scale)
         check_explore_model(self.explore, self.explore_model)
-        add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
+        add_options(self.model, self.reader, notes=self.notes)  # raises an error if the model cannot have these options
 
     @property
     def summarizer(self) -> str | None:

@@ -88,8 +88,8 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     """Check that perfect summaries cost nothing: the agent makes the same calls and passes all checks.
 
     The calls are compared with a session without compaction, except for the calls that show how far the work is. The scripted
-    summarizer `oracle` writes the summaries, which keep every line with a fact. A policy that is not in `PRESETS` may never act in
-    a short session, or retain more than the window holds; then nothing is compared.
+    summarizer `oracle` writes the summaries, which keep every line with a fact. A policy that is not in `PRESETS` may never act
+    in a short session, or retain more than the window holds; then nothing is compared.
     """
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if preset not in PRESETS and (not oracle.compactions or oracle.outcome.reason == "overflow"):

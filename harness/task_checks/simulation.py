@@ -25,7 +25,7 @@ from harness.conversation.transcript import find_key_argument
 from harness.errors import UsageError
 from harness.files.blobs import TemporaryBlobStore
 from harness.models.scripted.agent import count_tool_tokens
-from harness.models.scripted.profiles import EXACT, Reader, add_reader
+from harness.models.scripted.profiles import EXACT, Reader, add_options
 from harness.protocols import BlobStore, Model, Policy, Reply, Request, Sandbox, Snapshot, ignore
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.backends import SandboxChoice
@@ -58,6 +58,7 @@ class ScriptedModelSpec(NamedTuple):
         name: Name of the model; may include a profile, e.g. `scripted:typical`. Default: `"scripted"`.
         seed: Seed of the model's own random draws, independent of the task's seed. Default: `1`.
         reader: Rule by which the model finds values in the texts that it sees. Default: `"exact"`.
+        notes: Whether the model writes each fact that it sees into a file and reads this file again. Default: `False`.
 
     Example:
         Run a task with a model that sometimes overlooks what it has read:
@@ -72,11 +73,12 @@ class ScriptedModelSpec(NamedTuple):
     name: str = "scripted"
     seed: int = 1
     reader: Reader = EXACT
+    notes: bool = False
 
     @property
     def full_name(self) -> str:
-        """Name of the model with its reader, as `harness.open_model` takes it."""
-        return add_reader(self.name, self.reader)
+        """Name of the model with its reader and the use of notes, as `harness.open_model` takes it."""
+        return add_options(self.name, self.reader, notes=self.notes)
 
 
 ATTENTIVE_MODEL = ScriptedModelSpec()
@@ -259,6 +261,7 @@ def simulate(
         policy=kinds.resolve_policy(policy),
         model=model_spec.name,
         reader=model_spec.reader,
+        notes=model_spec.notes,
         task=task,
         seed=model_spec.seed,
         window_tokens=window_tokens,

@@ -23,7 +23,7 @@ from harness.experiment.plan import Settings
 from harness.experiment.trial import SharedFields, Trial, from_plain, to_plain
 from harness.models.cassette import Cassette
 from harness.models.factory import open_model
-from harness.models.scripted.profiles import add_reader
+from harness.models.scripted.profiles import add_options
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
 from harness.revisions import REVISIONS
@@ -387,7 +387,7 @@ def test_the_reader_is_part_of_the_id_and_of_the_models_name_unless_it_is_exact(
     for one, name in ((trial, "scripted/flashcards:typical"), (tolerant, "scripted/flashcards:typical+tolerant")):
         spec = build_session_spec(one, task)
         assert spec.reader == one.reader
-        model = open_model(add_reader(spec.model, spec.reader), task=task, seed=1, window_tokens=None)
+        model = open_model(add_options(spec.model, spec.reader), task=task, seed=1, window_tokens=None)
         assert model.name == open_model(model.name, task=task, seed=1, window_tokens=None).name == name
 
 

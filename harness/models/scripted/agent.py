@@ -12,6 +12,9 @@ Its answer is a pure function of visible messages, tool schemas, profile and see
    default guess (the prior).
 5. When all steps are done, the model says so and stops.
 
+With a profile that takes notes, the agent first reads its notes, unless it sees that it has, and then notes each fact that it
+sees.
+
 The model may overlook a visible fact, and then looks it up again if possible. The profile decides how probable this is; the
 random draw depends only on seed, step and fact. Text after the last tool call that was not a look-up is never overlooked.
 
@@ -34,7 +37,8 @@ from harness.conversation.messages import Message, ToolCall, assistant
 from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import ContextOverflow
 from harness.models.prices import NOMINAL_PRICE
-from harness.models.scripted.patterns import NO_VALUES, build_call_key, list_look_ups
+from harness.models.scripted.notes import build_append_call, find_unnoted_lines
+from harness.models.scripted.patterns import NO_VALUES, READ_NOTES, build_call_key, compile_fact_patterns, list_look_ups
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.visible_state import LOOK_UP_TEXT, ConversationReader, VisibleState
 from harness.models.tokenizer import IncrementalTokenCounter, count_message_tokens, count_text_tokens
@@ -46,6 +50,8 @@ MAX_VISIBLE_FAILURES = 2
 
 STATUS_TEXT = "Let me see how far the work is."
 """Text of the agent's message that makes the status calls of the script."""
+NOTES_TEXT = "My notes first."
+"""Text of the agent's message that reads or extends its notes."""
 
 
 class _CallContext(NamedTuple):
@@ -54,6 +60,8 @@ class _CallContext(NamedTuple):
     visible: VisibleState
     message_count: int
     prompt_tokens: int
+    notes: list[CallTemplate]
+    """Call on the agent's notes that is due, or nothing."""
 
 
 class ScriptedModel:
@@ -78,6 +86,7 @@ class ScriptedModel:
         self._steps, self._farewell, self._status_calls = script.steps, script.final_text, script.status_calls
         self._profile, self._seed = profile, seed
         self._reader, self._prompt_counter = ConversationReader(facts, script, profile.reader), IncrementalTokenCounter()
+        self._patterns = compile_fact_patterns(tuple(facts))
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
@@ -86,13 +95,24 @@ class ScriptedModel:
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
         with self._lock:
-            message = self._decide(_CallContext(self._reader.read(request.messages), len(request.messages), prompt_tokens))
+            visible = self._reader.read(request.messages)
+            notes = self._list_due_notes(request.messages, visible) if self._profile.notes else []
+            message = self._decide(_CallContext(visible, len(request.messages), prompt_tokens, notes))
         for line in message.text.splitlines(keepends=True):
             listen(TextDelta(text=line))
         return build_reply(message, prompt_tokens, self._profile)
 
+    def _list_due_notes(self, messages: Sequence[Message], visible: VisibleState) -> list[CallTemplate]:
+        """Return the call that reads the notes if no such call is visible, else the call that notes new facts, if any."""
+        if build_call_key(READ_NOTES) not in visible.call_keys:
+            return [READ_NOTES]
+        lines = find_unnoted_lines(messages, visible, self._patterns)
+        return [build_append_call(lines)] if lines else []
+
     def _decide(self, context: _CallContext) -> Message:
         visible = context.visible
+        if context.notes:
+            return self._build_message(NOTES_TEXT, context.notes, {}, context)
         for index in sorted(visible.failures):
             repair = self._find_due_repair(index, context)
             if repair and index not in visible.done_steps:
@@ -137,10 +157,15 @@ class ScriptedModel:
         """Return the message that carries out a step or repair, or that first looks up a missing fact."""
         values = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
-            if name not in values and (look := find_next_look_up(self._facts[name], context.visible)):
+            if name not in values and (look := self._find_next_look_up(name, context.visible)):
                 text = LOOK_UP_TEXT.format(name.replace("_", " "))
                 return self._build_message(text, [look], {}, context)
         return self._build_message(act.text, act.calls, self._choose_values(act.required_facts, values), context)
+
+    def _find_next_look_up(self, name: str, visible: VisibleState) -> CallTemplate | None:
+        if self._profile.notes and build_call_key(READ_NOTES) not in visible.look_up_keys:
+            return READ_NOTES
+        return find_next_look_up(self._facts[name], visible)
 
     def _choose_values(self, needs: Iterable[str], visible_values: Mapping[str, str]) -> dict[str, str]:
         return {name: visible_values.get(name, self._facts[name].prior) for name in needs}

@@ -25,6 +25,12 @@ _TOKEN = re.compile(r"\\([^\w])|\\[\s\S]|\{\d*,?\d*\}|\[\^?\]?(?:\\[\s\S]|[^\]\\
 
 A token is an escaped character (group 1), a plain character (group 2), or something else, such as a set of characters.
 """
+NOTES_PATH = ".notes.md"
+"""Path of the file in the workspace into which a scripted agent writes notes."""
+READ_NOTES = CallTemplate(tool="read_file", arguments=(("path", NOTES_PATH),))
+"""Tool call with which the agent reads its notes."""
+APPEND_NOTES = f"cat >> {NOTES_PATH} "
+"""Beginning of the command with which the agent appends to its notes."""
 MAX_CACHED_TASKS = 4
 """Number of tasks whose compiled patterns are cached; few are enough, because trials are run task by task and seed by seed."""
 MAX_CACHED_PATTERNS = 1_000
@@ -239,3 +245,8 @@ def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) ->
     """Return the tool and the first argument of a scripted tool call, which together identify the call."""
     text = next((value for _, value in call.arguments), "")
     return call.tool, " ".join(Template(text).substitute(values).split())[:200]
+
+
+def is_notes_call(tool: str, key: str) -> bool:
+    """Return whether a tool call, given by its tool and key argument, reads the notes of a scripted agent or appends to them."""
+    return (tool, key) == ("read_file", NOTES_PATH) or (tool == "execute_command" and key.startswith(APPEND_NOTES))

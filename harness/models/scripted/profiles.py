@@ -36,8 +36,10 @@ READERS: tuple[Reader, ...] = get_args(Reader)
 """All rules by which a scripted model can find the values of facts."""
 EXACT: Reader = "exact"
 """Default rule by which a scripted model finds the values of facts."""
-READER_MARK = "+"
-"""Character in the name of a profile before the name of its reading rule, e.g. `typical+tolerant`."""
+MARK = "+"
+"""Character in the name of a profile before the name of its reading rule, and before `notes`, e.g. `typical+tolerant+notes`."""
+NOTES = "notes"
+"""Word at the end of the name of a profile with which the scripted agent writes notes."""
 
 Curve = tuple[tuple[float, float], ...]
 """Curve as points (x, y) with increasing x, joined by straight lines; constant before the first and after the last point."""
@@ -83,6 +85,8 @@ class Profile:
     """Rule by which the model finds the values of facts in the texts that it sees."""
     overlook_probability: float = 0.0
     """Probability that the model overlooks a visible fact in the middle of a prompt of 128K tokens."""
+    notes: bool = False
+    """Whether the model writes each fact that it sees into a file, and reads this file when it no longer sees its notes."""
 
     def compute_overlook_probability(self, prompt_tokens: int, depth: float) -> float:
         """Return the probability that the model overlooks a visible fact.
@@ -125,19 +129,25 @@ PROFILE_NAMES: Sequence[str] = (*PROFILES, f"{PARAMETRIC_PREFIX}P")
 def look_up_profile(name: str) -> Profile:
     """Return the profile (reading ability and speed) of a scripted model by name.
 
-    The name may end with the rule by which the model finds values in texts (a reader), as in `typical+tolerant`. The default rule
-    is `exact`.
+    The name may end with the rule by which the model finds values in texts (a reader), and with `notes`, as in
+    `typical+tolerant+notes`. The default rule is `exact`.
 
     Raises:
         UnknownName: There is no such profile or reader.
         UsageError: The P of `overlooks-P` is not a probability.
     """
-    name, mark, reader = name.partition(READER_MARK)
-    if mark:
-        known = next((profile for profile in READERS if profile == reader), None)
-        if known is None:
-            raise UnknownName("reader of the scripted model", reader, READERS)
-        return replace(look_up_profile(name), reader=known)
+    name, *options = name.split(MARK)
+    if options:
+        profile = look_up_profile(name)
+        if options[-1] == NOTES:
+            profile, options = replace(profile, notes=True), options[:-1]
+        if options:
+            option = MARK.join(options)
+            reader = next((reader for reader in READERS if reader == option), None)
+            if reader is None:
+                raise UnknownName("reader of the scripted model", option, READERS)
+            profile = replace(profile, reader=reader)
+        return profile
     if name.startswith(PARAMETRIC_PREFIX):
         return replace(ATTENTIVE, overlook_probability=parse_probability(name, name.removeprefix(PARAMETRIC_PREFIX)))
     if name not in PROFILES:
@@ -161,19 +171,22 @@ def is_scripted(name: str) -> bool:
     return name.partition("/")[0].partition(":")[0] == "scripted"
 
 
-def add_reader(model: str, reader: Reader) -> str:
-    """Add a reading rule (reader) to the name of a scripted model, e.g. `scripted:attentive+tolerant`.
+def add_options(model: str, reader: Reader, *, notes: bool = False) -> str:
+    """Add a reading rule (reader) and the use of notes to the name of a scripted model, e.g. `scripted:attentive+tolerant+notes`.
 
-    The default reader `exact` does not change the name.
+    The defaults, the reader `exact` and no notes, do not change the name.
 
     Raises:
-        UsageError: The name of the model contains a reader already, or the model is not scripted.
+        UsageError: The name of the model contains such an option already, or the model is not scripted.
     """
-    if is_scripted(model) and READER_MARK in model:
-        name, _, named = model.partition(READER_MARK)
-        raise UsageError(f"model: {model!r} contains the reader {named!r}; set model = {name!r} and reader = {named!r} instead")
-    if reader == EXACT:
+    if is_scripted(model) and MARK in model:
+        name, _, option = model.partition(MARK)
+        settings = "notes = true" if option == NOTES else f"reader = {option!r}"
+        raise UsageError(f"model: {model!r} contains the option {option!r}; set model = {name!r} and {settings} instead")
+    options = ([] if reader == EXACT else [reader]) + ([NOTES] if notes else [])
+    if not options:
         return model
     if not is_scripted(model):
-        raise UsageError(f"reader: only a scripted model has a reader; leave it out for model {model!r} (got {reader!r})")
-    return f"{model if ':' in model else f'{model}:{DEFAULT_PROFILE}'}{READER_MARK}{reader}"
+        field, what, value = ("reader", "a reader", reader) if reader != EXACT else ("notes", "notes", "true")
+        raise UsageError(f"{field}: only a scripted model has {what}; leave it out for model {model!r} (got {value!r})")
+    return MARK.join([model if ":" in model else f"{model}:{DEFAULT_PROFILE}", *options])

@@ -92,7 +92,7 @@ class VisibleState:
     fresh_offset: int = 0
     """Position in the conversation, in characters, after which the scripted agent overlooks no fact.
 
-    It is the position after the agent's last tool calls, not counting calls that only look up facts.
+    It is the position after the agent's last tool calls, not counting calls that only look up facts or make notes.
     """
     look_up_keys: set[tuple[str, str]] = field(default_factory=set)
     """Tool and identifying argument of each call that looked up a fact since the agent's last call of another kind."""
@@ -342,7 +342,7 @@ class ConversationReader:
         visible.call_keys |= keys
         if message.text.endswith(_LOOK_UP_ENDING):
             visible.look_up_ids.update(call.call_id for call in message.calls)
-        if keys and keys <= self._look_up_keys:
+        if keys and all(key in self._look_up_keys or patterns.is_notes_call(*key) for key in keys):
             visible.look_up_keys |= keys
         else:
             visible.fresh_offset = visible.characters
