@@ -50,6 +50,7 @@ OTHER = {
     "explore": True,
     "explore_model": "scripted:typical",
     "reader": "tolerant",
+    "notes": True,
     "repeated": "stop",
 }
 """A value other than the default for each stored field."""

@@ -43,7 +43,7 @@ def answer(*messages):
 
 
 def result(call, output, *, is_error=False):
-    return tool(Result(call_id=call.call_id, name=call.name, output=output, status="failed" if is_error else "completed"))
+    return tool(Result(call_id=call.call_id, name=call.name, output=output, status="error" if is_error else "completed"))
 
 
 @pytest.mark.slow
@@ -95,15 +95,13 @@ def test_values_that_only_the_notes_show_are_used_and_not_noted_again():
 @given(padding=st.text(st.characters(codec="utf-8", exclude_characters="\r\n$"), max_size=30), repeats=st.integers(0, 200))
 def test_whatever_stands_around_a_fact_a_note_is_made_once(padding, repeats):
     request = user(f"{padding * repeats} The port must be 4711.\nPlease name it larch. {padding * repeats}")
-    messages = [request]
-    for _ in range(3):
-        reply = answer(*messages)
-        if reply.calls[0].name == "write_file":
-            break
-        messages += [reply, result(reply.calls[0], "exit code 0\n")]
-    assert reply.calls[0].name == "write_file"
-    assert len(messages) == 5
-    assert len(json.loads(messages[3].calls[0].arguments_json)["command"]) < 3 * MAX_LINE_CHARACTERS
+    read = answer(request)
+    messages = [request, read, result(read.calls[0], "no such file", is_error=True)]
+    append = answer(*messages)
+    messages += [append, result(append.calls[0], "exit code 0\n")]
+    assert is_notes_call("execute_command", json.loads(append.calls[0].arguments_json)["command"])
+    assert len(json.loads(append.calls[0].arguments_json)["command"]) < 3 * MAX_LINE_CHARACTERS
+    assert [call.name for call in answer(*messages).calls] == ["write_file"]
 
 
 def test_notes_are_part_of_the_name_of_a_model():
