@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.conversation.growing_sequence import has_prefix
+from harness.conversation.growing_sequence import find_difference, has_prefix
 from harness.conversation.messages import Message, extract_part_text
 from harness.conversation.tokens import Measured
 from harness.errors import UsageError
@@ -137,7 +137,7 @@ def count_message_tokens(message: Message) -> Measured:
 class IncrementalTokenCounter:
     """Counter of the tokens in whole prompts. Thread-safe.
 
-    Only the new messages of a prompt that extends the previous prompt are counted.
+    Only the messages of a prompt behind its common beginning with the previous prompt are counted.
     """
 
     def __init__(self) -> None:
@@ -146,8 +146,10 @@ class IncrementalTokenCounter:
     def count(self, messages: Sequence[Message]) -> Measured:
         """Return the number of tokens of all messages of a prompt together."""
         counted_messages, total = self._last
+        count = len(counted_messages)
         if not has_prefix(messages, counted_messages):
-            counted_messages, total = (), 0
-        total += sum(map(count_message_tokens, messages[len(counted_messages) :]))
+            count = find_difference(messages, counted_messages)
+            total -= sum(map(count_message_tokens, counted_messages[count:]))
+        total += sum(map(count_message_tokens, messages[count:]))
         self._last = (messages, total)
         return Measured(total)

@@ -4,17 +4,19 @@ A tool result is read together with its call, and only if the call is visible as
 output, records of tool calls are therefore ignored, and so are reports of finished steps that the script does not expect there.
 
 Two caches save time and change no answer. The first holds what was read in a message, by its content. The second holds the state
-after a conversation, which is extended if the next conversation begins with the same messages.
+after a conversation, which is extended if the next conversation begins with the same messages, and the state before the last
+change, from which a conversation with a changed message is read on.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import NamedTuple
 
 from harness.conversation import transcript
-from harness.conversation.growing_sequence import has_prefix
+from harness.conversation.growing_sequence import find_difference, has_prefix
 from harness.conversation.messages import Message, Part, Text, ToolCall, extract_part_text
 from harness.models.scripted import patterns
 from harness.models.scripted.profiles import EXACT, Reader
@@ -117,6 +119,10 @@ class VisibleState:
     look_up_ids: set[str] = field(default_factory=set)
     """Ids of the visible calls that look up a forgotten fact."""
     position: int = 0
+
+    def copy(self) -> "VisibleState":
+        """Return an equal state that can be extended without a change of this one."""
+        return VisibleState(**{item.name: copy(getattr(self, item.name)) for item in fields(self)})
 
     def list_open_steps(self, steps: Sequence[Step]) -> Iterator[int]:
         """Yield the indexes of the steps that are not done, as far as the agent can see, in the order of the script.
@@ -264,20 +270,38 @@ class ConversationReader:
                 self._by_path.setdefault(path, []).append(index)
                 self._by_folder.setdefault(path.rpartition("/")[0] or ".", []).append((path, index))
         self._look_up_keys = {patterns.build_call_key(call) for fact in facts for call in patterns.list_look_ups(fact)}
-        self._last: tuple[Sequence[Message], VisibleState] | None = None
+        self._last: tuple[Sequence[Message], VisibleState] = (), VisibleState()
+        self._unchanged: tuple[int, VisibleState] = 0, VisibleState()
+        """Number of first messages that the last change of the conversation left as they were, and the state after them."""
 
     def read(self, messages: Sequence[Message]) -> VisibleState:
         """Return what is visible after all messages of a conversation: facts, failures and finished steps."""
-        last, self._last = self._last, None
-        read_messages, visible = last if last is not None and has_prefix(messages, last[0]) else ((), VisibleState())
-        for message, reading in zip(messages[len(read_messages) :], self.read_each(messages, len(read_messages)), strict=True):
+        (last_messages, visible), self._last = self._last, ((), VisibleState())  # an error leaves no half-read state
+        count = len(last_messages)
+        if not has_prefix(messages, last_messages):
+            count = find_difference(messages, last_messages)
+            visible = self._read_unchanged(messages, count)
+        self._extend(visible, messages, count)
+        self._last = messages, visible
+        return visible
+
+    def _read_unchanged(self, messages: Sequence[Message], count: int) -> VisibleState:
+        """Return a new state after the first `count` messages, which the last conversation had, too."""
+        (read_count, visible), self._unchanged = self._unchanged, (0, VisibleState())
+        if read_count > count:
+            read_count, visible = 0, VisibleState()
+        self._extend(visible, messages[:count], read_count)
+        self._unchanged = count, visible
+        return visible.copy()
+
+    def _extend(self, visible: VisibleState, messages: Sequence[Message], first: int) -> None:
+        """Add all messages from index `first` on to a state."""
+        for message, reading in zip(messages[first:], self.read_each(messages, first), strict=True):
             is_look_up = message.role == "tool" and message.results[0].call_id in visible.look_up_ids
             self._add(visible, reading, is_look_up=is_look_up)
             if message.role == "assistant":
                 self._add_calls(visible, message)
             visible.call_ids.update(call.call_id for call in message.calls)
-        self._last = (messages, visible)
-        return visible
 
     def read_each(self, messages: Sequence[Message], first: int = 0) -> Iterator[MessageReading]:
         """Yield the facts, tool calls and reports of finished steps in each message from index `first` on."""
