@@ -27,7 +27,7 @@ IMPORTS = frozenset(
         *("typing.Literal", "typing.NamedTuple", "typing.TypeAlias", "typing.get_args"),
         *(f"harness.conversation.{name}" for name in ("events", "growing_sequence", "messages", "tokens", "transcript")),
         *("harness.errors", "harness.models.prices", "harness.models.tokenizer", "harness.protocols", "harness.task"),
-        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "tolerant", "visible_state")),
+        *(f"harness.models.scripted.{name}" for name in ("agent", "notes", "patterns", "profiles", "tolerant", "visible_state")),
     )
 )
 """Modules, or single names of modules, that may be imported: values, pure functions, and the parts of a request."""
@@ -45,15 +45,17 @@ PIECE_OF_A_NAME, PIECE_OF_A_TEXT = 4, 12
 """Number of consecutive characters that a string may not share with the name of a policy, and with text of compaction."""
 SIGNS = ("#", "<")
 """First characters of headings and tags in summaries."""
-ALIKE = frozenset({"exit code 0", "tool", "/workspace", "assistant", "configuration", "surrogatepass"})
+ALIKE = frozenset({"exit code 0", "execute_command", "tool", "/workspace", "assistant", "configuration", "surrogatepass"})
 """Allowed words of transcripts and of Python that share letters with the name of a policy."""
-SPOKEN = frozenset({" for this and no longer have it in view; looking it up."})
+SPOKEN = frozenset({"I need the {} for this and no longer have it in view; looking it up."})
 """Allowed replies of the agent that share letters with the name of a policy."""
 INSTRUCTION = frozenset({"Create a summary"})
 """Allowed line of every summary prompt, which marks the end of the messages to summarize for every policy."""
 PLACEHOLDERS = frozenset({"none", "pending", "complete", "completed", "unspecified", "open"})
 """Allowed English words that a text has in place of a value, and that share letters with the name of a policy."""
-NAMED = ALIKE | SPOKEN | INSTRUCTION | PLACEHOLDERS
+HERE_DOCUMENT = frozenset({"<<'"})
+"""Allowed operator of the shell with which notes are appended to a file; it contains a sign."""
+NAMED = HERE_DOCUMENT | ALIKE | SPOKEN | INSTRUCTION | PLACEHOLDERS
 LOOKBEHINDS = ("(?<!", "(?<=")
 """Beginnings of parts of regular expressions, which contain a sign but find none."""
 

@@ -249,4 +249,4 @@ def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) ->
 
 def is_notes_call(tool: str, key: str) -> bool:
     """Return whether a tool call, given by its tool and key argument, reads the notes of a scripted agent or appends to them."""
-    return (tool, key) == ("read_file", NOTES_PATH) or (tool == "execute_command" and key.startswith(APPEND_NOTES))
+    return key == NOTES_PATH if tool == READ_NOTES.tool else key.startswith(APPEND_NOTES)

@@ -10,8 +10,7 @@ change, from which a conversation with a changed message is read on.
 
 import re
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -122,7 +121,21 @@ class VisibleState:
 
     def copy(self) -> "VisibleState":
         """Return an equal state that can be extended without a change of this one."""
-        return VisibleState(**{item.name: copy(getattr(self, item.name)) for item in fields(self)})
+        return replace(
+            self,
+            facts=dict(self.facts),
+            fact_offsets=dict(self.fact_offsets),
+            look_up_keys=set(self.look_up_keys),
+            success_positions=dict(self.success_positions),
+            receipt_slots=set(self.receipt_slots),
+            failures=dict(self.failures),
+            done_steps=set(self.done_steps),
+            missing_steps=set(self.missing_steps),
+            listed_paths=set(self.listed_paths),
+            call_ids=set(self.call_ids),
+            call_keys=set(self.call_keys),
+            look_up_ids=set(self.look_up_ids),
+        )
 
     def list_open_steps(self, steps: Sequence[Step]) -> Iterator[int]:
         """Yield the indexes of the steps that are not done, as far as the agent can see, in the order of the script.
