@@ -2,18 +2,17 @@
 
 Tried on two tasks; with HARNESS_LAWS=full on all tasks, each under two seeds. The claims:
 
-| bound | claim | exception |
-| --- | --- | --- |
-| oracle | all checks pass, by calls that the session without compaction makes too | `spec-api`: one step exceeds the window |
-| drop-all | a check fails that depends on a fact which only the request states | |
-| random | the same if the request was dropped before all its facts were used; else no such check fails | |
+| bound | claim |
+| --- | --- |
+| oracle | all checks pass, by calls that the session without compaction makes too |
+| drop-all | a check fails that depends on a fact which only the request states |
+| random | the same if the request was dropped before all its facts were used; else no such check fails |
 
-So no policy scores above the oracle except where the table lists an exception; there `drop-all` does. `random` and `drop-all` do
-not bound each other: one draw keeps the request and loses little (`log-forensics`, seed 1), another repeats calls (`flashcards`,
-seed 1).
+So no policy scores above the oracle. `random` and `drop-all` do not bound each other: one draw keeps the request and loses little
+(`log-forensics`, seed 1), another repeats calls (`flashcards`, seed 1).
 
-The oracle repeats calls for facts that can be recovered: a third more steps in `changing-requirements`, half as many more in
-`log-forensics`, none in `flashcards`.
+The oracle repeats few calls for facts that can be recovered: at seed 1, seven in `spec-api`, three in `log-forensics`, and none
+in the other tasks.
 """
 
 from collections.abc import Sequence
@@ -34,18 +33,18 @@ from tests.laws.suite import FULL, SEEDS, TASKS, needs, simulate_with_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
-MOST_STEPS = 1.6
+MOST_STEPS = 1.2
 """Maximum number of steps of the oracle, as a multiple of the steps of the session without compaction."""
 
 
 def cases(tasks: Sequence[str]) -> list[object]:
     """Return tasks with their seeds as the parameters of a test."""
-    some = [("flashcards", 1), ("changing-requirements", 2)]
+    some = [("spec-api", 1), ("changing-requirements", 2)]
     dealt = [(task, SEEDS[(at + turn) % len(SEEDS)]) for at, task in enumerate(tasks) for turn in (0, 2)] if FULL else some
     return [pytest.param(task, seed, marks=needs(task)) for task, seed in dealt]
 
 
-BOUNDED = cases([task for task in TASKS if task != "spec-api"])
+BOUNDED = cases(TASKS)
 UNTOLD = (RandomRetention(), DropAll(), KeepLast(summarizer="scripted/empty"))
 """Policies that do not know the future and write no summaries."""
 
@@ -74,17 +73,6 @@ def test_nobody_who_knows_nothing_and_writes_nothing_down_scores_above_the_oracl
     others = [session(name, seed, policy).score for policy in UNTOLD]
     assert max(others) <= session(name, seed, OracleRetention()).score
     assert min(others) < 1
-
-
-def test_oracle_retention_bounds_where_the_needs_of_a_step_fit_and_reads_in_circles_where_they_do_not() -> None:
-    task = SUITE["spec-api"](1)
-    wide = simulate_with_cache(task, OracleRetention(), window_tokens=49_152)
-    assert (wide.outcome.reason, wide.failed_checks) == ("replied", set())
-    assert wide.compactions
-    narrow = simulate_with_cache(task, OracleRetention(), max_steps=150)
-    assert narrow.outcome.reason == "max_steps"
-    assert len(set(narrow.call_keys[-40:])) < 10
-    assert narrow.score < session("spec-api", 1, DropAll()).score
 
 
 @pytest.mark.parametrize("policy", [DropAll(), RandomRetention()], ids=lambda policy: policy.kind)
