@@ -101,6 +101,7 @@ from harness.tasks import complete_name
     help="Rule by which a scripted model finds facts: in the words of the task, or (`tolerant`) also in other words.",
 )
 @click.option("--notes", is_flag=True, help="Let a scripted model write notes into a file, and read them after a compaction.")
+@click.option("--summarizer-seed", type=click.IntRange(min=0), default=0, help="Seed of a scripted summarizer's random draws.")
 @click.option("--keep", type=options.FOLDER, help="Copy the workspace into this new folder at the end.")
 def command(
     model: str,
@@ -135,6 +136,7 @@ def command(
     explore_model: str,
     reader: Reader,
     notes: bool,
+    summarizer_seed: int,
     keep: Path | None,
 ) -> None:
     """Give the agent a request and watch it work in a sandbox.
@@ -197,6 +199,7 @@ def command(
         explore_model=explore_model,
         reader=reader,
         notes=notes,
+        summarizer_seed=summarizer_seed,
         repeated=repeated,
         keep=keep,
     )
@@ -289,6 +292,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
         "explore_model",
         "reader",
         "notes",
+        "summarizer_seed",
         "repeated",
     )
 }

@@ -11,6 +11,7 @@ from harness.models.endpoint.faults import parse_fault
 from harness.models.endpoint.server import list_model_names, make_model_finder, serve_endpoint
 from harness.models.local.catalogue import CATALOGUE, look_up_weights
 from harness.models.local.weights import explain_missing, fetch
+from harness.models.scripted.survival import describe_survival
 from harness.process import install_signal_handler
 from harness.tasks import SUITE, make_task
 
@@ -48,6 +49,19 @@ def fetch_models(names: tuple[str, ...]) -> None:
     for weights in [look_up_weights(name) for name in names or CATALOGUE]:
         path = fetch(weights, lambda line: click.echo(line, err=True))
         click.echo(f"{weights.name}: {path}")
+
+
+@models_command.command("survival")
+def survival_command() -> None:
+    """Show how often the summarizers scripted/survival:NAME lose facts, with the published source of each figure.
+
+    A summarizer of this kind loses a fact with the probability that a publication reports for facts of its kind. The list says
+    which published kind applies to a fact, by the form of the fact's value, and what no source counts, which is always kept.
+
+    Example: `harness models survival`
+    """
+    for line in describe_survival():
+        click.echo(line)
 
 
 @click.command("serve-scripted")

@@ -1,7 +1,8 @@
 """Creation of models from the names that are used in the plan of an experiment.
 
 - `scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` follow the script of the trial's task; the profile is a reading ability.
-- `scripted/oracle`, `scripted/extractive`, `scripted/lossy-P` and `scripted/empty` write summaries without a real model.
+- `scripted/oracle`, `scripted/extractive`, `scripted/lossy-P`, `scripted/survival:NAME` and `scripted/empty` write summaries
+  without a real model.
 - `local/…` is a small real model on this machine.
 - Any other name is a model of litellm.
 """
@@ -31,6 +32,7 @@ from harness.models.scripted.summarizers import (
     build_oracle_summarize,
     summarize_extractively,
 )
+from harness.models.scripted.survival import build_survival_summarize, parse_survival_name
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Model, ignore
@@ -77,8 +79,15 @@ DEFAULT_WIRING = Wiring()
 
 SAME_MODEL = "same"
 """Name that stands for the agent's own model where the model of a summarizer or sub-agent is chosen."""
-SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
-"""Names of the scripted summarizers; P stands for a number from 0 to 1."""
+SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle", "survival:NAME")
+"""Names of the scripted summarizers.
+
+P stands for a number from 0 to 1, and NAME for a profile that `harness models survival` lists.
+"""
+SURVIVAL = "survival"
+"""Kind of the summarizer that loses facts at published rates, before the `:` in its name."""
+KNOWING_SUMMARIZERS = frozenset({"oracle", SURVIVAL})
+"""Kinds of scripted summarizers that know the text patterns of one task's facts."""
 LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Default context window of scripted models in tokens, equal to the window of GPT-4o."""
@@ -227,7 +236,14 @@ def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
 
 
 def open_summarizer(
-    name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING
+    name: str,
+    *,
+    agent: Model,
+    task: Task | None,
+    seed: int,
+    window_tokens: int | None,
+    summarizer_seed: int = 0,
+    wiring: Wiring = DEFAULT_WIRING,
 ) -> Model:
     """Create the model that writes the summaries of a compaction policy.
 
@@ -235,8 +251,9 @@ def open_summarizer(
         name: Name of a scripted summarizer such as `scripted/extractive`, name of a real model, or `same`. `same` means the
             agent's own model, or `scripted/extractive` if the agent is scripted.
         agent: Model of the agent whose messages are summarized.
-        task: Task whose facts the summarizer `scripted/oracle` keeps; None for other summarizers.
+        task: Task whose facts the summarizers `scripted/oracle` and `scripted/survival:NAME` find; None for other summarizers.
         seed: Seed of the random draws of `scripted/lossy-P`.
+        summarizer_seed: Seed of the random draws of `scripted/survival:NAME`, and second seed of `scripted/lossy-P`.
         window_tokens: Context window of a scripted summarizer in tokens; None uses 128,000 tokens, or the agent's window if that
             is larger.
         wiring: Settings for calls to real models, such as cassette and time limit.
@@ -244,7 +261,7 @@ def open_summarizer(
     Raises:
         UnknownName: There is no such model or summarizer.
         MissingKey: The key of a real model is not in the environment.
-        UsageError: `scripted/oracle` has no task, or a local model is not installed.
+        UsageError: `scripted/oracle` or `scripted/survival:NAME` has no task, or a local model is not installed.
 
     Example:
         >>> from harness import open_model, open_summarizer
@@ -261,7 +278,7 @@ def open_summarizer(
         return _open_real_model(name, None, wiring)
     return ScriptedSummarizer(
         name=name,
-        summarize=build_summarize(name, task, seed),
+        summarize=build_summarize(name, task, seed, summarizer_seed),
         profile=look_up_profile(DEFAULT_PROFILE),
         window_tokens=window_tokens or max(SCRIPTED_WINDOW_TOKENS, agent.window.tokens),
     )
@@ -292,25 +309,27 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
 
 def is_summarizer_variant(variant: str) -> bool:
     """Return whether a part of a model's name, such as `oracle` in `scripted/oracle`, names a summarizer."""
-    return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
+    return variant == SURVIVAL or variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 
-def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
+def build_summarize(name: str, task: Task | None, seed: int, summarizer_seed: int = 0) -> Summarize:
     """Return the function with which a scripted summarizer writes a summary.
 
     Raises:
-        UnknownName: There is no summarizer of that name.
-        UsageError: `scripted/oracle` has no task, or the P of `scripted/lossy-P` is not a probability.
+        UnknownName: There is no summarizer or survival profile of that name.
+        UsageError: `scripted/oracle` or `scripted/survival:NAME` has no task, the P of `scripted/lossy-P` is not a probability,
+            or the SPREAD of `scripted/survival:NAME-SPREAD` is not a number of at least 0.
     """
     kind = name.removeprefix("scripted/")
-    if kind == "oracle":
+    survival_choice = parse_survival_name(name) if kind.partition(":")[0] == SURVIVAL else None
+    if survival_choice is not None or kind == "oracle":
         if task is None:
-            raise UsageError(
-                "the summarizer 'scripted/oracle' keeps the facts of a task, but no task was given; choose another summarizer"
-            )
+            raise UsageError(f"the summarizer {name!r} keeps facts of a task, but no task was given; choose another summarizer")
+        if survival_choice is not None:
+            return build_survival_summarize(task.facts, task.script, survival_choice, summarizer_seed)
         return build_oracle_summarize(task.facts, task.script)
     if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
-        return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)
+        return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed, summarizer_seed)
     if kind == "extractive":
         return summarize_extractively
     if kind == "empty":

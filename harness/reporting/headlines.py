@@ -193,6 +193,8 @@ METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (shar
 """Meaning of success and score, as the first lines of a report state it."""
 LOSSY_PREFIX = "scripted/lossy-"
 """Beginning of the names of summarizers that lose lines at random; the probability follows."""
+SURVIVAL_PREFIX = "scripted/survival:"
+"""Beginning of the names of summarizers that lose facts at published rates; the name of the rates follows."""
 SETTING_TEXTS = {
     "threshold": "share of the available window at which messages are compacted",
     "keep_last": "number of newest messages left as they are",
@@ -234,8 +236,11 @@ def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
 
 
 def _explain_setting(setting: str) -> str:
-    share = setting.partition(f"summarizer {LOSSY_PREFIX}")[2]
-    return f"{setting} (an extractive summary that loses each line with probability {share})" if share else setting
+    if share := setting.partition(f"summarizer {LOSSY_PREFIX}")[2]:
+        return f"{setting} (an extractive summary that loses each line with probability {share})"
+    if setting.startswith(f"summarizer {SURVIVAL_PREFIX}"):
+        return f"{setting} (a summary that loses facts at published rates, which `harness models survival` lists)"
+    return setting
 
 
 def _spell(text: str) -> str:

@@ -330,7 +330,15 @@ def open_session_summarizer(spec: SessionSpec, resources: SessionResources, mode
     if name is None:
         return None
     wiring = _make_wiring(spec, resources)
-    opened = open_summarizer(name, agent=model, task=spec.task, seed=spec.seed, window_tokens=None, wiring=wiring)
+    opened = open_summarizer(
+        name,
+        agent=model,
+        task=spec.task,
+        seed=spec.seed,
+        window_tokens=None,
+        summarizer_seed=spec.summarizer_seed,
+        wiring=wiring,
+    )
     return with_wait_listener(opened, resources.on_event)
 
 

@@ -67,6 +67,8 @@ class AgentSettings(codec.StrictFields):
             file at the start and after a compaction, as agents with a memory tool do. Default: `False`.
         output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
             not depend on `nominal_window_tokens`. Default: `1.0`.
+        summarizer_seed: Seed of the random draws of a scripted summarizer, at least 0. Another seed repeats the compactions of a
+            session with other losses; the draws of the agent do not depend on it. Default: `0`.
     """
 
     __slots__ = ()
@@ -85,6 +87,7 @@ class AgentSettings(codec.StrictFields):
     reader: Reader = field(default=EXACT, metadata=codec.ADDED_LATER)
     notes: bool = field(default=False, metadata=codec.ADDED_LATER)
     output_limit_scale: float = field(default=1.0, metadata=codec.ADDED_LATER)
+    summarizer_seed: int = field(default=0, metadata=codec.ADDED_LATER)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -105,6 +108,8 @@ class AgentSettings(codec.StrictFields):
         check_output_limit_scale(self.output_limit_scale)
         check_explore_model(self.explore, self.explore_model)
         add_options(self.model, self.reader, notes=self.notes)  # raises an error if the model cannot have these options
+        if self.summarizer_seed < 0:
+            raise UsageError(f"summarizer_seed: must be at least 0 (got {self.summarizer_seed!r})")
 
     @property
     def summarizer(self) -> str | None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness.models.scripted.survival import describe_survival, load_survival_table
 from tests.cli.command import LOCAL, TINY, harness, started, within
 
 
@@ -44,7 +45,15 @@ def serving(*arguments):
 def test_the_endpoint_prints_its_address_lists_its_models_and_ends_on_ctrl_c():
     with serving("--task", TINY) as address, urllib.request.urlopen(f"{address}/models", timeout=30) as answer:
         names = [one["id"] for one in json.load(answer)["data"]]
-    assert names == ["scripted/tiny:attentive", "scripted/extractive", "scripted/lossy-0.3", "scripted/empty", "scripted/oracle"]
+    survival = [f"scripted/survival:{name}" for name in load_survival_table().profiles]
+    assert names == [
+        "scripted/tiny:attentive",
+        "scripted/extractive",
+        "scripted/lossy-0.3",
+        "scripted/empty",
+        "scripted/oracle",
+        *survival,
+    ]
 
 
 def session_through(faults, *options):
@@ -110,3 +119,10 @@ def test_a_model_that_cannot_be_served_is_refused(arguments, message):
     done = within("serve-scripted", *arguments)
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def test_the_published_survival_figures_are_printed_with_their_sources():
+    printed = within("models", "survival")
+    assert printed.exit_code == 0
+    assert printed.stdout.splitlines() == list(describe_survival())
+    assert "https://arxiv.org/abs/2608.22752" in printed.stdout

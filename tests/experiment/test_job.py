@@ -30,6 +30,7 @@ def test_every_setting_of_a_trial_and_of_its_run_reaches_the_session():
         window_tokens=9_000,
         nominal_window_tokens=90_000,
         output_limit_scale=0.25,
+        summarizer_seed=3,
         max_steps=7,
         parallel_tools=True,
         command_timeout_seconds=5.0,
@@ -40,7 +41,7 @@ def test_every_setting_of_a_trial_and_of_its_run_reaches_the_session():
     spec = build_session_spec(trial, task, Wiring(cassette=cassette, stall_seconds=3.0))
     assert (spec.request, spec.task, spec.policy, spec.model) == (task.prompt, task, trial.policy, trial.model)
     assert (spec.seed, spec.window_tokens, spec.nominal_window_tokens) == (trial.model_seed, 9_000, 90_000)
-    assert (spec.max_steps, spec.parallel_tools, spec.output_limit_scale) == (7, True, 0.25)
+    assert (spec.max_steps, spec.parallel_tools, spec.output_limit_scale, spec.summarizer_seed) == (7, True, 0.25, 3)
     assert (spec.command_timeout_seconds, spec.sandbox, spec.repeated) == (5.0, trial.sandbox, "continue")
     assert spec.wiring == Wiring(tool_calls="text", cassette=cassette, take=2, stall_seconds=3.0)
 

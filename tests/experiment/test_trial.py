@@ -49,6 +49,7 @@ TRIALS = st.builds(
     window_tokens=st.none() | st.integers(1, 200_000),
     nominal_window_tokens=st.none() | st.integers(1, 200_000),
     output_limit_scale=st.just(1.0) | st.floats(0.01, 100),
+    summarizer_seed=st.integers(0, 3),
     max_steps=st.none() | st.integers(1, 500),
     parallel_tools=st.booleans(),
     command_timeout_seconds=st.floats(0.1, 1000),
@@ -161,6 +162,8 @@ GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
         ({"window_tokens": 0}, r"trial\.window_tokens: must be at least 1"),
         ({"nominal_window_tokens": 0}, r"trial\.nominal_window_tokens: must be at least 1"),
         ({"output_limit_scale": 0.0}, r"trial\.output_limit_scale: must be a number above 0 \(got 0\.0\)"),
+        ({"summarizer_seed": -1}, r"trial\.summarizer_seed: must be at least 0 \(got -1\)"),
+        ({"summarizer_seed": 0.5}, r"trial\.summarizer_seed: must be a whole number \(got 0\.5\)"),
         ({"parallel_tools": "yes"}, r"trial\.parallel_tools: "),
         ({"command_timeout_seconds": 0}, r"trial\.command_timeout_seconds: must be above 0"),
         ({"command_timeout_seconds": 86_400}, r"trial\.command_timeout_seconds: must be above 0 and below 86400 \(got 86400"),
@@ -367,6 +370,16 @@ def test_the_factor_on_output_limits_is_part_of_the_id_unless_it_is_one():
     assert "output_limit_scale" not in to_identity(trial, to_plain(trial))
     assert replace(trial, output_limit_scale=1.0).trial_id == trial.trial_id
     assert replace(trial, output_limit_scale=0.5).trial_id != trial.trial_id
+
+
+def test_the_seed_of_the_summarizer_is_part_of_the_id_unless_it_is_zero():
+    trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/survival:constraints-rounds"))
+    assert "summarizer_seed" not in to_identity(trial, to_plain(trial))
+    assert replace(trial, summarizer_seed=0).trial_id == trial.trial_id
+    others = [replace(trial, summarizer_seed=seed) for seed in (1, 2)]
+    assert len({trial.trial_id, *(other.trial_id for other in others)}) == 3
+    assert {other.model_seed for other in others} == {trial.model_seed}
+    assert trial.revisions["summarizer survival"] == REVISIONS["summarizer survival"]
 
 
 def test_only_trials_that_are_scaled_to_a_window_have_the_revision_of_scaling():

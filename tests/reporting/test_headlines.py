@@ -334,14 +334,21 @@ def test_the_title_of_the_plan_is_the_question_of_the_report(tmp_path, plan, beg
 
 
 @pytest.mark.slow
-def test_the_name_of_a_lossy_summarizer_is_explained():
-    policies = [json.dumps({"kind": "keep-last", "summarizer": f"scripted/{name}"}) for name in ("extractive", "lossy-0.8")]
+@pytest.mark.parametrize(
+    ("summarizer", "meaning"),
+    [
+        ("lossy-0.8", "an extractive summary that loses each line with probability 0.8"),
+        ("survival:all-strings", "a summary that loses facts at published rates, which `harness models survival` lists"),
+    ],
+)
+def test_the_name_of_a_summarizer_that_loses_facts_is_explained(summarizer, meaning):
+    policies = [json.dumps({"kind": "keep-last", "summarizer": f"scripted/{name}"}) for name in ("extractive", summarizer)]
     rows = [
         *arm("base", (0.5,), cost_usd=1.0, policy_json=policies[0]),
         *arm("worse", (0.4,), cost_usd=1.0, policy_json=policies[1]),
     ]
     again = arm("base again", (0.5,), cost_usd=1.0, policy_json=policies[0])
-    text = 'in "worse": summarizer scripted/lossy-0.8 (an extractive summary that loses each line with probability 0.8).'
+    text = f'in "worse": summarizer scripted/{summarizer} ({meaning}).'
     assert headlines(results([*rows, *again]))[0].endswith(text)
 
 

@@ -51,6 +51,7 @@ OTHER = {
     "explore_model": "scripted:typical",
     "reader": "tolerant",
     "notes": True,
+    "summarizer_seed": 3,
     "repeated": "stop",
 }
 """A value other than the default for each stored field."""

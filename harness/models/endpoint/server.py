@@ -23,8 +23,16 @@ from harness.conversation.messages import Message, ToolCall
 from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
 from harness.models.endpoint import completions
 from harness.models.endpoint.faults import REFUSAL_MESSAGES, UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
-from harness.models.factory import is_summarizer_variant, open_model, open_summarizer, split_scripted_name
+from harness.models.factory import (
+    KNOWING_SUMMARIZERS,
+    SURVIVAL,
+    is_summarizer_variant,
+    open_model,
+    open_summarizer,
+    split_scripted_name,
+)
 from harness.models.scripted.profiles import DEFAULT_PROFILE, is_scripted
+from harness.models.scripted.survival import load_survival_table
 from harness.protocols import Model, Reply
 from harness.task import Task
 
@@ -274,7 +282,8 @@ MAX_OPEN_MODELS = 64
 def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
     """Return the model names that the server lists: a scripted agent for each task, and scripted summarizers."""
     agents = tuple(f"scripted/{task.name}:{DEFAULT_PROFILE}" for task in tasks)
-    summarizers = ("extractive", "lossy-0.3", "empty", *(["oracle"] if len(tasks) == 1 else []))
+    survival = tuple(f"{SURVIVAL}:{name}" for name in load_survival_table().profiles)
+    summarizers = ("extractive", "lossy-0.3", "empty", *(("oracle", *survival) if len(tasks) == 1 else ()))
     return agents + tuple(f"scripted/{name}" for name in summarizers)
 
 
@@ -282,8 +291,8 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
     """Return a function that creates scripted models by name: agents for the given tasks, and summarizers.
 
     Args:
-        tasks: Tasks whose scripts the agents follow, at least one. The summarizer `scripted/oracle`, which keeps the facts of the
-            task, requires exactly one.
+        tasks: Tasks whose scripts the agents follow, at least one. The summarizers `scripted/oracle` and
+            `scripted/survival:NAME`, which keep facts of the task, require exactly one.
         seed: Seed of the models' random draws.
         window_tokens: Context window of every agent in tokens; None uses the default. A summarizer has at least the same window.
 
@@ -298,8 +307,8 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
     def find(name: str) -> Model:
         variant, _ = split_scripted_name(name)
         if is_scripted(name) and is_summarizer_variant(variant):
-            if variant == "oracle" and len(by_name) > 1:
-                raise UsageError("model 'scripted/oracle' writes summaries for the one task that it knows; serve a single task")
+            if variant in KNOWING_SUMMARIZERS and len(by_name) > 1:
+                raise UsageError(f"model {name!r} writes summaries for the one task that it knows; serve a single task")
             agent = open_model("scripted", task=tasks[0], seed=seed, window_tokens=window_tokens)
             return open_summarizer(name, agent=agent, task=tasks[0], seed=seed, window_tokens=None)
         if not is_scripted(name) or variant not in by_name:

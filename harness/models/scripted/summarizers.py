@@ -1,7 +1,8 @@
 """Scripted summarizers: models that receive the prompt for a summary, and return all, some or none of the prompt's lines.
 
-Only `scripted/oracle` uses the text patterns that find the values of a task's facts; no summarizer knows the values. The
-compaction policy `oracle` is something else: it retains messages and asks for no summary.
+Only `scripted/oracle` and `scripted/survival:NAME` (see `harness.models.scripted.survival`) use the text patterns that find the
+values of a task's facts; no summarizer knows the values. The compaction policy `oracle` is something else: it retains messages
+and asks for no summary.
 
 The extractive summarizer ranks lines with BM25. Only the words of the query are scored: a library would index every word, which
 takes longer than the rest of a scripted session. A test checks that the scores equal those of the library `bm25s` exactly.
@@ -16,7 +17,7 @@ import math
 import random
 import re
 from array import array
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from harness.conversation import transcript
@@ -151,43 +152,70 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
     return dict(sorted(sections.items(), key=lambda section: "TASK" not in section[0]))
 
 
+class FactLedger:
+    """Patterns of one task that tell which lines of a summary prompt carry a fact or evidence of a finished step."""
+
+    def __init__(self, facts: tuple[Fact, ...], script: Script) -> None:
+        known = patterns.compile_fact_patterns(facts)
+        self.has_fact = known.has_fact
+        """Function that returns whether a line contains the value of any fact."""
+        self.find_values = known.find_values
+        """Function that returns the values in a line, by name of the fact."""
+        self._counters = patterns.StepCounters(script.steps)
+        self._receipts = patterns.ReceiptPatterns(script.steps)
+        self._done_patterns = patterns.compile_done_patterns(script.steps)
+        self._repair_keys = {
+            (call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls
+        }
+        self._shows_step = lru_cache(maxsize=patterns.MAX_CACHED_LINES)(self._find_step)
+        self._read_counts = lru_cache(maxsize=patterns.MAX_CACHED_LINES)(self._counters.read)
+
+    def build_evidence_test(self, lines: Sequence[str]) -> Callable[[str], bool]:
+        """Return a function that tells whether one of the lines is evidence of finished steps.
+
+        Of the lines that count finished steps, only those with the highest count are evidence; tool calls of the counted steps
+        are not.
+        """
+        highest = self._counters.read("\n".join(lines))
+        covered = frozenset(
+            index for counter, number in highest.items() for index in self._counters.list_covered_steps(counter, number)
+        )
+
+        def is_evidence(line: str) -> bool:
+            counts = self._read_counts(line).items()
+            return self._shows_step(line, covered) or any(highest[index] == number for index, number in counts)
+
+        return is_evidence
+
+    def _find_step(self, line: str, covered: frozenset[int]) -> bool:
+        match = RECEIPT.match(line)
+        if match is None:
+            # the search for a word is fast and rules out most lines
+            return any(pattern.about in line and pattern.matches(line) for pattern in self._done_patterns)
+        tool, key, outcome = match.groups()
+        return outcome in SUCCESS_OUTCOMES and (
+            (tool, key) in self._repair_keys or any(index not in covered for index, _ in self._receipts.match_receipt(tool, key))
+        )
+
+
+def keep_newest(lines: Sequence[str]) -> list[str]:
+    """Return lines in their order, of equal lines only the last."""
+    newest = {line: index for index, line in enumerate(lines)}
+    return [line for index, line in enumerate(lines) if newest[line] == index]
+
+
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
     """Return a function that writes a perfect summary, which may exceed the limit on its length.
 
-    The summary keeps every line with a fact or with evidence of a finished step. Of the lines that count finished steps, only
-    those with the highest count are kept; tool calls of the counted steps are left out.
+    The summary keeps every line with a fact or with evidence of a finished step.
     """
-    known, receipts = patterns.compile_fact_patterns(facts), patterns.ReceiptPatterns(script.steps)
-    counters = patterns.StepCounters(script.steps)
-    done_patterns = patterns.compile_done_patterns(script.steps)
-    repair_keys = {(call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls}
-
-    @lru_cache(maxsize=patterns.MAX_CACHED_LINES)
-    def is_evidence(line: str, covered: frozenset[int]) -> bool:
-        match = RECEIPT.match(line)
-        if match is None:
-            # the search for a word is fast and rules out most lines
-            return any(pattern.about in line and pattern.matches(line) for pattern in done_patterns)
-        tool, key, outcome = match.groups()
-        return outcome in SUCCESS_OUTCOMES and (
-            (tool, key) in repair_keys or any(index not in covered for index, _ in receipts.match_receipt(tool, key))
-        )
-
-    read_counts = lru_cache(maxsize=patterns.MAX_CACHED_LINES)(counters.read)
-
-    def has_highest_count(line: str, highest: Mapping[int, int]) -> bool:
-        return any(highest[index] == number for index, number in read_counts(line).items())
+    ledger = FactLedger(facts, script)
 
     def summarize(prompt: str, _: int) -> str:
         lines = list(itertools.chain.from_iterable(extract_material(prompt).values()))
-        highest = counters.read("\n".join(lines))
-        covered = frozenset(
-            index for counter, number in highest.items() for index in counters.list_covered_steps(counter, number)
-        )
-        kept = [line for line in lines if is_evidence(line, covered) or known.has_fact(line) or has_highest_count(line, highest)]
-        newest = {line: index for index, line in enumerate(kept)}
-        return "\n".join(line for index, line in enumerate(kept) if newest[line] == index)
+        is_evidence = ledger.build_evidence_test(lines)
+        return "\n".join(keep_newest([line for line in lines if is_evidence(line) or ledger.has_fact(line)]))
 
     return summarize
 
@@ -223,16 +251,22 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
     return "\n".join(candidates[index] for index in sorted(chosen))
 
 
-def build_lossy_summarize(share: float, seed: int) -> Summarize:
+def digest_prompt(prompt: str) -> str:
+    """Return the hash of a summary prompt, from which the random draws of its summary follow."""
+    return hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()
+
+
+def build_lossy_summarize(share: float, seed: int, summarizer_seed: int = 0) -> Summarize:
     """Return a function that writes an extractive summary without a random share of its lines.
 
-    Each line is dropped with probability `share`, depending only on seed, prompt and line. A higher share drops all lines that a
+    Each line is dropped with probability `share`, depending only on seeds, prompt and line. A higher share drops all lines that a
     lower share drops. A line that is missing from one summary can appear in the next, if the messages still contain the line.
     """
+    key = f"{seed}/{summarizer_seed}" if summarizer_seed else f"{seed}"  # without the second seed, the draws are those of before
 
     def summarize(prompt: str, limit_tokens: int) -> str:
-        digest = hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()
+        digest = digest_prompt(prompt)
         lines = summarize_extractively(prompt, limit_tokens).splitlines()
-        return "\n".join(line for line in lines if random.Random(f"{seed}/{digest}/{line}").random() >= share)
+        return "\n".join(line for line in lines if random.Random(f"{key}/{digest}/{line}").random() >= share)
 
     return summarize

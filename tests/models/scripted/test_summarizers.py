@@ -145,6 +145,13 @@ def test_a_line_is_lost_with_the_probability_of_the_name_whatever_seed_and_promp
     assert len({tuple(kept(0.3, seed)) for seed in range(60)}) > 50
 
 
+def test_the_seed_of_the_summarizer_draws_other_lines_and_its_default_changes_nothing() -> None:
+    plain = build_lossy_summarize(0.5, 7)
+    texts = [summary(build_lossy_summarize(0.5, 7, summarizer_seed), LONG) for summarizer_seed in range(4)]
+    assert texts[0] == summary(plain, LONG)
+    assert len(set(texts)) == 4
+
+
 def test_a_line_lost_in_one_summary_may_be_kept_in_another() -> None:
     """The draws depend on the prompt, so a line that is in two prompts may be dropped from one summary and kept in the other."""
     later = SummaryRequest(to_summarize=LONG.to_summarize, previous_summary="Before.", task=LONG.task, round=2)
