@@ -23,7 +23,7 @@ from harness.analysis.trajectories import list_units
 from harness.conversation import codec
 from harness.errors import UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Estimand
-from harness.experiment.paths import EARLIER_ARM_PATTERN, ValueNamer, flatten, is_arm_setting, is_block
+from harness.experiment.paths import EARLIER_ARM_PATTERN, REPETITION_AXES, ValueNamer, flatten, is_arm_setting, is_block
 from harness.store.columns import TABLES
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
@@ -176,7 +176,7 @@ def read_axes(trials: pd.DataFrame) -> dict[str, dict[str, object]]:
 def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a table of the settings that the plan varies (axes), with one row per trial and setting.
 
-    Task, seed and replicate are omitted.
+    Task, seed and repetitions are omitted.
 
     The columns are `trial_id`, `axis` (dotted path) and `value`, which for a policy is its name, as in `read_axes`.
     """
@@ -185,7 +185,7 @@ def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
         {"trial_id": trial_id, "axis": axis, "value": value}
         for trial_id, text in zip(trials["trial_id"], trials["axes_json"], strict=True)
         for axis, value in axes[text].items()
-        if axis not in {"task", "seed", "replicate"} and value is not None
+        if axis not in {"task", "seed", *REPETITION_AXES} and value is not None
     ]
     return pd.DataFrame(rows, columns=["trial_id", "axis", "value"]).astype({"value": object})
 

@@ -15,9 +15,9 @@ import pandas as pd
 
 from harness.analysis.arms import add_total_cost, build_sort_key, read_axes, select_valid
 from harness.analysis.effects import Effect, estimate_effect
-from harness.analysis.validity import drop_repeats
+from harness.analysis.validity import PAIR_COLUMNS, drop_repeats
 from harness.errors import UsageError
-from harness.experiment.paths import format_short, is_arm_setting
+from harness.experiment.paths import REPETITION_AXES, format_short, is_arm_setting
 
 AXIS_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
 """Columns of the trials table on which the values of an axis are compared."""
@@ -161,12 +161,12 @@ def average_arm_pairs(
         arm_pairs: Pairs of names of arms that differ in only one setting.
         metrics: Columns of the trials table to average.
     """
-    keys = ["task", "seed", "replicate"]
+    keys = [*PAIR_COLUMNS]
     courses = trials["trajectory"].fillna("").astype(str) if "trajectory" in trials else ""
     trials = trials.assign(course=courses)
     rows = {arm: part[[*keys, "course", *metrics]] for arm, part in trials.groupby("arm")}
     both = pd.concat([rows[a].merge(rows[b], on=keys, suffixes=("_a", "_b"), validate="one_to_one") for a, b in arm_pairs])
-    both = both.drop(columns="replicate")
+    both = both.drop(columns=[*REPETITION_AXES])
     both_courses = both.pop("course_a") + "|" + both.pop("course_b")
     is_known = not both_courses.str.startswith("|").any() and not both_courses.str.endswith("|").any()
     seed_courses = both_courses.groupby([both["task"], both["seed"]]).agg(" ".join)

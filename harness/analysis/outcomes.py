@@ -93,6 +93,7 @@ def load_outcomes(
     if seed is None:
         trials["seed"] = 0
     trials["replicate"] = trials.groupby(["arm", "task", "seed"]).cumcount()
+    trials["summarizer_seed"] = 0
     trials = trials.assign(
         experiment=Path(path).stem,
         trial_id=[f"row {place}" for place in range(len(trials))],

@@ -21,7 +21,7 @@ from harness.analysis.statistics import PairedCounts
 from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 
-PAIR_COLUMNS = ("task", "seed", "replicate")
+PAIR_COLUMNS = ("task", "seed", "replicate", "summarizer_seed")
 """Columns of the trials table whose values must be equal in the two trials of a pair."""
 NEEDED_COLUMNS = ("arm", "trial_id", "success", *PAIR_COLUMNS, *REVISION_COLUMNS)
 """Columns of the trials table that `pair_trials` needs, besides those that it is asked for."""
@@ -178,9 +178,9 @@ class RepeatComparison:
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Return the trials of two arms side by side.
 
-    The table has one row per task, seed and replicate that both arms have. If they have no number of a replicate in common,
-    because one arm repeats the other (A/A), the numbers of each arm count from its first. The columns `task`, `seed` and
-    `replicate` appear once. `trial_id`, `success` and the requested columns appear twice, with the suffixes `_a` and `_b`.
+    The table has one row per task, seed, replicate and summarizer seed that both arms have. If they have no number of a replicate
+    in common, because one arm repeats the other (A/A), the numbers of each arm count from its first. The columns `PAIR_COLUMNS`
+    appear once. `trial_id`, `success` and the requested columns appear twice, with the suffixes `_a` and `_b`.
 
     Raises:
         UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations; or a part of
@@ -219,9 +219,10 @@ def _list_pair_keys(trials: pd.DataFrame) -> list[tuple[object, ...]]:
     keys = list(zip(*(trials[name].tolist() for name in PAIR_COLUMNS), strict=True))
     if len(set(keys)) < len(keys):
         first = trials[trials.duplicated(list(PAIR_COLUMNS))].iloc[0]
+        at_seed = f", summarizer seed {first['summarizer_seed']}" if first["summarizer_seed"] else ""
         raise UsageError(
             f"arm {first['arm']!r} has several trials of task {first['task']!r}, seed {first['seed']}, replicate "
-            f"{first['replicate']}: several configurations share this name; keep one of them"
+            f"{first['replicate']}{at_seed}: several configurations share this name; keep one of them"
         )
     return keys
 

@@ -10,6 +10,8 @@ BLOCK_AXES = ("task", "seed", "world")
 
 Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
 """
+REPETITION_AXES = ("replicate", "summarizer_seed")
+"""Settings of a trial that repeat it with other random draws: of the agent's model, or of a scripted summarizer."""
 
 EARLIER_ARM_PATTERN = r" \(earlier (?:plan|revision) [0-9a-f]{6}\)$"
 """Regular expression for the end of the name of an arm whose trials the plan of today does not contain."""
@@ -23,9 +25,9 @@ def is_block(path: str) -> bool:
 def is_arm_setting(path: str) -> bool:
     """Return whether trials that differ in a setting belong to different compared configurations (arms).
 
-    Problems and replicates, which repeat a trial with other random draws of the model, belong to the same arm.
+    Problems, and repetitions of a trial with other random draws of the model or of the summarizer, belong to the same arm.
     """
-    return not is_block(path) and path != "replicate"
+    return not is_block(path) and path not in REPETITION_AXES
 
 
 def format_short(value: object) -> str:

@@ -43,6 +43,7 @@ from harness.reporting.monitoring import build_alert_sections, build_overhead_se
 from harness.reporting.reader_quality import describe_readers
 from harness.reporting.section import Section, make_arm_section
 from harness.reporting.treatments import build_warning_section, describe_cut_outputs, describe_missed_targets
+from harness.reporting.variance import build_variance_sections
 
 
 def build_sections(results: Tables, against: str | None = None, judged: ClaimReport | None = None) -> Iterator[Section]:
@@ -78,6 +79,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     yield from _build_retention_sections(kept_facts)
     yield from _build_call_section(results)
     yield from _build_regret_section(results)
+    yield from build_variance_sections(results)
     yield from build_alert_sections(results)
     yield from build_overhead_section(results)
     yield _build_validity_section(results, [comparison for comparisons in contrasts.values() for comparison in comparisons])

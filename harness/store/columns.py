@@ -156,7 +156,7 @@ _OVERHEAD_COLUMNS: dict[str, str] = {
 
 TRIAL_ONLY_COLUMNS = frozenset(
     {
-        *("experiment", "seed", "replicate", "success", "score", "action_hits", "action_misses"),
+        *("experiment", "seed", "replicate", "summarizer_seed", "success", "score", "action_hits", "action_misses"),
         *("retries", "waited_seconds", "verdict_cached", "output_limits_json"),
     }
 )
@@ -175,6 +175,13 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
     ),
     Column("seed", "int64", "", "Seed of the task's facts and of the scripted model"),
     Column("replicate", "int64", "", "Number that distinguishes repeated trials of the same configuration"),
+    Column(
+        "summarizer_seed",
+        "int64",
+        "",
+        "Seed of a scripted summarizer's random draws, which distinguishes repetitions of the same compactions",
+        "coalesce(json_extract(r.config_json, '$.summarizer_seed'), 0)",
+    ),
     Column("model", "str", "", "Name of the agent's model, as configured"),
     Column("policy", "str", "", "Kind of the compaction policy"),
     Column("policy_json", "str", "", "Kind and fields of the policy as configured, as canonical JSON"),
