@@ -11,7 +11,7 @@ from harness.models.endpoint.faults import parse_fault
 from harness.models.endpoint.server import list_model_names, make_model_finder, serve_endpoint
 from harness.models.local.catalogue import CATALOGUE, look_up_weights
 from harness.models.local.weights import explain_missing, fetch
-from harness.models.scripted.survival import describe_survival
+from harness.models.survival_table import describe_survival
 from harness.process import install_signal_handler
 from harness.tasks import SUITE, make_task
 

@@ -32,7 +32,8 @@ from harness.models.scripted.summarizers import (
     build_oracle_summarize,
     summarize_extractively,
 )
-from harness.models.scripted.survival import build_survival_summarize, parse_survival_name
+from harness.models.scripted.survival import build_survival_summarize
+from harness.models.survival_table import parse_survival_name
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Model, ignore
@@ -326,7 +327,7 @@ def build_summarize(name: str, task: Task | None, seed: int, summarizer_seed: in
         if task is None:
             raise UsageError(f"the summarizer {name!r} keeps facts of a task, but no task was given; choose another summarizer")
         if survival_choice is not None:
-            return build_survival_summarize(task.facts, task.script, survival_choice, summarizer_seed)
+            return build_survival_summarize(task.facts, task.script, survival_choice.build_rates(), summarizer_seed)
         return build_oracle_summarize(task.facts, task.script)
     if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
         return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed, summarizer_seed)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.models.scripted.survival import describe_survival, load_survival_table
+from harness.models.survival_table import describe_survival, load_survival_table
 from tests.cli.command import LOCAL, TINY, harness, started, within
 
 

@@ -23,11 +23,14 @@ ROOM = "harness/models/scripted/"
 IMPORTS = frozenset(
     (
         *("array", "bisect", "collections", "collections.abc", "dataclasses", "functools", "itertools", "math", "re", "string"),
-        *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType"),
+        *("hashlib.sha256", "json.dumps", "random.Random", "statistics.NormalDist", "threading.Lock", "types.MappingProxyType"),
         *("typing.Literal", "typing.NamedTuple", "typing.TypeAlias", "typing.get_args"),
         *(f"harness.conversation.{name}" for name in ("events", "growing_sequence", "messages", "tokens", "transcript")),
         *("harness.errors", "harness.models.prices", "harness.models.tokenizer", "harness.protocols", "harness.task"),
-        *(f"harness.models.scripted.{name}" for name in ("agent", "notes", "patterns", "profiles", "tolerant", "visible_state")),
+        *(
+            f"harness.models.scripted.{name}"
+            for name in ("agent", "notes", "patterns", "profiles", "summarizers", "tolerant", "visible_state")
+        ),
     )
 )
 """Modules, or single names of modules, that may be imported: values, pure functions, and the parts of a request."""

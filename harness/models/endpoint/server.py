@@ -32,7 +32,7 @@ from harness.models.factory import (
     split_scripted_name,
 )
 from harness.models.scripted.profiles import DEFAULT_PROFILE, is_scripted
-from harness.models.scripted.survival import load_survival_table
+from harness.models.survival_table import load_survival_table
 from harness.protocols import Model, Reply
 from harness.task import Task
 

@@ -1,10 +1,10 @@
 """Scripted summarizer that loses facts as often as a publication reports: `scripted/survival:NAME` or `…:NAME-SPREAD`.
 
 Like `scripted/oracle`, the summarizer knows the text patterns of a task's facts and keeps the lines with facts and with evidence
-of finished steps; unlike it, it loses each of them with a probability from a table of published figures, `survival.toml`. A fact
-is lost with the hazard of a *first* compaction, or with that of a compaction *again* if the former summary states the fact. The
-losses of one compaction are correlated: the logit of each loss is shifted by one normal draw, whose standard deviation is SPREAD.
-Averaged over that draw, losses are as frequent as in the table, whatever SPREAD is.
+of finished steps; unlike it, it loses each of them with a published probability (see `harness.models.survival_table`). A fact is
+lost with the hazard of a *first* compaction, or with that of a compaction *again* if the former summary states the fact. The
+losses of one compaction are correlated: the logit of each loss is shifted by one normal draw, whose standard deviation is the
+spread. Averaged over that draw, losses are as frequent as published, whatever the spread is.
 
 Only facts in the part that the summary replaces can be kept. A fact that the former summary has lost stays lost until a message
 states it again, also if the prompt repeats the user's request for orientation. A summary follows from the prompt and from
@@ -14,29 +14,24 @@ states it again, also if the prompt repeats the user's request for orientation. 
 import math
 import random
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from harness.errors import UnknownName, UsageError
-from harness.models.scripted.summarizers import FactLedger, Summarize, digest_prompt, keep_newest
+from harness.models.scripted.summarizers import HEADING, FactLedger, Summarize, digest_prompt, keep_newest
 from harness.task import Fact, Script
 
 Shape: TypeAlias = Literal["path", "command", "number", "identifier", "sentence"]
-"""Form of a fact's value, by which published kinds of strings are mapped to facts."""
+"""Form of a fact's value, by which published rates are chosen."""
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 
 KEPT_HEADING = "Kept from the work so far:"
 """First line of each summary of this summarizer, by which the next summary recognizes it among other messages."""
-_PLACES = {"ORIGINAL USER TASK": "task", "PREVIOUS SUMMARY": "former", "MESSAGES TO SUMMARIZE": "new"}
-"""Content below each heading of a summary prompt."""
-_HEADING = re.compile(rf"^<?({'|'.join(_PLACES)})\b.*[:>]$")
-_FORMER_END = re.compile(r"^(?:\[(?:system|user|assistant)\]|</.*>)$")
-"""Regular expression for a line that ends a former summary: the role of the next message, or a closing tag."""
+_SECOND = frozenset({"USER", "TO"})
+"""Second words of the headings in a prompt, besides the heading of the former text."""
+_ROLES = frozenset({"system", "user", "assistant"})
+"""Roles of messages, which a transcript writes in brackets above each message."""
 
 _PATH = re.compile(r"[\w.~-]*/[\w./~-]*|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,3}")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:/-]*(?: ?(?:%|[munµ]?s|min|h|[kKMG]i?B|B))?")
@@ -65,30 +60,6 @@ def classify_shape(value: str) -> Shape:
     return "path" if _PATH.fullmatch(value) else "identifier"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurvivalRow:
-    """One published figure: share of the facts of a kind that survive."""
-
-    kind: str
-    """Counted facts or strings, in the words of the source."""
-    round: int
-    """Number of compactions after which the facts were counted; 0 if each compaction was counted, whatever its number."""
-    alive: float
-    """Share of the facts that were still in the summary, 0 to 1."""
-    n: int
-    """Number of counted units."""
-    unit: str
-    """Name of the counted units."""
-    population: str
-    """Sessions that were counted, and how they were compacted."""
-    evidence: Literal["measured by us", "read in the source", "second-hand"]
-    """Origin of the figure; `second-hand` figures come from notes of others about the source."""
-    date: str
-    """Date of the source, e.g. `2026-08-24`."""
-    source: str
-    """Address of the source."""
-
-
 class Hazards(NamedTuple):
     """Probabilities that one compaction loses a fact."""
 
@@ -98,99 +69,15 @@ class Hazards(NamedTuple):
     """Probability for a fact that the former summary states."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurvivalProfile:
-    """Published figures on the survival of facts, with the facts to which they apply."""
+class SurvivalRates(NamedTuple):
+    """Rates at which facts and reports are lost, and the correlation of the losses."""
 
-    name: str
-    about: str
-    """Description of the source and of what the profile assumes beyond the source."""
-    rows: tuple[SurvivalRow, ...]
-    shapes: Mapping[str, tuple[Shape, ...]]
-    """Forms of values to which each published kind applies; facts of other forms are always kept."""
-    progress: str
-    """Published kind by whose rate reports of finished steps survive; empty if no kind applies and all are kept."""
-
-    def find_kind(self, shape: Shape) -> str | None:
-        """Return the published kind that applies to a form of values; None if the profile has none, so such facts are kept."""
-        return next((kind for kind, shapes in self.shapes.items() if shape in shapes), None)
-
-    def compute_hazards(self, kind: str | None) -> Hazards:
-        """Return the probabilities with which facts of a published kind are lost; 0 if no kind applies.
-
-        If the source counts several rounds, the loss of a later round is spread evenly over the rounds after the first. If not,
-        each compaction loses the same share.
-        """
-        if not kind:
-            return Hazards(0.0, 0.0)
-        rows = sorted((row for row in self.rows if row.kind == kind), key=lambda row: row.round)
-        first, last = rows[0], rows[-1]
-        if last.round <= 1:
-            return Hazards(1.0 - first.alive, 1.0 - first.alive)
-        return Hazards(1.0 - first.alive, 1.0 - (last.alive / first.alive) ** (1 / (last.round - first.round)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurvivalTable:
-    """All profiles of the summarizer, with the published spread between compactions."""
-
-    profiles: Mapping[str, SurvivalProfile]
-    spread: Mapping[str, Any]
-    """Spread with its source: `value`, `lowest_recall`, `highest_recall`, `replicates`, `population`, `evidence` and so on."""
-
-
-@cache
-def load_survival_table() -> SurvivalTable:
-    """Return the published figures in `survival.toml`."""
-    plain = tomllib.loads(files("harness.models.scripted").joinpath("survival.toml").read_text(encoding="utf-8"))
-    profiles = {
-        name: SurvivalProfile(
-            name=name,
-            about=table["about"],
-            rows=tuple(SurvivalRow(**row) for row in table["rows"]),
-            shapes={kind: tuple(shapes) for kind, shapes in table["shapes"].items()},
-            progress=table["progress"],
-        )
-        for name, table in plain["profiles"].items()
-    }
-    return SurvivalTable(profiles=profiles, spread=plain["spread"])
-
-
-class SurvivalChoice(NamedTuple):
-    """Profile and spread that the name of a summarizer asks for."""
-
-    profile: SurvivalProfile
+    by_shape: Mapping[Shape, Hazards]
+    """Rates of facts by the form of their value."""
+    progress: Hazards
+    """Rates of reports of finished steps."""
     spread: float
     """Standard deviation of the logit of the loss between compactions; 0 makes all losses independent."""
-
-
-def parse_survival_name(name: str) -> SurvivalChoice:
-    """Return the profile and the spread in a name such as `scripted/survival:constraints-rounds-0.5`.
-
-    Raises:
-        UnknownName: There is no such profile.
-        UsageError: The spread is not a number of at least 0.
-
-    Example:
-        >>> from harness.models.scripted.survival import parse_survival_name
-        >>> parse_survival_name("scripted/survival:optimistic-0").spread
-        0.0
-    """
-    table = load_survival_table()
-    choice = name.partition(":")[2]
-    if choice in table.profiles:
-        return SurvivalChoice(table.profiles[choice], float(table.spread["value"]))
-    profile = next((known for key, known in table.profiles.items() if choice.startswith(f"{key}-")), None)
-    if profile is None:
-        raise UnknownName("survival profile of the summarizer", name, [f"scripted/survival:{key}" for key in table.profiles])
-    text = choice.removeprefix(f"{profile.name}-")
-    if not re.fullmatch(r"\d+(\.\d+)?", text):
-        example = f"scripted/survival:{profile.name}-{table.spread['value']}"
-        raise UsageError(
-            f"{name!r}: the spread of losses between compactions, after 'survival:{profile.name}-', must be a number of at least "
-            f"0, e.g. {example!r} (got {text!r})"
-        )
-    return SurvivalChoice(profile, float(text))
 
 
 _STEP = 0.05
@@ -242,12 +129,11 @@ def split_material(prompt: str) -> Material:
     lines: dict[str, list[str]] = {"": [], "task": [], "former": [], "new": []}
     section = place = ""
     for line in prompt.splitlines():
-        heading = _HEADING.match(line)
-        if heading is not None:
-            section = place = _PLACES[heading[1]]
+        if _is_heading(line):
+            section = place = "former" if "PREVIOUS" in line else "task" if "TASK" in line else "new"
         elif line == KEPT_HEADING:
             place = "former"
-        elif place == "former" and _FORMER_END.match(line):
+        elif place == "former" and (line[1:-1] in _ROLES or line[1:2] == "/"):  # the next message, or a closing tag
             section = place = "new" if section == "former" else section
         else:
             lines[place].append(line)
@@ -256,7 +142,15 @@ def split_material(prompt: str) -> Material:
     return Material(lines["former"], new if has_former else lines["task"] + new)
 
 
-def build_survival_summarize(facts: tuple[Fact, ...], script: Script, choice: SurvivalChoice, summarizer_seed: int) -> Summarize:
+def _is_heading(line: str) -> bool:
+    """Return whether a line is a heading of the prompt itself, and not one of a file that the prompt quotes."""
+    words = line.split(" ")
+    if "PREVIOUS" in {words[0], words[0][1:]}:  # a heading, or an opening tag
+        return line[-1:] in {":", ">"}
+    return HEADING.match(line) is not None and not _SECOND.isdisjoint(words[1:2])
+
+
+def build_survival_summarize(facts: tuple[Fact, ...], script: Script, rates: SurvivalRates, summarizer_seed: int) -> Summarize:
     """Return a function that writes a summary from which facts are lost at published rates.
 
     Like the perfect summary, it may exceed the limit on its length. A line that states lost and kept facts is cut down to the
@@ -265,14 +159,12 @@ def build_survival_summarize(facts: tuple[Fact, ...], script: Script, choice: Su
     Args:
         facts: Facts of the task.
         script: Steps of the task.
-        choice: Table of published rates, and correlation of the losses.
+        rates: Rates of the losses, and their correlation.
         summarizer_seed: Seed of the draws, besides the prompt.
     """
     ledger = _share_ledger(facts, script)
     statements = {fact.name: [re.compile(pattern, re.MULTILINE) for pattern in fact.patterns] for fact in facts}
-    profile, spread = choice
-    hazards = {shape: profile.compute_hazards(profile.find_kind(shape)) for shape in SHAPES}
-    progress_hazards = profile.compute_hazards(profile.progress)
+    hazards, progress_hazards, spread = rates
 
     def list_statements(line: str, lost: set[str]) -> Iterator[str]:
         values = dict(ledger.find_values(line))
@@ -323,40 +215,3 @@ def _choose(hazards: Hazards, is_again: bool) -> float:
 def _read_newest(ledger: FactLedger, lines: Sequence[str]) -> dict[str, str]:
     """Return the last value of each fact that the lines state, by name of the fact."""
     return {name: values[-1] for line in lines if ledger.has_fact(line) for name, values in ledger.find_values(line)}
-
-
-def describe_survival() -> Iterator[str]:
-    """Yield the lines of a text that shows all published figures, and to which facts of a task each applies."""
-    table = load_survival_table()
-    spread = table.spread
-    yield "Share of facts that survive a compaction by scripted/survival:NAME, from published figures"
-    yield "Facts are found with the task's own patterns, as by scripted/oracle; losses are drawn from prompt and summarizer_seed."
-    for profile in table.profiles.values():
-        yield ""
-        yield f"scripted/survival:{profile.name}"
-        yield f"  {profile.about}"
-        for row in profile.rows:
-            when = f"after round {row.round}" if row.round else "at each compaction"
-            yield f"  {row.kind}, {when}: {100 * row.alive:g} % alive (n = {row.n:,} {row.unit}; {row.population})"
-            yield f"    {row.evidence}, {row.date}: {row.source}"
-        rates = {f"value is {'an' if shape == 'identifier' else 'a'} {shape}": profile.find_kind(shape) for shape in SHAPES}
-        for about, kind in {**rates, "report of a step": profile.progress}.items():
-            yield f"  {about:24} {_describe_rate(profile, kind)}"
-    yield ""
-    yield (
-        f"Spread of the losses between compactions (sd of the logit): {spread['value']:g}, or the SPREAD in "
-        "scripted/survival:NAME-SPREAD, such as 0 for independent losses"
-    )
-    yield (
-        f"  {spread['replicates']} repetitions of one cell kept {100 * spread['lowest_recall']:g} to "
-        f"{100 * spread['highest_recall']:g} % ({spread['population']})"
-    )
-    yield f"    {spread['evidence']}, {spread['date']}: {spread['source']}"
-
-
-def _describe_rate(profile: SurvivalProfile, kind: str | None) -> str:
-    if not kind:
-        return "not modelled: always kept"
-    hazards = profile.compute_hazards(kind)
-    again = f", {100 * hazards.again:.3g} % again" if hazards.again != hazards.first else ", the same again"
-    return f"as {kind}: lost with {100 * hazards.first:.3g} % at first{again}"

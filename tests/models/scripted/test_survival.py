@@ -19,15 +19,17 @@ from harness.models.scripted.survival import (
     KEPT_HEADING,
     SHAPES,
     Shape,
-    SurvivalChoice,
-    SurvivalProfile,
     build_survival_summarize,
     classify_shape,
     compute_loss,
+    split_material,
+)
+from harness.models.survival_table import (
+    SurvivalChoice,
+    SurvivalProfile,
     describe_survival,
     load_survival_table,
     parse_survival_name,
-    split_material,
 )
 from harness.task import Evidence, Fact, Script, Step
 from harness.tasks import SUITE, make_task
@@ -76,7 +78,7 @@ def list_kept(summary: str) -> set[str]:
 
 
 def summarize(choice: SurvivalChoice, prompt: str, seed: int) -> str:
-    return build_survival_summarize(FACTS, SCRIPT, choice, seed)(prompt, 800)
+    return build_survival_summarize(FACTS, SCRIPT, choice.build_rates(), seed)(prompt, 800)
 
 
 ALL = "\n".join([*STATEMENTS.values(), *REPORTS])
