@@ -242,9 +242,9 @@ class OracleRetention(ThresholdPreset):
     is room. If the task only needs to know that a tool was called, the call is retained with the first line of its result,
     because whole messages would soon fill any budget.
 
-    The policy is an upper bound only if all messages that one step needs fit into the share. The task `spec-api` has a step that
-    needs seven readings of its specification at once (15,000 tokens), and a later step that needs more than the 21,768 tokens
-    that the reserves leave of a window of 32,768. With that window the agent keeps re-reading; with 49,152 tokens it succeeds.
+    The policy is an upper bound only if all messages that one step needs fit into the window. If they exceed the share, the agent
+    reads some of them again: in a window of 32,768 tokens, a step of the task `spec-api` needs seven readings of its
+    specification at once (15,000 tokens), and the agent makes seven calls more than without compaction.
 
     The policy needs an oracle (see `with_oracle`), which predicts the needs of a session. The runner provides one for every task
     that has a script.
