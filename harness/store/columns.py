@@ -180,7 +180,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "int64",
         "",
         "Seed of a scripted summarizer's random draws, which distinguishes repetitions of the same compactions",
-        "coalesce(json_extract(r.config_json, '$.summarizer_seed'), 0)",
+        "iif(r.replicate IS NULL, NULL, coalesce(json_extract(r.config_json, '$.summarizer_seed'), 0))",
     ),
     Column("model", "str", "", "Name of the agent's model, as configured"),
     Column("policy", "str", "", "Kind of the compaction policy"),
