@@ -52,7 +52,8 @@ def test_an_unknown_configuration_has_no_revisions():
         assert recover_revisions("any", config_json) == find_current_revisions(config_json) == {}
 
 
-def test_the_file_of_an_own_task_stands_for_its_revision(own_trial):
+def test_the_file_of_an_own_task_stands_for_its_revision(own_trial, monkeypatch):
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "agent": 0})  # as in version 0.2
     before, trial_id = own_trial.revisions, own_trial.trial_id
     assert recover_revisions(trial_id, encode(own_trial)) == before
     Path(own_trial.task.rpartition(":")[0]).write_text("def make(seed): return 1\n")
