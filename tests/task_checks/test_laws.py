@@ -29,7 +29,7 @@ from harness.task_checks.simulation import (
     SmallWindow,
 )
 from harness.tasks import load_task
-from harness.tasks.kit.calls import list_directory, read, run
+from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.facts import make_output_fact, make_prompt_fact
 from tests.cli.command import within
 
@@ -339,15 +339,6 @@ BAD: dict[str, tuple[Any, ...]] = {
     "has a pattern over two lines": (
         *("law-3", lambda task: changed_fact(task, "times", patterns=(r"by page\.\nGreet (\d+) times",))),
         *(("write", "times", "times"), "although summaries keep"),
-    ),
-    "has evidence that no line of a summary shows": (
-        *(
-            "law-3",
-            lambda task: changed_step(
-                task, "guests_0", calls=(list_directory("."),), done=Evidence(listed_paths=("guests.txt",))
-            ),
-        ),
-        *(("guests_0", "", ""), "the agent makes the call list_directory"),
     ),
     "needs nothing after the first compaction": (*("law-4", early), *(("", "times", ""), "before the first compaction")),
     "does not notice what was forgotten": (
