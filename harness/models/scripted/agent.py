@@ -60,8 +60,8 @@ class _CallContext(NamedTuple):
     visible: VisibleState
     message_count: int
     prompt_tokens: int
-    notes: list[CallTemplate]
-    """Call on the agent's notes that is due, or nothing."""
+    notes_call: CallTemplate | None
+    """Call that reads or extends the agent's notes, if one is due."""
 
 
 class ScriptedModel:
@@ -96,23 +96,23 @@ class ScriptedModel:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
         with self._lock:
             visible = self._reader.read(request.messages)
-            notes = self._list_due_notes(request.messages, visible) if self._profile.notes else []
-            message = self._decide(_CallContext(visible, len(request.messages), prompt_tokens, notes))
+            notes_call = self._find_due_notes_call(request.messages, visible) if self._profile.notes else None
+            message = self._decide(_CallContext(visible, len(request.messages), prompt_tokens, notes_call))
         for line in message.text.splitlines(keepends=True):
             listen(TextDelta(text=line))
         return build_reply(message, prompt_tokens, self._profile)
 
-    def _list_due_notes(self, messages: Sequence[Message], visible: VisibleState) -> list[CallTemplate]:
+    def _find_due_notes_call(self, messages: Sequence[Message], visible: VisibleState) -> CallTemplate | None:
         """Return the call that reads the notes if no such call is visible, else the call that notes new facts, if any."""
         if build_call_key(READ_NOTES) not in visible.call_keys:
-            return [READ_NOTES]
+            return READ_NOTES
         lines = find_unnoted_lines(messages, visible, self._patterns)
-        return [build_append_call(lines)] if lines else []
+        return build_append_call(lines) if lines else None
 
     def _decide(self, context: _CallContext) -> Message:
         visible = context.visible
-        if context.notes:
-            return self._build_message(NOTES_TEXT, context.notes, {}, context)
+        if context.notes_call is not None:
+            return self._build_message(NOTES_TEXT, [context.notes_call], {}, context)
         for index in sorted(visible.failures):
             repair = self._find_due_repair(index, context)
             if repair and index not in visible.done_steps:
@@ -127,10 +127,9 @@ class ScriptedModel:
     def _list_due_status_calls(self, context: _CallContext) -> list[CallTemplate]:
         """Return the status calls that are not visible; a call whose facts are forgotten is left out."""
         known = context.visible.facts
-        calls = self._status_calls
         possible = [
             call
-            for call in calls
+            for call in self._status_calls
             if {name for _, text in call.arguments for name in Template(text).get_identifiers()} <= known.keys()
         ]
         return [call for call in possible if build_call_key(call, known) not in context.visible.call_keys]
