@@ -33,8 +33,10 @@ def find_unnoted_lines(messages: Sequence[Message], visible: VisibleState, facts
     texts = list(_iter_notes(messages))
     noted = {match.name: match.value for text in texts for match in facts.find_newest(text)}
     new = {name: visible.fact_offsets[name] for name, value in visible.facts.items() if noted.get(name) != value}
-    lines = dict.fromkeys(_find_lines(messages, new).values())
-    return [line for line in lines if not any(line in text for text in texts)]
+    lines = _find_lines(messages, new)
+    readable = {name for name, line in lines.items() if name in {match.name for match in facts.find_newest(line)}}
+    due = (line for name, line in lines.items() if name in readable or not any(line in text for text in texts))
+    return list(dict.fromkeys(due))  # a line that cannot be read back is noted once
 
 
 def _iter_notes(messages: Sequence[Message]) -> Iterator[str]:

@@ -92,6 +92,15 @@ def test_values_that_only_the_notes_show_are_used_and_not_noted_again():
     assert (write.name, "4711 larch" in write.arguments_json) == ("write_file", True)
 
 
+def test_a_value_that_is_stated_again_is_noted_only_if_it_changed():
+    read = ToolCall(call_id="a", name="read_file", arguments_json=f'{{"path": "{NOTES_PATH}"}}')
+    notes = result(read, "The port must be 4711.\nThe port must be 12.\nPlease name it larch.\n")
+    same = answer(user("Go on."), assistant("My notes first.", read), notes, user("I repeat: the port must be 12."))
+    assert [call.name for call in same.calls] == ["write_file"]
+    (append,) = answer(user("Go on."), assistant("My notes first.", read), notes, user("The port must be 4711.")).calls
+    assert "The port must be 4711." in append.arguments_json
+
+
 @given(padding=st.text(st.characters(codec="utf-8", exclude_characters="\r\n$"), max_size=30), repeats=st.integers(0, 200))
 def test_whatever_stands_around_a_fact_a_note_is_made_once(padding, repeats):
     request = user(f"{padding * repeats} The port must be 4711.\nPlease name it larch. {padding * repeats}")
