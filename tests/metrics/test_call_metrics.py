@@ -305,9 +305,8 @@ def test_a_text_that_failed_and_was_replaced_is_a_dead_end_when_it_is_written_ag
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("summarizer", "again"), [("scripted/empty", True), ("scripted/oracle", False)])
-def test_an_agent_that_forgets_a_refused_patch_repeats_a_dead_end(summarizer, again):
+def test_an_agent_that_forgets_a_failed_test_repeats_a_dead_end(summarizer, again):
     task, policy = make_task("bug-hunt", 1), KeepLast(summarizer=summarizer)
     run = simulate_with_cache(task, policy)
     assert run.compactions
-    assert any(check.startswith("tries_") for check in run.failed_checks) is again
     assert (measure_session(run.entries, task, policy.counter).metrics.repeated_dead_ends > 0) is again
