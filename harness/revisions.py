@@ -48,6 +48,8 @@ REVISIONS: Mapping[str, int] = {
     # Tasks at one level of difficulty, which change alone. 1: longer work, which no longer fits into a window of 128,000 tokens.
     "hard log-forensics": 1,
     "hard long-march": 1,
+    # First message of every session. 1: the environment follows the instructions, as a part of its own.
+    "system prompt": 1,
     # Tools.
     "tool execute_command": 0,
     "tool read_file": 0,

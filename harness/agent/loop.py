@@ -149,7 +149,6 @@ class Agent:
         parallel_tools: Whether to run the tool calls of one reply at the same time, at most 16. Results are logged in call order
             either way. Commands that run at the same time bypass the action cache. Default: `False`.
         inbox: Queue of further messages of the user, which the agent takes before each model call. Default: `Inbox()`.
-        instructions: Text that is added to the system prompt in this session only. Default: `''`.
         cancellation: Object with which another thread can stop the session; None runs everything in the calling thread.
             Default: `None`.
         listen: Function called with every logged entry and every transient event, in the thread where the event happens. It must
@@ -196,7 +195,6 @@ class Agent:
     max_steps: int = DEFAULT_STEP_LIMIT
     parallel_tools: bool = False
     inbox: Inbox = field(default_factory=Inbox)
-    instructions: str = ""
     cancellation: Cancellation | None = None
     listen: EventListener = ignore
     loop_detector: LoopDetector | None = None
@@ -214,19 +212,20 @@ class Agent:
         """Refuse a number of steps that no session can take."""
         refuse_invalid_max_steps(self.max_steps)
 
-    def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
+    def run(self, session: SessionStarted, system_prompt: str, session_context: str = "") -> Outcome:
         """Work on a task until the agent replies without calling a tool, reaches a limit or fails.
 
         Args:
             session: First event of the log, with the task and the configuration of the session.
-            system_prompt: Text of the system prompt, which is the first message of the session.
+            system_prompt: Text that begins the first message of the session and is equal in many sessions.
+            session_context: Text that follows it as a part of its own and holds in this session only; empty adds no part.
 
         Raises:
             IllegalPlan: The policy proposed messages that must not be sent to a model.
             StoreError: The log cannot be written; events that were logged before are kept.
         """
         live = Session(self)
-        live.begin(session, system_prompt)
+        live.begin(session, system_prompt, session_context)
         stop = live.run_turn()
         live.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
         return Outcome.from_stop(stop, live.conversation.view)
@@ -249,9 +248,9 @@ class Session:
             self.request_builder.prepare(self.conversation.last_sent_view)
             self.request_builder.forget_view()
 
-    def begin(self, session: SessionStarted, system_prompt: str) -> None:
+    def begin(self, session: SessionStarted, system_prompt: str, session_context: str = "") -> None:
         """Log the first events of a new session: its start, the system prompt, the task, and the saved workspace."""
-        prompt = MessageAdded(message=system(system_prompt, self.agent.instructions), step=0)
+        prompt = MessageAdded(message=system(system_prompt, session_context), step=0)
         workspace_events = self.agent.save_workspace(0) if self.agent.save_workspace else ()
         self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *workspace_events)
 

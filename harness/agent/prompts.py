@@ -1,15 +1,14 @@
-"""The default system prompt of the coding agent, adapted to the runtime (Python or Bun) in the sandbox."""
+"""The system prompt of the coding agent in two parts: what all sessions share, and what holds in one session only.
+
+Providers cache a prompt up to its first difference, so the part that differs between sessions comes last.
+"""
 
 from harness.task import Runtime
 
-_SYSTEM_PROMPT = """\
-You are a coding agent that builds software by executing commands and managing files.
+COMPLETION_MARKER = "TASK COMPLETE"
 
-ENVIRONMENT:
-- All commands run inside a sandbox with {runtime} installed
-- Working directory is /workspace
-- You have full shell access via execute_command
-- You can read/write files and list directories
+SYSTEM_PROMPT = f"""\
+You are a coding agent that builds software by executing commands and managing files.
 
 APPROACH:
 1. Understand the task requirements fully before starting
@@ -27,11 +26,23 @@ STYLE:
 CONSTRAINTS:
 - Do not ask clarifying questions - make reasonable assumptions
 - Focus on implementation, minimize explanation
-- When everything is done, reply without calling a tool, or end your reply with the line {marker}"""
+- When everything is done, reply without calling a tool, or end your reply with the line {COMPLETION_MARKER}"""
+"""First part of the system prompt, which is equal in all sessions."""
 
-COMPLETION_MARKER = "TASK COMPLETE"
+_ENVIRONMENT = """\
+ENVIRONMENT:
+- All commands run inside a sandbox with {runtime} installed
+- Working directory is /workspace
+- You have full shell access via execute_command
+- You can read/write files and list directories"""
 
 
-def build_system_prompt(runtime: Runtime) -> str:
-    """Return the system prompt of the coding agent for a sandbox with the runtime `python` or `bun`."""
-    return _SYSTEM_PROMPT.format(runtime={"python": "Python 3", "bun": "Bun"}[runtime], marker=COMPLETION_MARKER)
+def build_session_context(runtime: Runtime, instructions: str = "") -> str:
+    """Return the second part of the system prompt: the environment and the instructions of one session.
+
+    Args:
+        runtime: Runtime that is installed in the sandbox, `python` or `bun`.
+        instructions: Text of the user for this session, e.g. the conventions of a project; empty adds nothing.
+    """
+    environment = _ENVIRONMENT.format(runtime={"python": "Python 3", "bun": "Bun"}[runtime])
+    return f"{environment}\n\n{instructions}" if instructions else environment

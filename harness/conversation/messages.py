@@ -122,9 +122,9 @@ class Message:
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
-def system(text: str, session_text: str = "") -> Message:
+def system(text: str, session_context: str = "") -> Message:
     """Return a system message: the text that all sessions share, followed by the text of this session."""
-    return Message(role="system", parts=(Text(text=text), *((Text(text=session_text),) if session_text else ())))
+    return Message(role="system", parts=(Text(text=text), *((Text(text=session_context),) if session_context else ())))
 
 
 def user(text: str, *files: File) -> Message:

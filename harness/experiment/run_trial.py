@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
+from harness.agent.prompts import SYSTEM_PROMPT
 from harness.agent.tool_execution import ToolTimeLimit
 from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, TransientEvent
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
@@ -169,7 +170,7 @@ class _TrialSession:
         run.fitted_policy = session.fitted_policy
         advisories = find_session_advisories(spec, resources, session.agent.model, self.job.trial.problem)
         try:
-            outcome = session.agent.run(replace(session.start_event, advisories=advisories), spec.system_prompt)
+            outcome = session.agent.run(replace(session.start_event, advisories=advisories), SYSTEM_PROMPT, spec.session_context)
         except IllegalPlan as broken:  # a failure of the configuration: the workspace is graded as it is
             log.append((SessionEnded(status="failed", reason="illegal_plan", detail=str(broken)),))
             return Ending(status="failed", reason="illegal_plan", error=str(broken))

@@ -123,7 +123,7 @@ class Trial(AgentSettings):
         """Yield the names of the parts in `REVISIONS` that decide what the trial sends, counts and pays; some occur twice."""
         agents = [name for name in (self.model, self.sub_agent_model) if name is not None]
         is_simulated = all(map(is_scripted, self.models))
-        yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "prices")
+        yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "system prompt", "prices")
         if self.nominal_window_tokens is not None:
             yield "scaling"
         saves_outputs = choose_truncation(self.policy).saved

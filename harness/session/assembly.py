@@ -299,7 +299,6 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         max_steps=spec.step_limit,
         parallel_tools=spec.parallel_tools,
         inbox=Inbox(spec.task.later_messages if spec.task else ()),
-        instructions=spec.instructions,
         cancellation=resources.cancellation,
         listen=resources.on_event,
         allow_parallel_calls=nullcontext if resources.sandbox is None else resources.sandbox.allow_parallel_calls,

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.loop import Agent, Outcome
+from harness.agent.prompts import SYSTEM_PROMPT
 from harness.conversation.advisories import format_advisories
 from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, TransientEvent
 from harness.errors import StoreError, ToolError
@@ -107,7 +108,7 @@ def execute_session(
         with open_session(spec, resources, workspaces) as opened:
             write_workspace(spec.task, opened.sandbox)
             connect_saver(opened, spec, workspaces, storage.save_draft)
-            return finish_session(spec, opened.sandbox, opened.agent.run(opened.start_event, spec.system_prompt))
+            return finish_session(spec, opened.sandbox, opened.agent.run(opened.start_event, SYSTEM_PROMPT, spec.session_context))
 
 
 class OpenSession(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import cast
 
-from harness.agent.prompts import build_system_prompt
+from harness.agent.prompts import SYSTEM_PROMPT, build_session_context
 from harness.compaction.description import choose_truncation
 from harness.compaction.feasibility import compute_feasible_budget
 from harness.compaction.policy_checks import find_policy_advisories
@@ -101,7 +101,7 @@ def find_advisories(
     """
     tools = _list_tool_specs(choose_truncation(spec.policy).saved, explore=spec.explore)
     request_name = f"the first request of task {name or spec.name!r}"
-    messages = (system(spec.system_prompt, spec.instructions), user(spec.request))
+    messages = (system(SYSTEM_PROMPT, spec.session_context), user(spec.request))
     nominal = spec.nominal_window_tokens
     tool_tokens = _count_tool_tokens(tools)
     yield from find_policy_advisories(spec.policy, window, nominal, spec.model, request_name, messages, tool_tokens)
@@ -157,7 +157,7 @@ def count_first_request_tokens(request: str, runtime: Runtime) -> int:
 
     A real model's own tokenizer may differ by some percent.
     """
-    messages = (system(build_system_prompt(runtime)), user(request))
+    messages = (system(SYSTEM_PROMPT, build_session_context(runtime)), user(request))
     return sum(count_message_tokens(message) for message in messages) + _count_standard_tool_tokens()
 
 

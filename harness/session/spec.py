@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from harness.agent.loop import refuse_invalid_max_steps
-from harness.agent.prompts import build_system_prompt
+from harness.agent.prompts import build_session_context
 from harness.compaction.description import find_summarizer
 from harness.compaction.field_help import inherit_field_help
 from harness.compaction.scaling import check_output_limit_scale
@@ -233,9 +233,9 @@ class SessionSpec(AgentSettings):
         return self.task.runtime if self.task else self.runtime
 
     @property
-    def system_prompt(self) -> str:
-        """System prompt of the agent without the extra instructions of the session."""
-        return build_system_prompt(self.needed_runtime)
+    def session_context(self) -> str:
+        """Second part of the agent's system prompt: the environment and the instructions of this session."""
+        return build_session_context(self.needed_runtime, self.instructions)
 
     @property
     def wiring(self) -> Wiring:

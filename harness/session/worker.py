@@ -8,6 +8,7 @@ from dataclasses import replace
 from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
+from harness.agent.prompts import SYSTEM_PROMPT
 from harness.conversation.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
@@ -211,7 +212,7 @@ class SessionWorker:
     def _begin_session(self) -> Session:
         write_workspace(self._spec.task, self._opened.sandbox)
         loop_session = Session(self._opened.agent)
-        loop_session.begin(self._opened.start_event, self._spec.system_prompt)
+        loop_session.begin(self._opened.start_event, SYSTEM_PROMPT, self._spec.session_context)
         return loop_session
 
     def _reopen_session(self) -> Session:

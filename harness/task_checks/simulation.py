@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from harness import policies as kinds
 from harness.agent.loop import Outcome
+from harness.agent.prompts import SYSTEM_PROMPT
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.scaling import scale_policy
@@ -273,7 +274,7 @@ def simulate(
     session = assemble_session(spec, resources)
     session.agent.logs_steps_at_once = True  # as in the trials of an experiment
     session.agent.model = model = _RecordingModel(session.agent.model, before_request)
-    outcome = session.agent.run(session.make_start_event("{}"), spec.system_prompt)
+    outcome = session.agent.run(session.make_start_event("{}"), SYSTEM_PROMPT, spec.session_context)
     paths = [path for path, state in sorted(sandbox.snapshot().files.items()) if stat.S_ISREG(state.mode)]
     files = {path: sandbox.read(path).decode(errors="replace") for path in paths}
     judged = grade_workspace(task, sandbox) if is_graded else None

@@ -114,9 +114,11 @@ def test_system_and_user_message_are_logged_before_the_first_call() -> None:
     assert model.logged == ["session-started", "message-added", "message-added"]
 
 
-def test_the_instructions_of_one_session_are_a_part_of_their_own_behind_the_shared_prompt() -> None:
-    _, events = run([assistant("done")], instructions="Use tabs.")
-    [prompt] = [event.message for event in events if isinstance(event, MessageAdded) and event.message.role == "system"]
+def test_the_context_of_one_session_is_a_part_of_its_own_behind_the_shared_prompt() -> None:
+    log = MemoryLog()
+    make(FakeModel([assistant("done")]), log).run(STARTED, "Be a coding agent.", "Use tabs.")
+    added = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
+    [prompt] = [message for message in added if message.role == "system"]
     assert [extract_part_text(part) for part in prompt.parts] == ["Be a coding agent.", "Use tabs."]
 
 

@@ -1,9 +1,8 @@
-"""Test of the default system prompt against the first design document (S0)."""
+"""Tests of the system prompt against the first design document (S0), and of its two parts (S3.5)."""
 
 import pytest
 
-from harness.agent.prompts import COMPLETION_MARKER, build_system_prompt
-from tests.session.test_execution import session
+from harness.agent.prompts import COMPLETION_MARKER, SYSTEM_PROMPT, build_session_context
 
 DOCUMENT = """\
 You are a coding agent that builds software by executing commands and managing files.
@@ -33,10 +32,17 @@ CONSTRAINTS:
 COMPLETION = f"\n- When everything is done, reply without calling a tool, or end your reply with the line {COMPLETION_MARKER}"
 
 
+ENVIRONMENT = DOCUMENT[DOCUMENT.index("ENVIRONMENT:") : DOCUMENT.index("APPROACH:")]
+
+
+def test_what_all_sessions_share_is_the_documents_prompt_without_the_environment_and_with_the_sign_of_completion():
+    """S0.1, S0.8: a line for the document's explicit completion."""
+    assert DOCUMENT.replace(ENVIRONMENT, "") + COMPLETION == SYSTEM_PROMPT
+
+
 @pytest.mark.parametrize(("runtime", "name"), [("python", "Python 3"), ("bun", "Bun")])
-def test_the_system_prompt_is_the_documents_apart_from_the_sandbox_and_the_sign_of_completion(runtime, name):
-    """S0.1, S0.8: other sandboxes and runtimes than the document's, and a line for its explicit completion."""
-    expected = DOCUMENT.replace("a Docker container with Bun", f"a sandbox with {name}") + COMPLETION
-    assert build_system_prompt(runtime) == expected
-    if runtime == "python":
-        assert session().system_prompt == expected, "a session sends it"
+def test_the_context_of_a_session_is_the_documents_environment_followed_by_the_instructions(runtime, name):
+    """S0.1, S3.5: other sandboxes and runtimes than the document's."""
+    environment = ENVIRONMENT.strip().replace("a Docker container with Bun", f"a sandbox with {name}")
+    assert build_session_context(runtime) == environment
+    assert build_session_context(runtime, "Use tabs.") == f"{environment}\n\nUse tabs."

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from harness.agent.prompts import SYSTEM_PROMPT
 from harness.compaction.presets.none import NoCompaction
 from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished, StepStarted, TextDelta, TransientEvent
 from harness.conversation.messages import Message, ToolCall, assistant
@@ -116,7 +117,7 @@ def run_trial(policy_name: str, outputs: Sequence[str]) -> tuple[float, int]:
                 )  # fmt: skip
                 session = assemble_session(spec, resources)
                 session.agent.logs_steps_at_once = True
-                outcome = session.agent.run(session.start_event, spec.system_prompt)
+                outcome = session.agent.run(session.start_event, SYSTEM_PROMPT, spec.session_context)
             journal.record_metrics("bench", *measure_session(entries, task, policy.counter))
         milliseconds = 1_000 * (time.process_time() - began) / steps
     assert (outcome.reason, outcome.steps) == ("replied", steps), outcome

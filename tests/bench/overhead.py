@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+from harness.agent.prompts import SYSTEM_PROMPT
 from harness.analysis.overhead import measure_overhead
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -114,7 +115,7 @@ def run_session(
             session_id=session_id, log=log, clock=time.time, on_event=listen, model=model, summarizer=summarizer, tools=tools
         )
         session = assemble_session(spec, resources)
-        session.agent.run(session.start_event, spec.system_prompt)
+        session.agent.run(session.start_event, SYSTEM_PROMPT, spec.session_context)
         return marks, list(log.entries())
 
 
@@ -209,7 +210,7 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
             )
             session = assemble_session(spec, resources)
             session.agent.logs_steps_at_once = True
-            outcome = session.agent.run(session.start_event, spec.system_prompt)
+            outcome = session.agent.run(session.start_event, SYSTEM_PROMPT, spec.session_context)
         journal.record_metrics(trial_id, *measure_session(entries, task, trial.policy.counter))
         run.fitted_policy, run.ending = session.fitted_policy, Ending(status=outcome.status, reason=outcome.reason)
         finished = run.build_finished_trial(job, time.time())

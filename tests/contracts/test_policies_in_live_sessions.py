@@ -15,7 +15,7 @@ from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.summary_formats import extract_paths
 from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
-from harness.conversation.messages import Message
+from harness.conversation.messages import Message, Text
 from harness.conversation.tokens import count_json_characters
 from harness.conversation.view import View, fold_all
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
@@ -85,7 +85,7 @@ def list_sent(entries: Sequence[Entry], policy: Policy) -> Iterator[Sent]:
 
 def read_texts(message: Message) -> Iterator[str]:
     """Yield the texts of a message that count."""
-    yield message.text
+    yield from (part.text for part in message.parts if isinstance(part, Text))
     for call in message.calls:
         yield from (call.name, call.arguments_json)
     yield from (result.output for result in message.results)

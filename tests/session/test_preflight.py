@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.prompts import build_system_prompt
+from harness.agent.prompts import SYSTEM_PROMPT, build_session_context
 from harness.compaction.presets.cline import Cline
 from harness.compaction.presets.inspect_ai import InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
@@ -41,6 +41,7 @@ from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
 
 TASK = load_task("flashcards")(0)
+FIRST_MESSAGE = system(SYSTEM_PROMPT, build_session_context(TASK.runtime))
 TINY_TASK = Path(__file__).parents[1] / "experiment" / "tiny_task.py"
 
 
@@ -49,7 +50,7 @@ def first_reply(window_tokens):
     sandbox = open_sandbox("local", session_id="unstarted", runtime=TASK.runtime, unsafe_local=True)
     tools = tuple(tool.spec for tool in make_standard_tools(sandbox))
     model = open_model("scripted", task=TASK, seed=0, window_tokens=window_tokens)
-    return model.reply(Request(messages=(system(build_system_prompt(TASK.runtime)), user(TASK.prompt)), tools=tools))
+    return model.reply(Request(messages=(FIRST_MESSAGE, user(TASK.prompt)), tools=tools))
 
 
 def test_the_least_window_that_is_let_through_is_the_least_that_the_model_takes():
@@ -125,7 +126,7 @@ def test_a_threshold_below_the_first_request_is_reported_with_its_arithmetic():
     trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
     assert collect_warnings([trial]) == ()
     tools = tuple(tool.spec for tool in make_standard_tools(cast("Sandbox", None)))
-    first = int(sum(policy.counter.count(one) for one in (system(build_system_prompt(TASK.runtime)), user(TASK.prompt))))
+    first = int(sum(policy.counter.count(one) for one in (FIRST_MESSAGE, user(TASK.prompt))))
     first += count_tool_tokens(tools)  # the provider, whose reports the policy uses, counts them
     tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
     (warning,) = collect_warnings([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
@@ -139,7 +140,7 @@ def test_a_threshold_below_the_first_request_is_reported_with_its_arithmetic():
 
 def test_a_policy_that_estimates_tokens_is_not_warned_of_because_of_tool_definitions():
     policy = KeepLast(summarizer="scripted/extractive", measure="estimate")
-    first = sum(policy.counter.count(one) for one in (system(build_system_prompt(TASK.runtime)), user(TASK.prompt)))
+    first = sum(policy.counter.count(one) for one in (FIRST_MESSAGE, user(TASK.prompt)))
     tight = Trial(task="flashcards", policy=replace(policy, trigger_tokens=first + 800), window_tokens=32_768)
     (warning,) = collect_warnings([tight])
     assert f"has {first} tokens with the system prompt, which leaves 800 tokens" in warning
