@@ -19,11 +19,12 @@ REVISIONS: Mapping[str, int] = {
     # them as well.
     "reader exact": 0,
     "reader tolerant": 0,
-    # Scripted summarizers. A trial with `lossy` also has the revision of `extractive`, whose lines it drops.
+    # Scripted summarizers. A trial with `lossy` also has the revision of `extractive`, whose lines it drops. 1: the sections that
+    # the prompt asks for.
     "summarizer empty": 0,
-    "summarizer extractive": 0,
-    "summarizer lossy": 0,
-    "summarizer oracle": 0,
+    "summarizer extractive": 1,
+    "summarizer lossy": 1,
+    "summarizer oracle": 1,
     "summarizer survival": 0,  # raise it when a figure of `survival.toml` changes
     # What `nominal_window_tokens` scales. 1: no limit on the length of tool outputs.
     "scaling": 1,

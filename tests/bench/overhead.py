@@ -37,7 +37,7 @@ from harness.metrics.session_metrics import measure_session
 from harness.metrics.template_matcher import build_template_matcher
 from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
-from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
+from harness.models.scripted.summarizers import build_oracle_summarize, choose_lines
 from harness.models.scripted.visible_state import build_message_reader
 from harness.protocols import Model, Policy, Reply, Request, Tool, ToolSpec, ignore
 from harness.sandboxes import open_sandbox
@@ -272,7 +272,7 @@ class Timed:
 
 def forget() -> None:
     """Clear the caches of the scripted models, so that each session is measured like the first one of a process."""
-    cached = (compile_fact_patterns, build_message_reader, build_template_matcher, build_oracle_summarize, summarize_extractively)
+    cached = (compile_fact_patterns, build_message_reader, build_template_matcher, build_oracle_summarize, choose_lines)
     for remembering in cached:
         remembering.cache_clear()
 

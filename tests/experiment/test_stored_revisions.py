@@ -38,8 +38,8 @@ def test_recorded_revisions_win_over_those_in_the_id():
 
 def test_a_trial_without_recorded_revisions_has_revision_0_of_each_part_that_its_id_does_not_cover(monkeypatch):
     trial = Trial(task="flashcards", policy="codex", model="openai/gpt-5", explore=True, explore_model="scripted")
-    changed = {"system prompt": 0, "prices": 3, "listed prices": 0, "explorer": 2, "checks": 9}
-    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, **changed})
+    changed = {"prices": 3, "explorer": 2, "checks": 9}
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**dict.fromkeys(REVISIONS, 0), **changed})
     trial_id = "0" * 20
     assert find_raised(recover_revisions(trial_id, encode(trial)), trial.revisions) == {
         "prices": (0, 3),
@@ -54,7 +54,7 @@ def test_an_unknown_configuration_has_no_revisions():
 
 
 def test_the_file_of_an_own_task_stands_for_its_revision(own_trial, monkeypatch):
-    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "agent": 0, "system prompt": 0})  # as in version 0.2
+    monkeypatch.setattr("harness.revisions.REVISIONS", dict.fromkeys(REVISIONS, 0))  # as in version 0.2
     before, trial_id = own_trial.revisions, own_trial.trial_id
     assert recover_revisions(trial_id, encode(own_trial)) == before
     Path(own_trial.task.rpartition(":")[0]).write_text("def make(seed): return 1\n")

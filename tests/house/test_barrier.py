@@ -4,6 +4,9 @@ The modules of the scripted models may import and call only what is listed here,
 No name or string in these modules refers to a policy, and no string shares letters with the name of a policy or with text that
 compaction writes into a view. Docstrings are exempt: the models cannot read them, because special names such as `__doc__` are
 refused.
+
+A summarizer answers in the form that its prompt asks for. So the module that reads these prompts knows what policies write there;
+the agent does not see its own policy through it, because only the summarizers may import it.
 """
 
 import ast
@@ -29,15 +32,35 @@ IMPORTS = frozenset(
         *("harness.errors", "harness.models.prices", "harness.models.tokenizer", "harness.protocols", "harness.task"),
         *(
             f"harness.models.scripted.{name}"
-            for name in ("agent", "notes", "patterns", "profiles", "summarizers", "tolerant", "visible_state")
+            for name in ("agent", "notes", "patterns", "profiles", "summarizers", "summary_prompts", "tolerant", "visible_state")
         ),
     )
 )
 """Modules, or single names of modules, that may be imported: values, pure functions, and the parts of a request."""
+PROMPTS = "summary_prompts.py"
+"""Module whose strings may be those of summary prompts."""
+SUMMARIZERS = frozenset({PROMPTS, "summarizers.py", "survival.py"})
+"""Modules that answer summary prompts; no other module may import them."""
 BUILTINS = frozenset(
     (
         *("all", "any", "bool", "bytes", "dict", "enumerate", "float", "frozenset", "int", "isinstance", "len"),
-        *("list", "map", "max", "min", "next", "range", "round", "set", "sorted", "str", "sum", "tuple", "zip"),
+        *(
+            "list",
+            "map",
+            "max",
+            "min",
+            "next",
+            "property",
+            "range",
+            "reversed",
+            "round",
+            "set",
+            "sorted",
+            "str",
+            "sum",
+            "tuple",
+            "zip",
+        ),
     )
 )
 SPECIAL = frozenset({"__init__", "__getitem__"})
@@ -52,13 +75,11 @@ ALIKE = frozenset({"exit code 0", "execute_command", "tool", "/workspace", "assi
 """Allowed words of transcripts and of Python that share letters with the name of a policy."""
 SPOKEN = frozenset({"I need the {} for this and no longer have it in view; looking it up."})
 """Allowed replies of the agent that share letters with the name of a policy."""
-INSTRUCTION = frozenset({"Create a summary"})
-"""Allowed line of every summary prompt, which marks the end of the messages to summarize for every policy."""
 PLACEHOLDERS = frozenset({"none", "pending", "complete", "completed", "unspecified", "open"})
 """Allowed English words that a text has in place of a value, and that share letters with the name of a policy."""
 HERE_DOCUMENT = frozenset({"<<'"})
 """Allowed operator of the shell with which notes are appended to a file; it contains a sign."""
-NAMED = HERE_DOCUMENT | ALIKE | SPOKEN | INSTRUCTION | PLACEHOLDERS
+NAMED = HERE_DOCUMENT | ALIKE | SPOKEN | PLACEHOLDERS
 LOOKBEHINDS = ("(?<!", "(?<=")
 """Beginnings of parts of regular expressions, which contain a sign but find none."""
 
@@ -92,14 +113,24 @@ def of_policies() -> frozenset[str]:
 def breaches(module: Module) -> list[str]:
     """Return one line for each place at which a module of scripted models could detect the policy."""
     places = [*list_telltale_texts(module), *reached(module), *named(module)]
+    name = module.path.removeprefix(ROOM)
+    if name not in SUMMARIZERS:
+        places += list_imports_of_summarizers(module)
     return [f"{module.path}:{line}: {what}" for line, what in sorted(places)]
+
+
+def list_imports_of_summarizers(module: Module) -> Iterator[tuple[int, str]]:
+    """Return the imports of a module that no agent may use."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and f"{(node.module or '').rpartition('.')[2]}.py" in SUMMARIZERS:
+            yield node.lineno, f"the import of {node.module} tells of summary prompts"
 
 
 def list_telltale_texts(module: Module) -> Iterator[tuple[int, str]]:
     """Return the strings by which a policy could be recognized."""
     for line, text in texts(module):
         low = text.lower()
-        if text in NAMED:
+        if text in NAMED or module.path == f"{ROOM}{PROMPTS}":
             continue
         if text in PRESETS or pieces(low, PIECE_OF_A_NAME) & of_policies():
             yield line, f"the text {text!r} shares letters with the name of a policy"
@@ -221,6 +252,8 @@ SIDE_CHANNELS = {
     "the state of a thread": "import threading\nthreading.current_thread().name",
     "common draws": "import random\nrandom.random()",
     "the room of compaction": "from harness.compaction import cuts",
+    "the forms of summary prompts": "from harness.models.scripted.summary_prompts import HEADING",
+    "the summarizers": "from harness.models.scripted.summarizers import EMPTY_SUMMARY",
     "the events of compaction": "from harness.conversation.events import Compaction",
     "the whole package": "import harness\nharness.recordings",
     "the clock": "import time",

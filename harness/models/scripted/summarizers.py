@@ -12,7 +12,6 @@ You Mean?, 2020, call Lucene (accurate).
 """
 
 import hashlib
-import itertools
 import math
 import random
 import re
@@ -29,6 +28,7 @@ from harness.errors import ContextOverflow
 from harness.models.scripted import patterns
 from harness.models.scripted.agent import build_reply, count_tool_tokens
 from harness.models.scripted.profiles import Profile
+from harness.models.scripted.summary_prompts import FILE_RECORD, arrange_summary, build_empty_summary, read_summary_prompt
 from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ignore
@@ -87,9 +87,6 @@ Summarize = Callable[[str, int], str]
 EMPTY_SUMMARY = "(no details were kept)"
 """Text that the empty summarizer returns; an empty text would count as a failed summary."""
 
-HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
-"""Regular expression for a heading in a summary prompt, such as `MESSAGES TO SUMMARIZE:`, above the text to summarize."""
-
 DEFAULT_SUMMARY_TOKENS = 800
 MIN_LINE_WORDS = 6
 """Minimum number of words in a line that an extractive summary keeps; shorter lines are mostly listings, brackets or headings."""
@@ -98,8 +95,12 @@ MAX_CACHED_SUMMARIES = 64
 
 Trials that differ only in their summarizer request the first summary of a session with the same prompt.
 """
-REQUEST_SHARE = 0.7
+REQUEST_SHARE = 1 / 3
 """Maximum share of an extractive summary that lines of the user's request may take."""
+WORK_SHARE = 0.2
+"""Maximum share of an extractive summary that the records of written files take; the newest ones are kept."""
+FRAME_TOKENS = 32
+"""Number of tokens that an extractive summary leaves free for what a policy writes above and below it, such as a heading."""
 
 
 class ScriptedSummarizer:
@@ -130,26 +131,6 @@ def render_prompt(messages: Sequence[Message]) -> str:
     if any(message.calls or message.results for message in messages):
         return transcript.render(messages)
     return "\n".join(message.text for message in messages)
-
-
-def extract_material(prompt: str) -> dict[str, list[str]]:
-    """Return the lines of a summary prompt that are to be summarized, by the heading above them.
-
-    These lines follow headings in capitals, or begin the prompt if it has no headings. They end before the instruction that
-    begins with `Create a summary`. The lines of the original task come first, so that a revised value comes after the old one.
-    """
-    sections: dict[str, list[str]] = {}
-    heading = ""
-    for line in prompt.splitlines():
-        if HEADING.match(line):
-            heading = line
-        elif line.startswith("Create a summary") and sections:
-            break
-        else:
-            sections.setdefault(heading, []).append(line)
-    if len(sections) > 1:
-        sections.pop("", None)
-    return dict(sorted(sections.items(), key=lambda section: "TASK" not in section[0]))
 
 
 class FactLedger:
@@ -212,43 +193,67 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
     """
     ledger = FactLedger(facts, script)
 
-    def summarize(prompt: str, _: int) -> str:
-        lines = list(itertools.chain.from_iterable(extract_material(prompt).values()))
-        is_evidence = ledger.build_evidence_test(lines)
-        return "\n".join(keep_newest([line for line in lines if is_evidence(line) or ledger.has_fact(line)]))
+    def summarize(text: str, _: int) -> str:
+        prompt = read_summary_prompt(text)
+        is_evidence = ledger.build_evidence_test(prompt.lines)
+        return arrange_summary(prompt, keep_newest([line for line in prompt.lines if is_evidence(line) or ledger.has_fact(line)]))
 
     return summarize
 
 
-@lru_cache(maxsize=MAX_CACHED_SUMMARIES)
 def summarize_extractively(prompt: str, limit_tokens: int) -> str:
     """Return a summary made of the prompt's lines that are most relevant to the user's request.
 
     Lines are ranked by their BM25 score for the request, divided by their number of tokens. If the prompt contains no request,
-    all lines together are the query. Lines of the request itself get at most seven tenths of the summary. The chosen lines keep
-    their order.
+    all lines together are the query. Lines of the request itself get at most a third of the summary, and the newest records of
+    written files a fifth, whatever their score. The chosen lines keep their order within each section.
+
+    The summary is within its limit both by the tokenizer and by four characters to a token, as most policies estimate.
     """
-    sections = extract_material(prompt)
-    lines = list(itertools.chain.from_iterable(sections.values()))
-    newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= MIN_LINE_WORDS}
-    candidates = sorted(newest, key=newest.__getitem__)
-    request = {line.strip() for heading, section_lines in sections.items() if "TASK" in heading for line in section_lines}
+    return arrange_summary(read_summary_prompt(prompt), choose_lines(prompt, limit_tokens))
+
+
+@lru_cache(maxsize=MAX_CACHED_SUMMARIES)
+def choose_lines(text: str, limit_tokens: int) -> tuple[str, ...]:
+    """Return the lines of an extractive summary in the order of the prompt with the given text."""
+    prompt = read_summary_prompt(text)
+    newest = {line.strip(): index for index, line in enumerate(prompt.lines) if _can_be_kept(line)}
+    candidates = sorted(newest.keys() - set(prompt.titles), key=newest.__getitem__)
+    request = prompt.request_lines
     words = list(map(split_words, candidates))
     known = {word for line in words for word in line}
     if not known:
-        return ""
+        return ()
     query = {word for line, line_words in zip(candidates, words, strict=True) if line in request for word in line_words} or known
     scores = score_lines(words, query)
-    costs = [count_text_tokens(line) + 1 for line in candidates]
+    costs = list(map(_count_line_tokens, candidates))
     salience = [score / cost for score, cost in zip(scores, costs, strict=True)]
-    chosen, room, request_room = set(), limit_tokens, limit_tokens * REQUEST_SHARE
-    for index in sorted(range(len(candidates)), key=lambda index: (-salience[index], index)):
-        of_request = costs[index] if candidates[index] in request else 0
-        if costs[index] <= room and of_request <= request_room:
+    room = limit_tokens - FRAME_TOKENS - sum(map(_count_line_tokens, build_empty_summary(prompt).splitlines()))
+    request_room, work_room = limit_tokens * REQUEST_SHARE, limit_tokens * WORK_SHARE
+    chosen = set()
+    for index in reversed(range(len(candidates))):
+        if candidates[index].startswith(FILE_RECORD) and costs[index] <= min(room, work_room):
             chosen.add(index)
             room -= costs[index]
-            request_room -= of_request
-    return "\n".join(candidates[index] for index in sorted(chosen))
+            work_room -= costs[index]
+    for index in sorted(set(range(len(candidates))) - chosen, key=lambda index: (-salience[index], index)):
+        of_request = costs[index] if candidates[index] in request else 0
+        if candidates[index].startswith(FILE_RECORD) or costs[index] > room or of_request > request_room:
+            continue
+        chosen.add(index)
+        room -= costs[index]
+        request_room -= of_request
+    return tuple(candidates[index] for index in sorted(chosen))
+
+
+def _can_be_kept(line: str) -> bool:
+    """Return whether an extractive summary may keep a line: a long one, or the record of a file that was written."""
+    return len(line.split()) >= MIN_LINE_WORDS or line.startswith(FILE_RECORD)
+
+
+def _count_line_tokens(line: str) -> int:
+    """Return the number of tokens of a line with its end, by the tokenizer or by four characters to a token if that is more."""
+    return max(count_text_tokens(line) + 1, -(-(len(line) + 1) // 4))
 
 
 def digest_prompt(prompt: str) -> str:
@@ -266,7 +271,7 @@ def build_lossy_summarize(share: float, seed: int, summarizer_seed: int = 0) -> 
 
     def summarize(prompt: str, limit_tokens: int) -> str:
         digest = digest_prompt(prompt)
-        lines = summarize_extractively(prompt, limit_tokens).splitlines()
-        return "\n".join(line for line in lines if random.Random(f"{key}/{digest}/{line}").random() >= share)
+        kept = [line for line in choose_lines(prompt, limit_tokens) if random.Random(f"{key}/{digest}/{line}").random() >= share]
+        return arrange_summary(read_summary_prompt(prompt), kept)
 
     return summarize

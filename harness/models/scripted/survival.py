@@ -19,19 +19,13 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from harness.models.scripted.summarizers import HEADING, FactLedger, Summarize, digest_prompt, keep_newest
+from harness.models.scripted.summarizers import FactLedger, Summarize, digest_prompt, keep_newest
+from harness.models.scripted.summary_prompts import KEPT_HEADING, arrange_summary, read_summary_prompt, split_material
 from harness.task import Fact, Script
 
 Shape: TypeAlias = Literal["path", "command", "number", "identifier", "sentence"]
 """Form of a fact's value, by which published rates are chosen."""
 SHAPES: tuple[Shape, ...] = get_args(Shape)
-
-KEPT_HEADING = "Kept from the work so far:"
-"""First line of each summary of this summarizer, by which the next summary recognizes it among other messages."""
-_SECOND = frozenset({"USER", "TO"})
-"""Second words of the headings in a prompt, besides the heading of the former text."""
-_ROLES = frozenset({"system", "user", "assistant"})
-"""Roles of messages, which a transcript writes in brackets above each message."""
 
 _PATH = re.compile(r"[\w.~-]*/[\w./~-]*|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,3}")
 _NUMBER = re.compile(r"[-+]?\d[\d.,:/-]*(?: ?(?:%|[munµ]?s|min|h|[kKMG]i?B|B))?")
@@ -111,45 +105,6 @@ def compute_loss(hazard: float, spread: float, draw: float) -> float:
     return hazard if hazard in {0.0, 1.0} or not spread else _compute_logistic(compute_base_logit(hazard, spread) + spread * draw)
 
 
-class Material(NamedTuple):
-    """Lines of a summary prompt that a summary replaces."""
-
-    former: list[str]
-    """Lines of the former summary."""
-    new: list[str]
-    """Lines of the messages, and of the user's request if there is no former summary."""
-
-
-def split_material(prompt: str) -> Material:
-    """Return the lines of a summary prompt that the summary replaces.
-
-    Many prompts repeat the user's request. With a former summary, the repetition does not count, since what that summary has lost
-    stays lost.
-    """
-    lines: dict[str, list[str]] = {"": [], "task": [], "former": [], "new": []}
-    section = place = ""
-    for line in prompt.splitlines():
-        if _is_heading(line):
-            section = place = "former" if "PREVIOUS" in line else "task" if "TASK" in line else "new"
-        elif line == KEPT_HEADING:
-            place = "former"
-        elif place == "former" and (line[1:-1] in _ROLES or line[1:2] == "/"):  # the next message, or a closing tag
-            section = place = "new" if section == "former" else section
-        else:
-            lines[place].append(line)
-    new = lines["new"] if section else lines[""]  # a prompt without headings consists of messages
-    has_former = any(line.strip() for line in lines["former"])
-    return Material(lines["former"], new if has_former else lines["task"] + new)
-
-
-def _is_heading(line: str) -> bool:
-    """Return whether a line is a heading of the prompt itself, and not one of a file that the prompt quotes."""
-    words = line.split(" ")
-    if "PREVIOUS" in {words[0], words[0][1:]}:  # a heading, or an opening tag
-        return line[-1:] in {":", ">"}
-    return HEADING.match(line) is not None and not _SECOND.isdisjoint(words[1:2])
-
-
 def build_survival_summarize(facts: tuple[Fact, ...], script: Script, rates: SurvivalRates, summarizer_seed: int) -> Summarize:
     """Return a function that writes a summary from which facts are lost at published rates.
 
@@ -197,7 +152,7 @@ def build_survival_summarize(facts: tuple[Fact, ...], script: Script, rates: Sur
                 kept += list_statements(line, lost_facts)
             elif is_evidence(line) and not is_lost(f"step {line}", _choose(progress_hazards, line in former_lines)):
                 kept.append(line)
-        return "\n".join((KEPT_HEADING, *keep_newest(kept))) if kept else ""
+        return f"{KEPT_HEADING}\n{arrange_summary(read_summary_prompt(prompt), keep_newest(kept))}" if kept else ""
 
     return summarize
 

@@ -19,11 +19,11 @@ from harness.models.scripted.summarizers import (
     Summarize,
     build_lossy_summarize,
     build_oracle_summarize,
-    extract_material,
     score_lines,
     split_words,
     summarize_extractively,
 )
+from harness.models.scripted.summary_prompts import NO_LINES
 from harness.models.tokenizer import count_text_tokens
 from harness.protocols import Request
 from tests.models.scripted.test_agent import FACTS, SCRIPT
@@ -49,12 +49,17 @@ def summary(summarize: Summarize, request: SummaryRequest = REQUEST, limit: int 
     return model.reply(Request(messages=prompt, max_output_tokens=limit)).message.text
 
 
+def list_kept(text: str) -> list[str]:
+    """Return the lines of a summary that come from the prompt."""
+    return [line for line in text.splitlines() if line != NO_LINES and not line.startswith("### ")]
+
+
 def test_the_oracle_keeps_each_line_with_a_fact_or_evidence_and_no_other() -> None:
-    assert summary(build_oracle_summarize(FACTS, SCRIPT)).splitlines() == [
+    assert list_kept(summary(build_oracle_summarize(FACTS, SCRIPT))) == [
         "Build it. The port must be 4711.",
         "[list_directory] docs -> ok",
-        "The table is called decks.",
         "[write_file] app.py -> ok",
+        "The table is called decks.",
     ]
 
 
@@ -71,7 +76,7 @@ def test_a_revision_of_the_task_follows_the_task_in_the_summary(summarize: Summa
 
 def test_the_oracle_carries_a_former_summary_on() -> None:
     former = SummaryRequest(to_summarize=(), previous_summary="The table is called decks.", task="", round=2)
-    assert summary(build_oracle_summarize(FACTS, SCRIPT), former) == "The table is called decks."
+    assert list_kept(summary(build_oracle_summarize(FACTS, SCRIPT), former)) == ["The table is called decks."]
 
 
 def test_the_extractive_summarizer_keeps_whole_lines_within_its_limit() -> None:
@@ -82,27 +87,15 @@ def test_the_extractive_summarizer_keeps_whole_lines_within_its_limit() -> None:
     )
     request = SummaryRequest(to_summarize=long, previous_summary="", task="Build the scheduler.", round=1)
     prompt_lines = {line.strip() for line in SixSections().build_prompt(request)[0].text.splitlines()}
-    text = summary(summarize_extractively, request, limit=200)
-    assert 100 < count_text_tokens(text) <= 200
-    assert set(text.splitlines()) <= prompt_lines
-    assert text == summary(summarize_extractively, request, limit=200)
-
-
-def test_instructions_are_not_material() -> None:
-    sections = extract_material(SixSections().build_prompt(REQUEST)[0].text)
-    lines = [line for section in sections.values() for line in section]
-    assert sections["ORIGINAL USER TASK:"][0] == REQUEST.task
-    assert "Build it. The port must be 4711." in lines
-    assert not [line for line in lines if "You are summarizing" in line or "Original Task - preserve" in line]
+    text = summary(summarize_extractively, request, limit=240)
+    assert 120 < count_text_tokens(text) <= 240
+    assert set(list_kept(text)) <= prompt_lines
+    assert text == summary(summarize_extractively, request, limit=240)
 
 
 def test_the_empty_summarizer_says_nothing_but_is_no_failure() -> None:
     assert summary(build_summarize("scripted/empty", None, 0)) == EMPTY_SUMMARY
     assert EMPTY_SUMMARY.strip()
-
-
-def test_material_without_headings_is_summarized_as_a_whole() -> None:
-    assert extract_material("one line\nanother line") == {"": ["one line", "another line"]}
 
 
 LONG = SummaryRequest(
@@ -115,13 +108,13 @@ LONG = SummaryRequest(
     task="Build the scheduler, so that cards come back by the rules.",
     round=1,
 )
-KEPT = summary(summarize_extractively, LONG).splitlines()
+KEPT = list_kept(summary(summarize_extractively, LONG))
 SHARES = st.floats(0, 1)
 
 
 def kept(share: float, seed: int = 0, request: SummaryRequest = LONG) -> list[str]:
     text = summary(build_lossy_summarize(share, seed), request)
-    return [] if text == EMPTY_SUMMARY else text.splitlines()
+    return [] if text == EMPTY_SUMMARY else list_kept(text)
 
 
 @given(seed=st.integers(0, 99))

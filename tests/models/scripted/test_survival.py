@@ -15,14 +15,13 @@ from harness.conversation.plan import SummaryFormat, SummaryRequest
 from harness.errors import UnknownName, UsageError
 from harness.models.factory import build_summarize, open_model, open_summarizer
 from harness.models.scripted.summarizers import build_oracle_summarize, render_prompt
+from harness.models.scripted.summary_prompts import KEPT_HEADING, split_material
 from harness.models.scripted.survival import (
-    KEPT_HEADING,
     SHAPES,
     Shape,
     build_survival_summarize,
     classify_shape,
     compute_loss,
-    split_material,
 )
 from harness.models.survival_table import (
     SurvivalChoice,
