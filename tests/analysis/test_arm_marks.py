@@ -64,6 +64,7 @@ def test_each_value_of_a_setting_of_a_large_grid_has_one_colour_or_one_shape():
         assert len({mark.shape for arm, mark in marks.items() if arm.startswith(f"keep={keep} ")}) == 1
 
 
+@pytest.mark.slow
 def test_marks_do_not_depend_on_which_part_of_the_results_is_shown():
     for whole in (grid(seeds=(0,)), results([{"arm": f"arm {number}"} for number in range(5)])):
         marks = read_marks(whole)

@@ -48,6 +48,7 @@ def test_a_seed_with_an_unknown_cost_in_one_arm_is_left_out_and_not_averaged_ove
     assert (cost.unit_count, cost.excluded_pairs) == (5, 1)
 
 
+@pytest.mark.slow
 def test_replicates_of_an_arm_count_as_one_seed():
     rows = [
         one | {"replicate": replicate, "config_json": one["axes_json"]}

@@ -55,6 +55,7 @@ def test_a_score_that_differs_equally_for_every_seed_has_an_interval_with_a_widt
     assert "steps a ÷ b, these tasks: 1.00, no interval (no spread" in text
 
 
+@pytest.mark.slow
 def test_a_comparison_says_when_scores_tell_nothing_apart_and_why_an_interval_is_wide():
     def compare_scores(scores, success):
         rows = [
@@ -69,6 +70,7 @@ def test_a_comparison_says_when_scores_tell_nothing_apart_and_why_an_interval_is
     assert "tells the arms apart" not in many
 
 
+@pytest.mark.slow
 def test_six_tasks_speak_for_tasks_like_these_and_five_do_not():
     rows = [
         {"arm": arm, "task": f"t{task}", "seed": seed, "success": arm == "a"}
@@ -95,6 +97,7 @@ def test_the_number_of_distinct_trajectories_is_shown_beside_n():
         comparison.find_effect("cost")
 
 
+@pytest.mark.slow
 def test_success_rates_speak_about_the_tasks_that_were_asked_for():
     trials = [
         {"arm": arm, "task": f"t{task}", "seed": seed, "success": False} for arm in "ab" for task in range(7) for seed in range(4)

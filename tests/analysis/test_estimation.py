@@ -32,6 +32,7 @@ def studies(draw):
     return kind, *sides, choose_estimand(count)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(studies())
 def test_an_interval_holds_its_estimate_has_a_width_and_agrees_with_its_p(study):
@@ -48,6 +49,7 @@ def test_an_interval_holds_its_estimate_has_a_width_and_agrees_with_its_p(study)
         assert low > 0 or high < 0
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(studies())
 def test_swapping_the_arms_turns_the_interval_around(study):
@@ -134,6 +136,7 @@ def test_equal_arms_differ_at_no_level_more_often_than_it_allows(tasks, seeds, k
         assert np.dot(np.array(ps) <= level, weights) <= level
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.integers(-8, 8).map(lambda x: x / 8), min_size=2, max_size=4), min_size=2, max_size=2))
 def test_the_flip_test_of_unequal_tasks_is_about_the_mean_over_tasks(differences):
@@ -147,6 +150,7 @@ def test_the_flip_test_of_unequal_tasks_is_about_the_mean_over_tasks(differences
     assert compute_test_p("bounded", *make_arms(differences), "these tasks", null) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 5), st.integers(2, 5), st.sampled_from([0.0, -0.05, -0.3]), st.data())
 def test_no_p_of_a_score_is_below_the_smallest_that_a_plan_states(tasks, seeds, null, data):

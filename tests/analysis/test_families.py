@@ -45,6 +45,7 @@ def test_crashed_trials_run_again_and_are_not_finished(tmp_path):
     assert looks(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_comparison_is_recorded_as_a_look_once_for_the_same_trials(tmp_path):
     begin_record(tmp_path)
     interim = rows(Family(contrasts=(SUCCESS,), planned_trials=20, looks=2))

@@ -44,6 +44,7 @@ def test_retention_weighs_kinds_of_facts_equally_and_is_unknown_without_probes()
     assert estimate_cell(trials, METRICS["retention"]).n == 1
 
 
+@pytest.mark.slow
 def test_success_of_a_cell_is_the_rate_of_the_report():
     selection = add_measures(grid(seeds=(0, 1, 2, 3)))
     for _, trials in selection.groupby("arm"):

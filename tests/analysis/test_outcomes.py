@@ -132,6 +132,7 @@ PUBLISHED = {  # difference in points, wins, losses, p
 STRATEGIES = {"raw": "Raw Agent", "mask": "Observation Masking", "sum": "LLM-Summary"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TABLE.is_file(), reason="no table of published outcomes: set HARNESS_OUTCOMES to its folder")
 def test_the_published_contrasts_are_reproduced():
     whole = load_outcomes(

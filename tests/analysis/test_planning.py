@@ -155,6 +155,7 @@ def test_the_power_for_a_margin_is_the_share_of_simulated_plans_that_show_it(tas
     assert compute_margin_power(contrast, tasks, seeds, assumptions) == pytest.approx(shown, abs=0.06)
 
 
+@pytest.mark.slow
 def test_a_margin_that_can_hardly_be_shown_is_warned_about_before_the_run():
     narrow, wide = (Contrast(a="a", b="b", metric="score", margin=margin) for margin in (0.02, 0.5))
     (warning,) = describe_margins([Contrast(a="c", b="b"), narrow, wide], 3, 20, PowerAssumptions(score_sd=0.2))
@@ -165,6 +166,7 @@ def test_a_margin_that_can_hardly_be_shown_is_warned_about_before_the_run():
     assert compute_margin_power(wide, 3, 1, PowerAssumptions()) == 0.0
 
 
+@pytest.mark.slow
 def test_assumptions_are_measured_in_a_pilot_experiment():
     rng = np.random.default_rng(4)
     rows = [

@@ -91,6 +91,7 @@ def test_repeats_are_recognised_by_their_configuration_whatever_their_name():
     assert "1 of 1" in str(aa)
 
 
+@pytest.mark.slow
 def test_the_noise_of_scores_is_shown_where_success_never_changes():
     selection = results(
         [

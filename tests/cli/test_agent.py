@@ -77,6 +77,7 @@ def test_a_file_stands_for_its_only_task(tmp_path):
     assert words[words.index("--task") + 1] == f"{file}:own"
 
 
+@pytest.mark.slow
 def test_a_level_of_difficulty_changes_the_task_and_is_part_of_the_command_that_resumes_it(tmp_path):
     file = tmp_path / "own.py"
     template = "def own(seed, *, difficulty='standard'):\n    return replace(tiny(seed), title=difficulty)\n"

@@ -159,6 +159,7 @@ def test_the_recorded_session_of_another_agent_is_inspected(tmp_path):
     assert "recorded" in shown.stdout
 
 
+@pytest.mark.slow
 def test_the_changes_of_a_session_or_a_step_are_shown_line_by_line(tmp_path):
     live = LiveSession(session(journal=tmp_path / "j.sqlite")).start()
     assert live.wait(SECONDS) == "idle", live.failure

@@ -28,6 +28,7 @@ def test_the_short_list_has_one_line_for_each_policy_and_says_where_to_read_more
     assert "harness policies NAME" in hint
 
 
+@pytest.mark.slow
 def test_the_short_list_loads_neither_sessions_nor_models_nor_sandboxes():
     listing = "import sys; from harness.cli import main; main(['policies'], standalone_mode=False); "
     program = listing + "print(*{name.split('.')[1] for name in sys.modules if name.startswith('harness.')})"

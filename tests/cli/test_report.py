@@ -24,6 +24,7 @@ def test_an_experiment_that_never_ran_is_refused_with_the_command_that_runs_it(t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_one_line_and_a_failure(tmp_path):
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         journal.record_trial(record(), ())
@@ -64,6 +65,7 @@ def finish_trials(folder, seeds):
     return load(folder)
 
 
+@pytest.mark.slow
 def test_a_report_is_written_again_only_if_something_has_changed(tmp_path, capsys):
     print_current_report(finish_trials(tmp_path, [0, 1]), tmp_path)
     printed = capsys.readouterr().out

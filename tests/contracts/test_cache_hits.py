@@ -42,6 +42,7 @@ def forget_cache(event):
     return replace(event, usage=usage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("is_reported", "share"), [(True, 540 / 579), (False, 540 / 600)])
 def test_table_alert_report_inspection_page_and_widget_show_the_same_share(tmp_path, is_reported, share):
     """S3.5, S3.16, S3.17."""

@@ -14,6 +14,8 @@ import harness
 from harness.experiment.experiment import Experiment
 from tests.experiment.run_grid import TINY
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = str(Path(harness.__file__).parent)
 THRESHOLD = "0.5173"
 PLAN = f"""
@@ -31,7 +33,6 @@ REPEATED = {"check_feasible"}
 """Checks that the session repeats: it may run in another process, and a live session has no check before it."""
 
 
-@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_no_check_of_a_threshold_sees_an_equal_value_twice(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN)

@@ -100,6 +100,7 @@ def kill(processes):
 # --- in a notebook -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "explanation"),
     [
@@ -130,6 +131,7 @@ def test_a_panel_reports_an_endpoint_that_does_not_answer_and_the_turn_can_be_co
     assert state["interrupted"] is True
 
 
+@pytest.mark.slow
 def test_a_panel_says_that_its_sandbox_is_gone_and_how_to_go_on(panel):
     before = children(os.getpid())
     it = panel()

@@ -31,6 +31,8 @@ from tests.bench.editing import CountingModel, InstantSummarizer
 from tests.bench.overhead import InstantTool
 from tests.bench.workload import TOOL
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = str(Path(harness.__file__).parent)
 SHORT, LONG = 50, 200
 EDITING = [SweAgent(), ComplexityTrapMask(), LangChainClear(trigger_tokens=1_000), AnthropicClear(trigger_tokens=1_000)]
@@ -75,7 +77,6 @@ def count_compactions(log: MemoryLog) -> int:
     return sum(isinstance(event, Compaction) and event.status == "applied" for _, event in log.entries())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", EDITING, ids=lambda policy: policy.kind)
 def test_the_work_of_a_session_grows_no_faster_than_n_log_n(policy: Policy) -> None:
     counts: list[int] = []
@@ -86,7 +87,6 @@ def test_the_work_of_a_session_grows_no_faster_than_n_log_n(policy: Policy) -> N
     assert counts[1] / counts[0] < LONG * math.log(LONG) / (SHORT * math.log(SHORT))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", EDITING[:2], ids=lambda policy: policy.kind)
 def test_the_work_of_a_counterfactual_run_grows_no_faster_than_n_log_n(policy: Policy) -> None:
     counts: list[int] = []

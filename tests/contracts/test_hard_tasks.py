@@ -9,6 +9,8 @@ from harness.session.spec import SessionSpec
 from harness.task import DIFFICULTIES, Difficulty, Task, World
 from harness.tasks import make_task
 
+pytestmark = pytest.mark.slow
+
 LONG = ("log-forensics", "long-march")
 THRESHOLD_TOKENS = 93_600
 """Tokens from which the default policy compacts in a window of 128,000 tokens."""
@@ -21,7 +23,6 @@ def work(task: Task, policy: KeepLast) -> tuple[SessionResult, list[Entry]]:
     return execute_session(spec, "hard", on_event=lambda item: log.append(item) if isinstance(item, Entry) else None), log
 
 
-@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("name", LONG)
 def test_a_hard_instance_passes_the_default_threshold_and_goes_on_after_compacting(name: str) -> None:

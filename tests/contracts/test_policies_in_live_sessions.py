@@ -26,6 +26,8 @@ from harness.task import Evidence, Task
 from tests.experiment.tiny_task import ROUNDS, make_tiny_task, step
 from tests.session.test_execution import session
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 300
 SENTENCE = "The server reads its settings from a file and listens on the port."
 CLEARED = "[Old tool result content cleared]"
@@ -95,7 +97,6 @@ def list_outputs(view: View) -> list[str]:
     return [result.output for message in view.messages for result in message.results]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("window_tokens", "summarizes"), [(51_000, False), (44_000, True)])
 def test_opencode_clears_outside_the_newest_40000_tokens_and_then_summarizes(
     window_tokens: int, summarizes: bool, tmp_path: Path
@@ -129,7 +130,6 @@ def test_opencode_clears_outside_the_newest_40000_tokens_and_then_summarizes(
     assert list_outputs(after) == expected[len(expected) - len(list_outputs(after)) :]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("words", ["The port is not 80.", "番号は８０ではありません。 The port."])
 def test_gemini_summarizes_at_half_of_the_window_and_keeps_the_last_30_percent(words: str, tmp_path: Path) -> None:
     """S1.7: 50 % threshold, last 30 % preserved, ASCII 0.25 and all else 1.3 tokens a character."""
@@ -218,7 +218,6 @@ def test_each_round_merges_the_former_summary_with_the_new_messages(tmp_path: Pa
     assert files == list(FILES[: len(files)]), "every message is summarized once"
 
 
-@pytest.mark.slow
 def test_without_compaction_a_session_goes_on_until_the_provider_refuses_its_prompt(tmp_path: Path) -> None:
     """S2.9: nothing is compacted above the threshold of 3,616 tokens, and the turn ends by the error of the provider."""
     policy, window_tokens = ReserveRecent(enabled=False), 20_000

@@ -109,6 +109,7 @@ def run(sandbox, command, program):
     return sandbox.run(command, timeout_seconds=60)
 
 
+@pytest.mark.slow
 def test_python_runs_threads_processes_servers_and_sqlite(sandbox):
     sandbox.write("x.py", PYTHON.encode())
     result = run(sandbox, "python3 x.py", "python3")

@@ -86,6 +86,7 @@ def test_a_finished_grid_runs_again_only_trials_of_revised_policies_and_tasks(gr
             assert after[trial_id] == before[trial_id], "a trial was run again"
 
 
+@pytest.mark.slow
 def test_tables_are_built_from_its_journal(grid: Path) -> None:
     results = load(grid / "output")
     for trial in results.trials.to_dict("records"):
@@ -99,6 +100,7 @@ def test_tables_are_built_from_its_journal(grid: Path) -> None:
     assert sizes == {"trials": 3, "steps": 72, "compactions": 43, "checks": 42, "probes": 194}
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_live_session_of_version_0_1_can_be_continued(tmp_path: Path) -> None:
     journal = unpack("session.sqlite.zst", tmp_path / "session.sqlite")

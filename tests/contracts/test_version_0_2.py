@@ -317,6 +317,7 @@ def test_stored_trials_with_the_revisions_of_today_are_those_with_the_ids_of_tod
     assert {trial_id for trial_id, config_json in rows if not find_changes(trial_id, config_json)} == unraised
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_live_session_of_version_0_2_can_be_continued(tmp_path: Path) -> None:
     journal = unpack("session.sqlite.zst", tmp_path / "session.sqlite")

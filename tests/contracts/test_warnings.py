@@ -153,6 +153,7 @@ def make_spec(**changes) -> SessionSpec:
     return SessionSpec(**{**plain, "sandbox": SandboxChoice(backend="local"), "unsafe_local": True, **changes})
 
 
+@pytest.mark.slow
 def test_a_live_session_its_widget_its_command_and_its_inspection_show_the_warning(tmp_path):
     heard: list[Entry | TransientEvent] = []
     journal = tmp_path / "session.sqlite"

@@ -50,6 +50,7 @@ def test_the_columns_of_a_trial_are_the_sums_of_those_of_its_steps(measured):
     assert totals["total"].item() == pytest.approx(measured.steps[COLUMNS].sum().sum())
 
 
+@pytest.mark.slow
 def test_the_table_of_overhead_adds_its_parts_up_and_stands_in_the_report(measured):
     (row,) = measure_overhead(measured).to_dict("records")
     assert row["steps"] == len(measured.steps)

@@ -58,6 +58,7 @@ def test_the_estimate_is_as_accurate_as_the_design_documents_say(pattern: str) -
     assert sum(estimate for estimate, _ in counts) == pytest.approx(sum(count for _, count in counts), rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_estimate_is_a_little_high_for_python_and_far_too_low_for_japanese() -> None:
     """S0.3: "slightly over-counts" code; S3.4: "underestimates for non-English text"."""
     estimate, count = map(

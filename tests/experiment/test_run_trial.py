@@ -168,6 +168,7 @@ def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(j
     assert trial.success
 
 
+@pytest.mark.slow
 def test_a_policy_for_another_window_is_scaled_and_the_record_has_the_factor(job):
     nominal = replace(BASE, policy=scale_policy(TIGHT, 4), window_tokens=8_000, nominal_window_tokens=32_000)
     as_it_is = replace(BASE, policy=TIGHT, window_tokens=8_000)
@@ -242,6 +243,7 @@ def test_a_trial_records_the_step_limit_of_its_task(job):
     assert (BASE.max_steps, trial.max_steps) == (None, make_task(BASE.task, BASE.seed).step_limit)
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # without an engine, the SDK leaves its socket open
@@ -343,6 +345,7 @@ def test_an_illegal_plan_is_a_failure_of_the_policy_and_what_was_left_by_then_is
     assert not any("grader failed" in check.detail for check in checks)
 
 
+@pytest.mark.slow
 def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
     first, again = run_trial(job()), run_trial(job(journal=tmp_path / "again.sqlite"))
     one, other = (replace(trial, started_at_ms=0, wall_seconds=0.0) for trial in (first.record, again.record))
@@ -357,6 +360,7 @@ def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
     assert len(digests[0]) == first.record.steps
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_run_again_is_answered_from_the_action_cache_and_its_rows_say_so(job, tmp_path):
     caching = CacheSettings(folder=tmp_path / "actions", max_bytes=2**20)
     one = replace(job(), cache_settings=caching)

@@ -109,6 +109,7 @@ def test_the_first_compaction_with_a_summary_evicts_the_same_messages_as_in_the_
     assert [one.disposition for one in run.list_message_states(run.find_state(index))] == live
 
 
+@pytest.mark.slow
 def test_messages_that_went_with_a_summary_are_dropped_when_that_summary_goes_unsaid():
     policy = policy_from_plain({"kind": "openhands-v0", "max_size": 10, "keep_first": 2})
     run = compute_run(policy)

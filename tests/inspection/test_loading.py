@@ -113,6 +113,7 @@ def test_a_live_session_has_the_numbers_that_its_inspection_shows(lived):
     assert "1 session" in results._repr_html_()
 
 
+@pytest.mark.slow
 def test_columns_that_do_not_apply_to_a_session_have_no_value_and_say_so(lived):
     results = harness.load(lived)
     assert {name for name in results.trials if results.trials[name].isna().all()} >= TRIAL_ONLY_COLUMNS
@@ -231,6 +232,7 @@ def test_a_journal_copied_from_elsewhere_and_a_link_to_it_are_read_once(lived, t
             assert_same_rows(getattr(joined, name), getattr(alone, name))
 
 
+@pytest.mark.slow
 def test_a_session_in_an_experiments_journal_has_a_row_only_where_the_file_is_loaded(trial_output, tmp_path):
     output = tmp_path / "output"
     shutil.copytree(trial_output, output)
@@ -263,6 +265,7 @@ def test_journals_and_experiments_join_and_outcomes_come_from_the_experiments(li
     FIGURES["compaction_rounds"].draw(FIGURES["compaction_rounds"].table(mixed))
 
 
+@pytest.mark.slow
 def test_several_sessions_of_one_journal_and_a_fork_have_a_row_each(tmp_path):
     path = tmp_path / "j.sqlite"
     live = LiveSession(session(journal=path)).start()
@@ -280,6 +283,7 @@ def test_several_sessions_of_one_journal_and_a_fork_have_a_row_each(tmp_path):
     assert trials.loc[fork.session_id, "steps"] >= 3
 
 
+@pytest.mark.slow
 def test_a_rolled_back_session_counts_as_its_inspection_does(tmp_path):
     path = tmp_path / "j.sqlite"
     live = LiveSession(session(journal=path)).start()
@@ -324,6 +328,7 @@ def test_a_running_session_is_read_without_stopping_it(tmp_path):
     assert harness.load(path).trials["status"].item() == "completed"
 
 
+@pytest.mark.slow
 def test_a_session_that_its_user_stopped_stays_in_charts(tmp_path):
     path = tmp_path / "j.sqlite"
     run_live(path)
@@ -373,6 +378,7 @@ def test_a_path_without_a_journal_is_refused_with_advice(tmp_path):
         harness.load(tmp_path / "sessions")
 
 
+@pytest.mark.slow
 def test_the_reason_why_compactions_miss_their_target_is_whole_however_long(tmp_path):
     path = tmp_path / "mine.sqlite"
     policy = KeepLast(trigger_tokens=900, keep_last=2, summarizer="scripted/oracle", least_saved_share=0.9)

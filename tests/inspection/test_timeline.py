@@ -32,6 +32,7 @@ LOGS = st.sampled_from(POLICIES).flatmap(sessions)
 LIVES = LOGS | st.sampled_from(POLICIES).flatmap(sessions_with_rollback)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(LIVES)
 def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
@@ -47,6 +48,7 @@ def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
     assert (report.status == "active") == (log[-1].event.kind != "session-ended")
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(LIVES)
 def test_the_numbers_are_those_of_the_journal(log):
@@ -69,6 +71,7 @@ def test_the_numbers_are_those_of_the_journal(log):
         assert (report.totals.prompt_tokens, report.totals.output_tokens) == (prompt or 0, output or 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(LOGS, st.integers(0, 200))
 def test_a_log_that_goes_on_is_inspected_as_far_as_it_goes(log, length):
@@ -121,6 +124,7 @@ def test_an_empty_log_has_no_numbers():
     assert (report.session_id, report.messages, report.view_tokens, report.shares, report.timeline) == ("", 0, 0, (), ())
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(LOGS)
 def test_every_step_of_a_session_shows_the_messages_of_its_digest(log):

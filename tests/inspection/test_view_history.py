@@ -1,5 +1,6 @@
 """Views in the middle of a long log: equal to a fold from the beginning, before, at and after every checkpoint."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from harness.conversation.view import fold_all
 from harness.inspection.timeline import find_counter
 from harness.inspection.view_history import ENTRIES_PER_CHECKPOINT, ViewHistory
 from harness.testing.strategies import sessions
+
+pytestmark = pytest.mark.slow
 
 
 @settings(max_examples=25)

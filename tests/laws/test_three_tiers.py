@@ -56,6 +56,7 @@ def test_the_user_speaks_every_five_steps_and_every_eighth_turn_is_a_long_output
     assert march(1).script != task.script
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_the_first_long_output_ends_a_session_without_compaction_and_truncation() -> None:
     session = run(NoCompaction(clip_characters=10_000_000))

@@ -60,6 +60,7 @@ def error_of(route, *answers, **fields):
     return caught.value, waits
 
 
+@pytest.mark.slow
 def test_an_answer_streams_to_the_listener_and_comes_back_whole(route):
     details = {"prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 3}}
     answer = Say(pieces=("Hel", "lo"), reasoning="hm", usage={"prompt_tokens": 11, "completion_tokens": 7, **details})

@@ -217,6 +217,7 @@ def test_the_models_that_the_documents_name_have_their_windows_under_every_usual
     check_model_name("".join(parts), keys=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(USUAL_NAMES, st.sampled_from(["x", "-20259999", "@20259999", "-v9:0", ":48k"]), st.booleans())
 def test_a_name_that_only_resembles_them_has_no_window(parts, addition, is_before):
@@ -267,6 +268,7 @@ def test_a_window_of_the_configuration_keeps_the_limits_of_the_model(model, wind
     assert ThreeTiers().budget(window).threshold_tokens == min(limit, window_tokens)
 
 
+@pytest.mark.slow
 def test_the_modules_load_without_litellm():
     code = "import harness.models.litellm_model, sys; sys.exit('litellm' in sys.modules or 'openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -287,6 +289,7 @@ def test_prices_and_windows_are_looked_up_without_importing_litellm():
     assert subprocess.run([sys.executable, "-c", LOOK_UP], env=environment, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_file_of_the_registry_says_of_every_model_what_litellm_says(monkeypatch):
     names = [*registry.load_litellm().model_cost, *registry.list_retired_models(), "bedrock/eu/anthropic.claude-v2:1", "none"]
 

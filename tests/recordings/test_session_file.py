@@ -72,6 +72,7 @@ def test_the_first_kept_entry_says_all_of_a_compaction_that_keeps_the_last(log):
     assert fold_all(back) == fold_all(log)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.sampled_from(PLAIN).flatmap(sessions))
 def test_a_reader_of_the_entries_alone_builds_the_next_request(log):
@@ -92,6 +93,7 @@ def test_a_reader_of_the_entries_alone_builds_the_next_request(log):
         ]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.sampled_from(OTHERS).flatmap(sessions) | st.sampled_from((*PLAIN, *OTHERS)).flatmap(sessions_with_rollback))
 def test_any_session_comes_back_event_for_event(log):
@@ -163,6 +165,7 @@ def test_an_exported_session_is_a_recording_like_that_of_any_agent(log):
     assert recording.steps == fold_all(log).steps
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.sampled_from((*PLAIN, *OTHERS)).flatmap(sessions))
 def test_a_compaction_says_how_many_messages_it_removed(log):

@@ -57,6 +57,7 @@ def test_the_estimate_has_the_size_the_estimand_and_the_effect_of_its_half():
     assert "chosen on one half of the tasks, with 0.70 there; estimated on the other half: 0.70 [" in str(best)
 
 
+@pytest.mark.slow
 def test_the_halves_share_no_task_and_the_same_seed_gives_the_same_halves():
     tables = grid(13, 2, arms=2)
     number = tables.trials["task"].str[1:].astype(int)
@@ -89,6 +90,7 @@ def test_tasks_and_seeds_that_an_arm_lacks_are_left_out():
     assert estimate_best_arm(drawn, "score").trial_count == 4
 
 
+@pytest.mark.slow
 def test_too_few_units_and_unfinished_plans_are_refused():
     with pytest.raises(UsageError, match=r"12 tasks, or 4 seeds of each task.*got 11 tasks, 3 seeds of.*highest observed"):
         estimate_best_arm(grid(11, 3, arms=2), "score")

@@ -63,6 +63,7 @@ def test_a_report_is_outdated_after_another_trial_and_while_a_trial_runs(tmp_pat
     assert read_again(output) is None
 
 
+@pytest.mark.slow
 def test_a_report_is_outdated_for_other_options_and_without_one_of_its_files(tmp_path):
     output = tmp_path / "output"
     write_report(output)

@@ -43,6 +43,7 @@ def test_the_text_fits_its_width():
     assert max(map(len, small_report().render_text(100).splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_a_hostile_name_steers_neither_terminal_nor_markup(tmp_path):
     text_report = report(results([{"arm": HOSTILE, "seed": s, "experiment": HOSTILE, "reason": HOSTILE} for s in (0, 1)]))
     for text in (text_report.render_text(), text_report.render_text(full=True), text_report.render_markdown()):
@@ -58,6 +59,7 @@ def test_a_hostile_name_steers_neither_terminal_nor_markup(tmp_path):
     text_report.write(tmp_path)
 
 
+@pytest.mark.slow
 def test_colours_of_a_terminal_come_from_us_alone():
     file = StringIO()
     Console(file=file, force_terminal=True, width=120, color_system="standard").print(
@@ -66,6 +68,7 @@ def test_colours_of_a_terminal_come_from_us_alone():
     assert "[bold]a[/bold]" in file.getvalue()
 
 
+@pytest.mark.slow
 def test_in_a_notebook_a_report_shows_itself_as_its_text():
     class Printer:
         output = ""
@@ -157,6 +160,7 @@ def test_the_same_results_give_the_same_files(tmp_path):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+@pytest.mark.slow
 def test_results_of_the_store_can_be_reported(tmp_path):
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         for seed in (0, 1):
@@ -172,6 +176,7 @@ def hostile_report():
     return report(results(rows))
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_short_report_escaped_and_without_broken_words():
     html = hostile_report()._repr_html_()
     assert "<script" not in html
@@ -181,6 +186,7 @@ def test_a_notebook_shows_the_short_report_escaped_and_without_broken_words():
     assert "white-space:nowrap" in html
 
 
+@pytest.mark.slow
 def test_the_table_of_arms_is_exported_as_csv_and_latex():
     document = hostile_report()
     read = pd.read_csv(StringIO(document.to_csv()), dtype=str, keep_default_na=False)

@@ -69,6 +69,7 @@ def test_the_cheapest_arm_that_is_not_worse_is_named_with_its_price():
     assert ". Also not worse, but not cheaper: dearest (12.00 USD). Cheaper, but not called so: bad" in cheapest
 
 
+@pytest.mark.slow
 def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     family = Family(contrasts=(Contrast(a="dear", b="cheap", metric="score"),), planned_trials=28)
     provenance = json.dumps({"family": codec.to_plain(family), "not_worse_margin": 0.05})
@@ -130,6 +131,7 @@ def test_few_tasks_and_seeds_are_the_largest_threat_and_the_advice_is_more_tasks
     assert any(note.startswith("Declared contrasts: none") for note in notes)
 
 
+@pytest.mark.slow
 def test_a_placebo_check_without_requests_is_missing_and_has_not_failed():
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0)]
     tables = results(rows)
@@ -142,6 +144,7 @@ def test_a_placebo_check_without_requests_is_missing_and_has_not_failed():
     assert first.startswith("in 1 comparison of arms, requests differed before any compaction")
 
 
+@pytest.mark.slow
 def test_the_highest_arm_is_that_of_the_highest_mean_over_tasks_whatever_the_number_of_their_trials():
     rows = [
         {"arm": arm, "task": task, "seed": seed, "success": False, "score": scores[task]}
@@ -266,6 +269,7 @@ def test_a_finding_of_zero_trials_excludes_arms_without_a_policy(policy, trials)
     assert any(note.startswith(f"Found in {trials}: ") for note in table.notes), table.notes
 
 
+@pytest.mark.slow
 def test_a_contrast_on_cost_states_no_costs_beside_its_ratio():
     family = Family(contrasts=(Contrast(a="dear", b="cheap", metric="total_cost_usd"),), planned_trials=28)
     provenance = json.dumps({"family": codec.to_plain(family)})

@@ -50,6 +50,7 @@ def test_every_arm_has_its_row_in_every_table_about_arms():
     assert len(outcomes.rows) == len(efforts.rows) == small().trials["arm"].nunique()
 
 
+@pytest.mark.slow
 def test_rows_are_as_wide_as_their_table():
     for section in small_sections():
         assert {len(row) for row in section.rows} <= {len(section.columns)}
@@ -67,6 +68,7 @@ def test_controls_and_repeated_arms_are_what_others_are_compared_with():
     assert any("keep_last=10 summarizer=scripted/oracle threshold=0.8" in heading for heading in headings)
 
 
+@pytest.mark.slow
 def test_an_arm_that_differs_in_a_setting_without_a_column_is_no_repeated_arm():
     rows = [
         {"arm": arm, "replicate": replicate, "config_json": json.dumps({"parallel_tools": parallel, "replicate": replicate})}
@@ -149,6 +151,7 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
     assert [row[at] for row in outcomes.rows] == ["2", "1"]
 
 
+@pytest.mark.slow
 def test_inert_policies_are_not_mentioned_when_every_policy_acted():
     assert "Without effect" not in render(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
 
@@ -159,6 +162,7 @@ def test_the_width_of_a_single_comparison_is_stated_once():
     assert re.search(r"Intervals of differences in success: ±\d+ points\.", render(results(rows)))
 
 
+@pytest.mark.slow
 def test_lost_trials_are_listed_with_their_reasons():
     text = render(results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": "sandbox_error"}]))
     assert "1 of 2 trials are excluded" in text
@@ -195,6 +199,7 @@ def test_each_declared_contrast_has_its_verdict_in_the_short_report(count, is_de
     assert (len(section.rows), section.is_detail) == (count, is_detail)
 
 
+@pytest.mark.slow
 def test_the_first_arm_is_the_baseline_without_a_control_or_repeated_arm():
     sections = list(build_sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
     assert [one.heading for one in sections if "against" in one.heading] == [
@@ -202,6 +207,7 @@ def test_the_first_arm_is_the_baseline_without_a_control_or_repeated_arm():
     ]
 
 
+@pytest.mark.slow
 def test_an_experiment_of_one_arm_is_reported_without_comparisons():
     text = render(results([{"seed": s} for s in range(3)]))
     assert "3/3, 100 % [29, 100]" in text
@@ -209,6 +215,7 @@ def test_an_experiment_of_one_arm_is_reported_without_comparisons():
     assert "against" not in text
 
 
+@pytest.mark.slow
 def test_an_experiment_whose_trials_were_all_lost_is_reported():
     assert "0/0" in render(results([{"status": "crashed", "reason": "crashed"}]))
 
@@ -225,10 +232,12 @@ def behaviour_of(trials, probes=()):
     return {section.heading.split(":")[0].split(",")[0]: section for section in sections if section.heading.startswith(BEHAVIOUR)}
 
 
+@pytest.mark.slow
 def test_the_section_on_behaviour_is_left_out_if_it_would_be_empty():
     assert behaviour_of([*arm("a", "keep-last", [True]), *arm("none", "none", [True])]) == {}
 
 
+@pytest.mark.slow
 def test_retention_has_a_column_for_each_kind_and_a_row_for_each_arm_with_probes():
     section = behaviour_of(
         [*arm("a", "keep-last", [True]), *arm("none", "none", [True])],
@@ -238,6 +247,7 @@ def test_retention_has_a_column_for_each_kind_and_a_row_for_each_arm_with_probes
     assert section.rows == (("a", "3", "50", "100"),), "a single session has no interval"
 
 
+@pytest.mark.slow
 def test_values_in_other_words_have_a_column_where_there_are_any():
     rows = [
         probe(fact="b", seen_after=False, stands_after=True),
@@ -267,6 +277,7 @@ def test_facts_kept_only_by_summaries_have_a_table_of_the_arms_with_summaries():
     assert "Facts kept by summaries" not in behaviour_of(trials, mask)
 
 
+@pytest.mark.slow
 def test_only_metrics_of_calls_that_distinguish_an_arm_from_the_control_are_shown():
     trials = [
         *arm("a", "keep-last", [True, True], **WATCHED | {"reacquisitions": 3, "thrash": True, "retrieval_calls": 7}),
@@ -277,6 +288,7 @@ def test_only_metrics_of_calls_that_distinguish_an_arm_from_the_control_are_show
     assert section.rows == (("none", "2", "0 [0–0]", "0"), ("a", "2", "3 [3–3]", "2"))
 
 
+@pytest.mark.slow
 def test_arms_that_behave_alike_have_no_section():
     assert behaviour_of([*arm("a", "keep-last", [True], **WATCHED), *arm("none", "none", [True], **WATCHED)]) == {}
 

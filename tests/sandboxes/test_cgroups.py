@@ -48,6 +48,7 @@ def test_a_process_that_changed_its_user_can_join_a_group(group):
     os.close(door)
 
 
+@pytest.mark.slow
 def test_groups_of_dead_owners_are_reaped_and_others_left_alone(group):
     output = subprocess.run([sys.executable, "-c", _MAKE_AND_DIE], capture_output=True, text=True, check=True).stdout
     paths = [Path(word) for word in output.split()]

@@ -152,6 +152,7 @@ with open_sandbox("bubblewrap", session_id="interrupted") as sandbox, sandbox.al
 """
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_an_interrupt_cancels_its_own_command_and_leaves_the_sandbox_usable():
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_SCRIPT], capture_output=True, text=True, timeout=600, check=False)

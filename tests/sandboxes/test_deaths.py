@@ -83,6 +83,7 @@ def test_a_sandbox_killed_from_outside_is_not_the_fault_of_its_commands(sandbox)
     assert type(caught.value) is SandboxDied
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_an_earlier_lack_of_memory_is_not_the_cause_of_a_later_death():
     with open_sandbox("bubblewrap", session_id="x", limits=SMALL_LIMITS) as sandbox:

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from harness.sandboxes.docker import EXPIRES_LABEL, OWNER_LABEL, is_leftover
 from harness.sandboxes.leftovers import format_owner, is_owner_alive, is_owner_dead
 
@@ -13,6 +15,7 @@ def dead_owner() -> str:
     return subprocess.run([sys.executable, "-c", _TELL], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_this_process_lives_and_one_that_ended_does_not():
     for owner, lives in ((format_owner(), True), (dead_owner(), False)):
         assert (is_owner_alive(owner), is_owner_dead(owner)) == (lives, not lives)
@@ -35,6 +38,7 @@ def test_an_owner_of_another_namespace_or_with_a_malformed_name_is_unknown():
         assert not is_owner_alive(unknown)
 
 
+@pytest.mark.slow
 def test_a_container_expires_only_if_nothing_is_known_of_its_owner():
     boot, _, pid, _ = format_owner().split(":")
     for owner, expires, expected in (

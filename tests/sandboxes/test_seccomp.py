@@ -290,6 +290,7 @@ def native_number(family, name):
     return DENIED_CALLS[family][name][list(MACHINES).index(platform.machine())]
 
 
+@pytest.mark.slow
 def test_the_tool_server_leaves_the_session_keyring_of_the_harness():
     attack = KEYRING_ATTACK.format(keyctl=KEYCTL_NUMBERS[platform.machine()])
     allow_all = struct.pack("<HBBI", seccomp.RETURN, 0, 0, seccomp.ALLOW)
@@ -302,6 +303,7 @@ restrict_system_calls({allow_all!r}, {KEYCTL_NUMBERS!r})
     assert run_with_key(restrict + attack) == f"nothing {errno.ENOKEY}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_command_reads_no_key_of_the_harness_and_adds_none():
     attack = KEYRING_ATTACK.format(keyctl=KEYCTL_NUMBERS[platform.machine()])

@@ -39,6 +39,7 @@ def test_added_minus_removed_is_the_growth_and_equal_files_are_not_named(old, ne
         assert 0 < change.added_lines + change.removed_lines <= len(old or [b""]) + len(new or [b""])
 
 
+@pytest.mark.slow
 def test_a_large_change_is_counted_in_reasonable_time():
     blobs = TemporaryBlobStore()
     older = snapshot_of(blobs, {"f": b"\n".join(b"%d" % n for n in range(100_000))})

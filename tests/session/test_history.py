@@ -72,6 +72,7 @@ def test_a_fork_is_its_original_up_to_the_event_and_nothing_waits_in_it(log, dat
     assert history.find_last_step(fork) == step
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(multi_turn_logs())
 def test_the_turns_share_out_the_workspaces_between_them(log):

@@ -401,6 +401,7 @@ def test_rolling_back_brings_back_view_and_workspace(living):
     assert [check.passed for check in live.close().checks] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_fork_equals_its_original_up_to_the_step_and_then_goes_its_own_way(living):
     live = living()
     live.wait(SECONDS)
@@ -423,6 +424,7 @@ def test_a_fork_equals_its_original_up_to_the_step_and_then_goes_its_own_way(liv
     assert live.entries == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", ["in memory", "in another journal"])
 def test_a_fork_has_the_workspace_of_its_step_wherever_it_is_kept(living, tmp_path, kept):
     live = living(journal=None if kept == "in memory" else tmp_path / "j.sqlite")
@@ -509,6 +511,7 @@ def test_a_summary_that_was_put_off_is_written_in_the_reopened_session_before_th
     assert "and a README" in [message.text for message in again.view.messages[3:]]
 
 
+@pytest.mark.slow
 def test_messages_to_a_reopened_session_are_kept_if_its_sandbox_does_not_start(living, tmp_path):
     """S1.4."""
     live = stopped_after(living, 2)
@@ -525,6 +528,7 @@ def test_messages_to_a_reopened_session_are_kept_if_its_sandbox_does_not_start(l
     assert user_texts(once_more)[-3:] == ["first", "second", "third"]
 
 
+@pytest.mark.slow
 def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_path):
     live = living()
     assert live.wait(SECONDS) == "idle", live.failure
@@ -670,6 +674,7 @@ def test_a_session_that_is_closed_while_it_starts_does_not_seem_to_be_running(li
     assert read_status(tmp_path / "j.sqlite")[:2] == ("failed", "cancelled")
 
 
+@pytest.mark.slow
 def test_a_session_can_be_stopped_resumed_and_closed_while_its_sandbox_never_starts(living, silent_engine):
     """S1.5."""
     live = living(sandbox=silent_engine)
@@ -1393,6 +1398,7 @@ def test_a_fork_is_reminded_of_the_facts_that_a_compaction_dropped(living):
         live.fork_after_compaction(999)
 
 
+@pytest.mark.slow
 def test_a_fork_after_a_compaction_between_two_turns_has_the_message_of_the_turn(living):
     policy = policy_from_plain({"kind": "goose", "adapted": False, "summarizer": "scripted/empty", "threshold": 0.2})
     live = stopped_after(living, 6, policy=policy, window_tokens=16_000)
@@ -1411,6 +1417,7 @@ def test_a_fork_after_a_compaction_between_two_turns_has_the_message_of_the_turn
     assert user_texts(plain)[-1] == "Which port was it?"
 
 
+@pytest.mark.slow
 def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(living, tmp_path):
     live = stopped_after(living, 5)
     live.close()

@@ -90,6 +90,7 @@ def test_a_session_that_waits_for_its_user_removes_old_outputs_too(living, tmp_p
     assert live.state == "idle"
 
 
+@pytest.mark.slow
 def test_reopening_an_imported_session_is_refused_with_commands_that_work(living, tmp_path):
     live = living()
     assert live.wait(SECONDS) == "idle", live.failure

@@ -240,6 +240,7 @@ def test_grading_that_asks_no_questions_starts_no_sandbox_and_stores_the_verdict
         assert [check.passed for check in grade_with_cache(task, sandbox, "t", reuse=True).checks] == [False, True]
 
 
+@pytest.mark.slow
 def test_wrong_stored_verdicts_end_the_run_when_they_are_tested(cache):
     with submitted(cache) as sandbox:
         grade_with_cache(TASK, sandbox, "t", reuse=True)
@@ -253,6 +254,7 @@ def test_wrong_stored_verdicts_end_the_run_when_they_are_tested(cache):
             grade_with_cache(TASK, sandbox, "abc", reuse=False)
 
 
+@pytest.mark.slow
 def test_work_that_behaves_at_random_has_failed_and_does_not_end_the_run(cache):
     source = "import os\n\n\ndef anything():\n    return os.urandom(1)[0] % 2\n"
     interview = Interview(source=source, questions=("anything",))
@@ -288,6 +290,7 @@ def test_every_task_of_the_suite_has_verdicts_with_a_key(cache):
         assert all(compute_verdict_key(load_task(name)(1), sandbox) for name in SUITE)
 
 
+@pytest.mark.slow
 def test_a_trial_that_is_graded_again_makes_the_same_random_choices():
     """The order of equal interviews, shown by the ids of their processes, depends on the trial alone."""
     first = Interview(source="import os\ndef x():\n    return os.getpid()\n", questions=("x",), answer_names=("a",))

@@ -185,6 +185,7 @@ METRICS: dict[str, tuple[str, list[object]]] = {
 """Query and expected values of each metric of the design document."""
 
 
+@pytest.mark.slow
 def test_every_metric_of_the_document_is_a_query(tmp_path: Path) -> None:
     """S3.16."""
     cut = cut_result(700, 900)
@@ -299,6 +300,7 @@ def test_metrics_that_were_not_measured_are_missing_rather_than_zero(tmp_path: P
     assert results.probes.empty
 
 
+@pytest.mark.slow
 def test_a_journal_of_an_older_form_is_read_and_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "output" / "journal.sqlite"
     path.parent.mkdir()
@@ -356,6 +358,7 @@ def test_results_stay_those_of_their_folder_when_the_working_folder_changes(
     assert len(results.trials) == len(results.sql("SELECT DISTINCT session_id FROM steps")) == 2
 
 
+@pytest.mark.slow
 def test_rows_that_are_newer_than_the_parquet_are_read_from_the_journal(tmp_path: Path) -> None:
     folder = exported(experiment(tmp_path))
     with Journal.open(folder / "output" / "journal.sqlite") as journal:
@@ -374,6 +377,7 @@ def test_a_trial_that_ran_again_is_noticed(tmp_path: Path) -> None:
     assert sorted(load(folder).trials["score"]) == [0.5, 1.0]
 
 
+@pytest.mark.slow
 def test_trials_that_are_still_running_are_seen_once(tmp_path: Path) -> None:
     folder = exported(experiment(tmp_path))
     with Journal.open(folder / "output" / "journals" / "t9.sqlite") as journal:
@@ -477,6 +481,7 @@ def export_as_before(folder: Path) -> None:
         pq.write_table(results._load_table(name).replace_schema_metadata(state), folder_of_results / f"{name}.parquet")
 
 
+@pytest.mark.slow
 def test_tables_that_an_older_version_exported_are_read_until_the_next_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -505,6 +510,7 @@ def test_a_query_waits_only_for_the_tables_that_it_reads(query: str, tmp_path: P
     assert results._tables.keys() == {"trials"}
 
 
+@pytest.mark.slow
 def test_results_of_several_experiments_are_joined_and_their_arms_stay_distinct(tmp_path: Path) -> None:
     folders = []
     for name, trials in (("first", ("t0", "t1")), ("second", ("t1", "t2", "t3"))):
@@ -581,6 +587,7 @@ def test_a_summary_that_looks_like_a_reference_is_a_text(tmp_path: Path) -> None
     assert [text.split("\0")[0] for text in texts] == list(load(folder).compactions["summary"])
 
 
+@pytest.mark.slow
 def test_without_a_journal_a_parquet_file_of_an_older_version_has_missing_values_in_newer_columns(tmp_path: Path) -> None:
     folder = exported(experiment(tmp_path))
     path = folder / "output" / "results" / "trials" / "000000.parquet"

@@ -161,6 +161,7 @@ def test_nothing_is_written_if_nothing_has_changed(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == before
 
 
+@pytest.mark.slow
 def test_only_the_files_with_new_rows_are_written(tmp_path: Path) -> None:
     journal = fill(tmp_path, 7)
     export(journal, tmp_path / "results")

@@ -48,6 +48,7 @@ def put_all(workspaces, files):
 NAMES = st.binary(min_size=1, max_size=12).map(os.fsdecode)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.dictionaries(NAMES, st.binary(max_size=300), max_size=6))
 def test_any_files_under_any_names_come_back_from_the_file(tmp_path_factory, files):

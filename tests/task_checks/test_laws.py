@@ -559,6 +559,7 @@ class Careless(SessionCache):
         return SmallWindow(window_tokens=super().choose_small_window(seed).window_tokens, scaled_preset=free)
 
 
+@pytest.mark.slow
 def test_a_policy_that_lets_the_window_overflow_is_reported(good):
     findings = list(BY_NAME["law-7"].find(Careless(good, sandbox=LOCAL), 1, "late-extractive"))
     assert findings
@@ -576,6 +577,7 @@ class Forgetting(SessionCache):
         return replace(done, requests=((replace(first, messages=first.messages[:1]), reply), *others))
 
 
+@pytest.mark.slow
 def test_a_request_without_the_user_message_is_reported(good):
     assert list(BY_NAME["law-13"].find(SessionCache(good, sandbox=LOCAL), 1, "extractive")) == []
     (finding,) = BY_NAME["law-13"].find(Forgetting(good, sandbox=LOCAL), 1, "extractive")
@@ -591,12 +593,14 @@ class Endless(SessionCache):
         return replace(done, requests=done.requests + repeated, outcome=replace(done.outcome, reason="max_steps"))
 
 
+@pytest.mark.slow
 def test_a_session_that_repeats_its_work_until_its_last_step_is_reported(good):
     assert list(BY_NAME["law-14"].find(SessionCache(good, sandbox=LOCAL), 1, "extractive")) == []
     (finding,) = BY_NAME["law-14"].find(Endless(good, sandbox=LOCAL), 1, "extractive")
     assert "steps repeat work that was done" in finding.message
 
 
+@pytest.mark.slow
 def test_perfect_summaries_are_tried_under_every_policy_whose_summarizer_reads_all(good):
     def hide_the_value(seed):
         return changed_fact(good(seed), "times", patterns=(r"by page\.\nGreet (\d+) times",))
@@ -667,6 +671,7 @@ def test_a_session_that_the_action_cache_cannot_repeat_is_reported(good, command
     assert any(words in one.message for one in findings)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_session_comes_from_the_action_cache_unless_its_task_says_that_it_does_not(good):
     assert list(BY_NAME["law-9"].find(SessionCache(good), 1, "extractive")) == []

@@ -90,6 +90,7 @@ def test_the_tests_of_the_reference_fail_before_and_all_tests_pass_after(copied:
     assert (status, re.findall(r"FAIL|ERROR", after)) == (0, [])
 
 
+@pytest.mark.slow
 def test_the_closed_case_passes_every_check(copied: Path) -> None:
     assert failed(grade(make_bug_hunt(SEED), copied)) == set()
 
@@ -118,6 +119,7 @@ def test_a_patch_on_a_stage_without_a_difference_is_refused(copied: Path) -> Non
     assert (status, "the stage had no difference" in output) == (1, True)
 
 
+@pytest.mark.slow
 def test_the_comparison_numbers_the_stages_with_a_bug_in_the_order_of_the_tariff(tmp_path: Path) -> None:
     for seed in range(4):
         task = make_bug_hunt(seed)

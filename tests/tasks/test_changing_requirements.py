@@ -49,6 +49,7 @@ def test_each_message_states_a_revised_rule_with_another_value_and_the_last_with
         assert len({*values_by_fact[fact.name], fact.prior}) == len(values_by_fact[fact.name]) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_the_user_changes_the_rules_after_a_given_number_of_sheets_and_before_their_revision() -> None:
     seen = []
@@ -86,6 +87,7 @@ def test_an_agent_that_lost_a_revision_uses_the_old_rule_and_fails_its_check() -
     assert f"interval: {next(fact.prior for fact in REVISED)}" not in sheets, "it is wrong without guessing"
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_asking_twice_for_the_permit_does_harm() -> None:
     steps = task().script.steps

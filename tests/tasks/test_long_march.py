@@ -136,6 +136,7 @@ def test_no_misleading_sentence_and_no_number_without_a_note_is_read_as_a_fact()
     assert len(stated) == sum(1 for statement in structure.statements if not statement.is_misleading)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_fact_is_used_a_fixed_lag_after_its_statement() -> None:
     for fact in march(BASE).facts:
@@ -183,6 +184,7 @@ def test_sigma_is_the_tail_of_the_outputs() -> None:
     assert tail(0.0) < 1.5 < tail(1.0) < tail(1.9)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_fact_that_is_stated_once_is_not_repeated_and_asking_again_does_harm() -> None:
     world = replace(BASE, recoverable_share=0.0, update_rate=0.0)
@@ -208,6 +210,7 @@ def outputs(run: Run) -> list[tuple[str, str]]:
     return [(key, output) for (_, key), output in zip(run.call_keys, results, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_when_nothing_of_the_march_is_in_view_the_log_tells_where_it_stands() -> None:
     """No post is walked twice even if only the newest message is kept and summaries are empty."""
@@ -250,6 +253,7 @@ def test_knobs_that_do_not_go_together_are_refused_by_name(world: World, named: 
         march(world)
 
 
+@pytest.mark.slow
 def test_ten_thousand_steps_are_laid_out_with_tenths_of_equal_load() -> None:
     task = march(World(steps=10_000))
     assert len(task.script.steps) == 9_999, "the first step is the status call"

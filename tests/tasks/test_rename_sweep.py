@@ -124,6 +124,7 @@ def test_the_old_name_is_kept_where_it_is_demanded_and_nowhere_else(swept: Path)
     assert shell(swept, f"python3 -c '{imports}; print(a is b)'") == (0, "True\n")
 
 
+@pytest.mark.slow
 def test_the_sweep_passes_every_check(copied: Path) -> None:
     assert failed(grade(make_rename_sweep(1), copied)) == set()
 

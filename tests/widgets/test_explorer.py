@@ -219,6 +219,7 @@ def with_policy(run):
     return RecordedSession(name="with a policy", entries=(Entry(first.seq, started), *rest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "window_tokens"), [(KeepLast(threshold=0.6), 48_000), (Codex(), 90_000)])
 def test_a_session_with_a_policy_is_shown_with_its_own_policy_window_and_threshold(policy, window_tokens):
     run = run_on_sample(policy, window_tokens, max_compactions=2)

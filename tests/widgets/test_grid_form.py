@@ -112,6 +112,7 @@ def test_another_policy_has_its_own_fields_and_the_first_one_keeps_its_values(fo
     assert form.experiment.base.policy == SMALL.base.policy
 
 
+@pytest.mark.slow
 def test_limits_are_part_of_code_and_command_and_stop_the_run(form, monkeypatch):
     assert form.limits == RunLimits()
     assert form.command == "harness run small"

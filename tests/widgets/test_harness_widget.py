@@ -254,6 +254,7 @@ def test_an_observer_that_fails_does_not_end_the_thread_of_a_grid(tmp_path):
     assert widget.progress == pytest.approx(1 / len(GRID.grid))
 
 
+@pytest.mark.slow
 def test_a_widget_whose_constructor_failed_leaves_no_second_error(monkeypatch):
     unraisable: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)

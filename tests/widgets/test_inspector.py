@@ -111,6 +111,7 @@ def test_the_newest_workspace_up_to_the_step_is_named():
     assert named == [(first, "after this step"), (second, "after this step"), (second, "unchanged since step 2")]
 
 
+@pytest.mark.slow
 def test_a_step_of_a_long_session_is_sent_in_part(post):
     steps = 2_000
     inspector = SessionInspector(

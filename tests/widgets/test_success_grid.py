@@ -177,6 +177,7 @@ def test_a_cell_shows_the_chosen_metric_with_the_numbers_of_the_report(name, cha
     assert "value" not in replace(success_grid, metric=METRICS["success"]).list_arms()[0]
 
 
+@pytest.mark.slow
 def test_every_offered_metric_can_be_measured_in_a_running_grid():
     success_grid = SuccessGrid(experiment())
     success_grid.add(records(list(success_grid.experiment.grid)[::2], cost_usd=0.5))

@@ -45,6 +45,7 @@ def test_bubbles_add_up_to_the_trials_of_each_arm(most):
     assert bubbles.groupby("place")["trials"].sum().tolist() == table.groupby("place").size().tolist()
 
 
+@pytest.mark.slow
 def test_arms_of_a_grid_are_laid_out_by_their_axes():
     figure: Any = compaction_rounds.draw(compaction_rounds.table(grid()))
     texts = [text.get_text() for text in figure.axes[0].texts]

@@ -20,6 +20,7 @@ def test_a_curve_rises_with_each_trial_that_finishes_and_unfinished_ones_count()
     assert 0 < end["low"] < 0.75 < end["high"] < 1
 
 
+@pytest.mark.slow
 def test_arms_that_share_seeds_do_not_make_an_interval_narrower():
     table = completion_by_calls.table(grid(seeds=(0, 1)))
     assert set(table["n"]) == {18}

@@ -10,6 +10,7 @@ from harness.errors import UsageError
 from tests.analysis.selections import grid, results
 
 
+@pytest.mark.slow
 def test_cells_hold_successes_trials_and_wilsons_interval():
     selection = grid()
     table = heat_map.table(selection, metric="success")
@@ -20,6 +21,7 @@ def test_cells_hold_successes_trials_and_wilsons_interval():
     assert ((table["low"] <= table["value"]) & (table["value"] <= table["high"])).all()
 
 
+@pytest.mark.slow
 def test_every_cell_shows_what_it_rests_on():
     figure = heat_map.draw(heat_map.table(results([{"seed": s, "success": s < 3} for s in range(4)])))
     assert [text.get_text() for text in figure.axes[0].texts] == ["75 %", "[30, 95]", "n = 4"]
@@ -55,6 +57,7 @@ def test_an_extra_arm_is_in_no_cell_of_the_grid():
     assert (cell.n, cell.value) == (4, 1.0)
 
 
+@pytest.mark.slow
 def test_there_is_a_panel_for_each_summarizer_in_units():
     figure = heat_map.draw(heat_map.table(grid(), metric="success"))
     titles = [ax.get_title(loc="left") for ax in figure.axes[:3]]
@@ -119,6 +122,7 @@ def test_score_is_shown_where_success_is_the_same_in_most_cells():
     assert set(heat_map.table(results(rows), metric="cost")["metric"]) == {"cost"}
 
 
+@pytest.mark.slow
 def test_colours_span_the_data_and_the_widest_interval_and_bright_is_better():
     table = heat_map.table(grid(), metric="score")
     image: Any = heat_map.draw(table).axes[0].images[0]

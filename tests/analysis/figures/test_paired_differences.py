@@ -19,6 +19,7 @@ def test_effects_are_those_of_a_comparison():
     assert (row.low, row.high) == effect.interval
 
 
+@pytest.mark.slow
 def test_a_repeated_arm_is_paired_with_the_runs_that_it_repeats():
     table = paired_differences.table(grid(), baseline="keep_last=10 summarizer=scripted/empty threshold=0.8")
     assert len(table[table["arm"] == "A/A"]) == 2
@@ -44,6 +45,7 @@ def test_a_chart_of_arms_without_common_tasks_and_seeds_is_refused():
         paired_differences.draw(table)
 
 
+@pytest.mark.slow
 def test_filled_marks_need_p_values_that_are_adjusted_for_all_effects_of_the_chart():
     scores = {"a": [0.5] * 7, "b": [0.6, 0.7, 0.6, 0.65, 0.6, 0.7, 0.62]}
     flat = [0.5, 0.4, 0.6, 0.5, 0.45, 0.55, 0.5]

@@ -73,6 +73,7 @@ def test_a_single_kind_of_fact_can_be_drawn_into_given_axes():
     assert ax.get_ylabel() == "in view (share of values)"
 
 
+@pytest.mark.slow
 def test_the_chart_begins_with_the_shares_of_each_arm_and_kind_after_one_and_three_compactions():
     curves = table(make_selection())
     shares = select_round(curves, 1).set_index(["kind", "group"])["alive"]

@@ -57,6 +57,7 @@ def test_more_groups_of_arms_do_not_count_as_more_seeds():
     assert often["high"].dropna().tolist() == pytest.approx(once["high"].dropna().tolist())
 
 
+@pytest.mark.slow
 def test_the_fit_is_isotonic_and_needs_six_thresholds():
     values = dict(zip(np.linspace(0.3, 0.8, 6).round(2).tolist(), [0.2, 0.3, 0.25, 0.5, 0.45, 0.7], strict=True))
     fit = score_by_threshold.table(results(make_rows(values))).query("task == ''")["fit"]

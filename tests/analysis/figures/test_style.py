@@ -42,6 +42,7 @@ def test_saving_leaves_nothing_half_written(tmp_path, table):
     assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_a_name_is_never_read_as_a_formula():
     hostile = compaction_rounds.table(results([{"arm": "$\\frac{1}{0$ \x1b[31m"}]))
@@ -87,6 +88,7 @@ def test_colours_contrast_with_the_page():
         assert all(abs(luminance(colour) - page) > 0.25 for colour in inks)
 
 
+@pytest.mark.slow
 def test_a_dark_figure_has_dark_paper_and_light_text(table):
     figure: Any = compaction_rounds.draw(table, theme="dark")
     assert luminance(to_hex(figure.get_facecolor())) < 0.2

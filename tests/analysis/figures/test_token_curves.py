@@ -35,6 +35,7 @@ def test_the_axes_of_a_grid_become_rows_columns_and_colours():
     assert set(table[table["reference"]]["line"]) == {"no compaction"}
 
 
+@pytest.mark.slow
 def test_every_arm_has_a_panel_if_the_plan_has_no_grid():
     rows = [{"arm": arm, "trial_id": arm} for arm in ("x", "y")]
     steps = [{"trial_id": arm, "step": i, "view_tokens": 100 * i} for arm in ("x", "y") for i in (1, 2, 3)]
@@ -95,6 +96,7 @@ def test_a_grid_too_wide_to_read_says_what_it_left_out():
     assert any("24 of 30 panels" in text.get_text() for text in figure.texts)
 
 
+@pytest.mark.slow
 def test_sessions_can_be_drawn_into_axes_of_the_caller():
     from matplotlib.figure import Figure
 

@@ -251,6 +251,7 @@ def evict_step_by_step(room: Room, steps: int, says: str = "I look. ") -> tuple[
     return view, [event for _, event in entries if isinstance(event, Compaction)]
 
 
+@pytest.mark.slow
 def test_every_evicted_step_reaches_a_summarizer() -> None:
     """S4.3: what is evicted between two summaries waits outside the view, and the view is derived from the log alone."""
     room = Room(SUMMING, 0, *["so far"] * 20)

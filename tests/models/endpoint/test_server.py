@@ -120,6 +120,7 @@ def test_a_wrong_request_is_refused_with_the_place(endpoint, body, status, messa
     assert message in json.loads(answer)["error"]["message"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.one_of(

@@ -182,6 +182,7 @@ def test_another_seed_or_another_prompt_draws_other_losses() -> None:
     assert len({frozenset(list_kept(summarize(choice, prompt, 0))) for prompt in prompts}) == 20
 
 
+@pytest.mark.slow
 def test_losses_of_one_compaction_are_correlated_the_more_the_larger_the_spread() -> None:
     def measure_variance(spread: float) -> float:
         choice = make_choice(0.5, spread)

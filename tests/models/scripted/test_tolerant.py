@@ -134,6 +134,7 @@ def test_words_in_quotes_do_not_say_what_another_quoted_value_is_about() -> None
     assert read("The `draft_tag` is `raw`.", draft_tag) == {"draft_tag": "raw"}
 
 
+@pytest.mark.slow
 def test_a_long_enumeration_states_no_value() -> None:
     words = " ".join(f"`word-{number}`" for number in range(10_000))
     assert read(f"The licence is one of {words}") == {}

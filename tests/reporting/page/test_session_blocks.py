@@ -49,6 +49,7 @@ def test_all_requests_in_one_pass_equal_the_requests_one_by_one(session):
         assert request.matches_log == reconstruct_request(session.entries, request.step).matches_log
 
 
+@pytest.mark.slow
 def test_a_block_has_every_message_of_every_step(session):
     plain = json.loads(json.dumps(encode_session(session)))
     steps = SessionSteps(session)
@@ -125,6 +126,7 @@ def test_sessions_without_a_step_or_with_a_broken_log_are_left_out(session):
     assert list(build_blocks(["empty", "broken", "whole"], read)) == ["whole"]
 
 
+@pytest.mark.slow
 def test_blocks_end_at_the_size_limit(session):
     names = [str(place) for place in range(5)]
     sizes = list(map(len, build_blocks(names, lambda *_: session.entries).values()))

@@ -98,6 +98,7 @@ def test_verdicts_need_interval_and_test_and_follow_the_better_direction(results
     assert judge_effect(METRICS[metric], changed) == verdict
 
 
+@pytest.mark.slow
 def test_the_page_says_to_which_tasks_the_intervals_of_arms_apply(part):
     assert part["about"] == "these tasks"
     many = [{"arm": "a", "task": f"t{task}"} for task in range(6)]
@@ -239,6 +240,7 @@ def test_arms_of_a_grid_are_laid_out_by_their_last_two_axes():
     assert lay_out_arms(make_results([{"arm": "x"}, {"arm": "y"}]).trials) == []
 
 
+@pytest.mark.slow
 def test_an_arm_that_knows_the_future_is_on_no_front():
     def list_front(policies):
         rows = [

@@ -19,6 +19,7 @@ with lock_session(pathlib.Path(sys.argv[1]), "one"):
 """
 
 
+@pytest.mark.slow
 def test_a_session_is_owned_by_one_process_until_that_ends_or_dies(tmp_path, checkout):
     journal = tmp_path / "new" / "j.sqlite"
     command = [sys.executable, "-c", OWNER, str(journal)]
@@ -47,6 +48,7 @@ def test_a_link_to_a_journal_has_the_locks_of_the_journal(tmp_path):
             pass
 
 
+@pytest.mark.slow
 def test_threads_that_lock_one_session_hold_the_lock_one_after_the_other(tmp_path):
     inside, most, lock = 0, list[int](), threading.Lock()
 

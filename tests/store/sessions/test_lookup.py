@@ -16,6 +16,7 @@ def write(path, *names, trial_of=""):
     return path
 
 
+@pytest.mark.slow
 def test_a_session_is_located_in_a_file_an_experiment_and_its_output(tmp_path):
     path = write(tmp_path / "tiny" / "output" / "journal.sqlite", "abc", trial_of="t-1")
     for place in (path, tmp_path / "tiny", tmp_path / "tiny" / "output"):

@@ -121,6 +121,7 @@ def transcript_parts(reference):
     }
 
 
+@pytest.mark.slow
 def test_receipts_show_a_step_after_it_and_never_before(transcript_parts):
     for step in STEPS:
         before, after = map(receipts, transcript_parts[step.name])
