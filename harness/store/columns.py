@@ -371,6 +371,27 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "k.evicted_tokens",
         "reacquired_tokens / evicted_tokens; missing if nothing was evicted",
     ),
+    _make_ratio(
+        "reacquisitions_per_compaction",
+        "calls",
+        "coalesce(t.reacquisitions, 0)",
+        "CASE WHEN k.session IS NOT NULL THEN r.compactions END",
+        "reacquisitions / compactions; missing if nothing was compacted",
+    ),
+    _make_ratio(
+        "reacquired_tokens_per_compaction",
+        "tokens",
+        "coalesce(t.reacquired_tokens, 0)",
+        "CASE WHEN k.session IS NOT NULL THEN r.compactions END",
+        "reacquired_tokens / compactions; missing if nothing was compacted",
+    ),
+    _make_ratio(
+        "reacquisitions_per_evicted_token",
+        "calls per token",
+        "coalesce(t.reacquisitions, 0)",
+        "k.evicted_tokens",
+        "reacquisitions / evicted_tokens; missing if nothing was evicted",
+    ),
     _make_metric("repeated_dead_ends", "calls", "k.repeated_dead_ends", "Calls that retried what had failed before a compaction"),
     Column(
         "trajectory",

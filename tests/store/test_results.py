@@ -261,6 +261,8 @@ def test_a_trial_shows_how_its_session_behaved(folder: Path) -> None:
     assert (row.mean_context_tokens, row.first_compaction_step) == (500.0, 3)
     assert (row.execution_calls, row.retrieval_calls, row.repeat_calls, row.redundant_calls) == (1, 3, 2, 1)
     assert (row.reacquisitions, row.reacquired_tokens, row.reacquired_after_steps, row.thrash_ratio) == (2, 50, 1.5, 0.25)
+    assert (row.reacquisitions_per_compaction, row.reacquired_tokens_per_compaction) == (2.0, 50.0)
+    assert row.reacquisitions_per_evicted_token == 0.01
     assert (row.thrash, row.close_compactions, row.full_compactions, row.evicted_again) == (True, 1, 0, 0)
     assert (row.doom_loop, row.doom_loop_step, row.repeated_dead_ends) == ("alternation", 2, 2)
     assert pd.isna(row.doom_loop_after_steps)
@@ -294,7 +296,8 @@ def test_metrics_that_were_not_measured_are_missing_rather_than_zero(tmp_path: P
         begun(journal, "s").append([*opening("s"), *step(1), ENDED])
         journal.record_trial(trial("t", "s"))
     results = load(tmp_path)
-    columns = ["execution_calls", "redundant_calls", "evicted_tokens", "thrash", "doom_loop", "fact_uses"]
+    columns = ["execution_calls", "redundant_calls", "evicted_tokens", "thrash", "doom_loop", "fact_uses", "thrash_ratio"]
+    columns += ["reacquisitions_per_compaction", "reacquired_tokens_per_compaction", "reacquisitions_per_evicted_token"]
     assert results.trials[columns].isna().all(axis=None)
     assert results.steps[["is_execution", "is_repeat", "reacquired_tokens"]].isna().all(axis=None)
     assert results.probes.empty
