@@ -6,7 +6,7 @@ the plan names a pilot or a margin.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from math import cos, pi, sin, sqrt, tan
+from math import cos, inf, pi, sin, sqrt, tan
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -53,16 +53,38 @@ def compute_least_detectable_difference(
     if task_count < 1 or seed_count < 1:
         return None
     estimand = choose_estimand(task_count, estimand)
-    alpha = SIGNIFICANCE_LEVEL / (assumptions.contrasts * assumptions.looks)
-    if compute_smallest_p(task_count, seed_count, estimand) > alpha:
+    if compute_smallest_p(task_count, seed_count, estimand) > SIGNIFICANCE_LEVEL / (assumptions.contrasts * assumptions.looks):
         return None
-    within = assumptions.discordance / (task_count * seed_count)
+    return _compute_detectable_difference(task_count, seed_count, assumptions, estimand)
+
+
+def _compute_detectable_difference(
+    task_count: int, seed_count: float, assumptions: PowerAssumptions, estimand: Estimand
+) -> float | None:
+    alpha = SIGNIFICANCE_LEVEL / (assumptions.contrasts * assumptions.looks)
+    error = compute_standard_error(task_count, seed_count, assumptions, estimand)
     if estimand == "tasks like these":
-        freedom, error = task_count - 1, sqrt(assumptions.task_sd**2 / task_count + within)
+        freedom = task_count - 1
         effect = (compute_student_quantile(freedom, 1 - alpha / 2) + compute_student_quantile(freedom, POWER)) * error
     else:
-        effect = (NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER)) * sqrt(within)
+        effect = (NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER)) * error
     return effect if effect <= assumptions.discordance else None
+
+
+def compute_standard_error(task_count: int, seed_count: float, assumptions: PowerAssumptions, estimand: Estimand) -> float:
+    """Return the standard error, 0 to 1, of the difference of two success rates that a plan will measure.
+
+    The error for `tasks like these` has a floor: true differences vary over tasks (task × arm), and only more tasks lower this
+    part. Neither seeds nor repetitions, i.e. replicates and summarizer seeds, do. The error for `these tasks` has no floor.
+
+    Args:
+        task_count: Number of tasks, at least 1.
+        seed_count: Number of seeds of each task; infinity gives the floor.
+        assumptions: Share of pairs that differ, and variation over tasks.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`.
+    """
+    between = assumptions.task_sd**2 / task_count if estimand == "tasks like these" else 0.0
+    return sqrt(between + assumptions.discordance / (task_count * seed_count))
 
 
 def compute_student_quantile(freedom: int, probability: float) -> float:
@@ -127,7 +149,8 @@ def describe_power(
 ) -> str:
     """Describe in sentences what a plan can show.
 
-    The text says about which tasks, in how many comparisons and down to which difference in success.
+    The text says about which tasks, in how many comparisons and down to which difference in success. For `tasks like these`, it
+    also says how far more seeds and repetitions can lower the error: never below the part that comes from tasks.
 
     Args:
         task_count: Number of tasks.
@@ -159,7 +182,21 @@ def describe_power(
     premise = f"{source} that {chance}{varies if estimand == 'tasks like these' else ''}"
     corrected = "" if assumptions.contrasts * assumptions.looks == 1 else ", after correction"
     hint = "" if task_count >= MIN_TASKS else f"; statements about tasks like these need {MIN_TASKS} tasks"
-    return f"{units}, {estimand}: {best_case}; {conclusion}{corrected}, {premise}{hint}"
+    floor = _describe_floor(task_count, assumptions) if estimand == "tasks like these" else ""
+    return f"{units}, {estimand}: {best_case}; {conclusion}{corrected}, {premise}{hint}{floor}"
+
+
+def _describe_floor(task_count: int, assumptions: PowerAssumptions) -> str:
+    """Describe how far more seeds and repetitions can lower the error of a difference, and what they can never show."""
+    error = compute_standard_error(task_count, inf, assumptions, "tasks like these")
+    if not error:
+        return ""
+    effect = _compute_detectable_difference(task_count, inf, assumptions, "tasks like these")
+    shown = "" if effect is None else f", so that a difference of {100 * effect:.1f} points is the smallest that they can show"
+    return (
+        f"; more seeds or repetitions never lower the standard error below {100 * error:.1f} points (task × arm){shown}; "
+        "only more tasks do"
+    )
 
 
 def _describe_possible(task_count: int, seed_count: int, estimand: Estimand, looks: int, metric: Metric | None) -> str:

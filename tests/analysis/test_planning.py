@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from itertools import product
+from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import stdtrit
+from scipy.special import nctdtr, stdtrit
 
 from harness.analysis.estimation import compute_bounds, compute_p
 from harness.analysis.pilot import compute_margin_power, measure_assumptions
 from harness.analysis.planning import (
     compute_least_detectable_difference,
+    compute_standard_error,
     compute_student_quantile,
     describe_comparability,
     describe_margins,
@@ -140,6 +142,40 @@ def test_a_plan_that_can_show_nothing_says_so_and_another_names_its_assumptions(
         in text
     )
     assert "need 6 tasks" in describe_power(3, 20, PowerAssumptions())
+
+
+@given(st.integers(6, 40), st.integers(1, 200), st.floats(0.01, 0.5), st.floats(0.05, 1.0), st.floats(0.1, 8.0))
+def test_neither_seeds_nor_repetitions_give_more_power_than_the_differences_between_tasks_allow(
+    tasks, seeds, task_sd, discordance, distance
+):
+    assumptions = PowerAssumptions(task_sd=task_sd, discordance=discordance)
+    errors = [compute_standard_error(tasks, count, assumptions, "tasks like these") for count in (seeds, 2 * seeds, inf)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] == pytest.approx(task_sd / tasks**0.5)
+    critical = stdtrit(tasks - 1, 0.975)
+    power, _, best_power = (1 - nctdtr(tasks - 1, distance * errors[-1] / error, critical) for error in errors)
+    assert power <= best_power + 1e-9
+    detectable = compute_least_detectable_difference(tasks, seeds, assumptions)
+    if detectable is not None:
+        least = (compute_student_quantile(tasks - 1, 0.975) + compute_student_quantile(tasks - 1, 0.8)) * errors[-1]
+        assert detectable > least
+
+
+def test_a_thousand_seeds_show_no_smaller_difference_than_the_floor_from_tasks_in_simulated_studies():
+    tasks, assumptions, rng = 8, PowerAssumptions(task_sd=0.1), np.random.default_rng(5)
+    floor = compute_standard_error(tasks, inf, assumptions, "tasks like these")
+    means = rng.normal(0.0, assumptions.task_sd, (2_000, tasks)) + rng.normal(0.0, (0.16 / 1_000) ** 0.5, (2_000, tasks))
+    assert means.mean(axis=1).std() == pytest.approx(floor, rel=0.06)
+
+
+def test_a_plan_states_the_floor_that_more_seeds_and_repetitions_never_lower():
+    floor = "never lower the standard error below 2.5 points (task × arm), so that a difference of 7.5 points is the smallest"
+    for seeds in (4, 400):
+        assert floor in describe_power(16, seeds, PowerAssumptions())
+    assert "never lower" not in describe_power(3, 20, PowerAssumptions())
+    assert "never lower" not in describe_power(16, 20, PowerAssumptions(task_sd=0.0))
+    text = describe_power(7, 20, PowerAssumptions(task_sd=0.2))
+    assert text.endswith("below 7.6 points (task × arm); only more tasks do"), "no difference that pairs allow is large enough"
 
 
 @pytest.mark.parametrize(("tasks", "estimand"), [(8, "tasks like these"), (3, "these tasks")])
