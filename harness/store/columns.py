@@ -485,8 +485,8 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "",
         "Id of the session from which this session was forked; missing if it is no fork. The steps before the fork count in both "
         "sessions",
-        "(SELECT json_extract(f.body, '$.session_id') FROM event AS f WHERE f.session = s.key AND f.kind = 'session-forked' "
-        "ORDER BY f.seq DESC LIMIT 1)",
+        "(SELECT json_extract(f.body, '$.session_id') FROM whole_event AS f "
+        "WHERE f.session = s.key AND f.kind = 'session-forked' ORDER BY f.seq DESC LIMIT 1)",
     ),
 )
 TRIALS: tuple[Column, ...] = tuple(
@@ -744,7 +744,7 @@ All other columns of a trial with scripted models are the same in every run, on 
 
 _KEYS = "(SELECT value FROM json_each(?1))"
 _SESSION_JOIN = "FROM session AS s"
-_EVENT_JOIN = "JOIN event AS e ON e.session = {0}.session AND e.seq = {0}.seq"
+_EVENT_JOIN = "JOIN whole_event AS e ON e.session = {0}.session AND e.seq = {0}.seq"
 _HIDDEN_STEP_COUNTS = ("executions", "retrievals", "failures", "repeats", "redundant", "reacquisitions", "reacquired_steps")
 """Numbers counted in each step that the table of steps shows as flags and means instead."""
 STEP_COUNTS = frozenset({*_HIDDEN_STEP_COUNTS, *(column.name for column in STEPS if column.stored_in == STEP_COUNTS_TABLE)})
@@ -761,7 +761,7 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
           sum(json_extract(p.value, '$.clipped_characters')) AS characters,
           sum(json_extract(p.value, '$.clipped_bytes')) AS bytes,
           sum(coalesce(json_extract(p.value, '$.clipped_bytes'), 0) = 0) AS unmeasured
-        FROM event AS e JOIN json_each(e.body, '$.parts') AS p
+        FROM whole_event AS e JOIN json_each(e.body, '$.parts') AS p
         WHERE e.session IN {_TRIAL_SESSIONS} AND e.role = 'tool' AND json_extract(p.value, '$.clipped_characters') > 0
         GROUP BY e.session, tool ORDER BY e.session, tool)
       GROUP BY session) AS o ON o.session = s.key
@@ -774,7 +774,8 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
         sum(status <> 'applied') AS fruitless, sum(summarizer_seconds) AS seconds
       FROM compaction WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS c ON c.session = s.key
     LEFT JOIN (SELECT e.session, sum({_IS_SHORT_SQL}) AS missed
-      FROM event AS e WHERE e.kind = 'compaction' AND e.session IN {_TRIAL_SESSIONS} GROUP BY e.session) AS f ON f.session = s.key
+      FROM whole_event AS e WHERE e.kind = 'compaction' AND e.session IN {_TRIAL_SESSIONS} GROUP BY e.session
+    ) AS f ON f.session = s.key
     LEFT JOIN (SELECT session, sum(cache_read_tokens) AS read_tokens, sum(cache_write_tokens) AS write_tokens,
         sum(view_tokens) AS view_tokens, sum(kept_prefix_tokens) AS kept_tokens,
         {", ".join(f"sum({name}) AS {name}" for name in _OVERHEAD_COLUMNS)}

@@ -38,7 +38,7 @@ from harness.protocols import Clock
 from harness.store.columns import STEPS
 from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.records import UnfinishedStep
-from harness.store.texts import Packer, detach_texts, list_addresses, parse_stored
+from harness.store.texts import Packer, compute_body_digest, detach_texts, list_addresses, parse_stored
 from harness.text import replace_surrogates
 
 _INLINE_TOKENS = 128
@@ -65,7 +65,11 @@ _NO_TIMING = (None, None, None)
 
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
-    "event": build_insert("event", ("session", "seq", "kind", "step", "at_ms", "sequence", "role", "tokens", "body", *_TIMES)),
+    "body": "INSERT INTO body (digest, data) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM body WHERE digest = ?1 AND data = ?2)",
+    "event": (
+        f"INSERT INTO event (session, seq, kind, step, at_ms, sequence, role, tokens, {', '.join(_TIMES)}, body_key) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT key FROM body WHERE digest = ? AND data = ?))"
+    ),
     "version": build_insert("version", ("session", "sequence", "seq", "item", "slot", "role", "tokens", "place", "path")),
     "retired": build_insert("retired", ("session", "item", "slot", "seq", "how")),
     "step": build_insert("step", ("session", "seq", *_STEP_FIELDS, *_USAGE_FIELDS)),
@@ -94,6 +98,12 @@ class _PendingRows:
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
     texts: dict[str, tuple[str, bool]] = field(default_factory=dict)
+
+    def add_body(self, body: str) -> tuple[int, str]:
+        """Add the JSON of an event, and return the values by which the row of the event finds the JSON."""
+        row = compute_body_digest(body), body
+        self.by_statement["body"].append(row)
+        return row
 
     def add(self, newer: "_PendingRows") -> None:
         """Add the rows of newer events."""
@@ -249,8 +259,9 @@ class SessionLog:
             case RolledBack():
                 self._roll_back(seq, event.to_event)
                 rows.by_statement["rollback"].append((self._key, seq, event.to_event))
-        step, body = getattr(event, "step", None), None if isinstance(event, StepFinished) else _encode_body(event, rows.texts)
-        rows.by_statement["event"].append((self._key, seq, event.kind, step, rows.at_ms, None, None, None, body, *_NO_TIMING))
+        place = (self._key, seq, event.kind, getattr(event, "step", None), rows.at_ms)
+        body = (None, None) if isinstance(event, StepFinished) else rows.add_body(_encode_body(event, rows.texts))
+        rows.by_statement["event"].append((*place, None, None, None, *_NO_TIMING, *body))
         return Entry(seq, event)
 
     def _add_message(self, rows: _PendingRows, seq: int, event: MessageAdded) -> None:
@@ -262,7 +273,7 @@ class SessionLog:
         place = (self._key, seq, event.kind, event.step, rows.at_ms)
         timing = event.timing
         times = (timing.started_at_ms, timing.seconds, timing.cached_seconds) if timing else _NO_TIMING
-        rows.by_statement["event"].append((*place, self._sequence, event.message.role, tokens, body, *times))
+        rows.by_statement["event"].append((*place, self._sequence, event.message.role, tokens, *times, *rows.add_body(body)))
 
     def _add_version(self, rows: _PendingRows, seq: int, item: ItemId, message: Message, path: str) -> None:
         self._sequence += 1
@@ -330,7 +341,7 @@ def read_entries(
     last_seq, known = 0, {} if known_messages is None else known_messages
     chosen = f"AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
     columns = ", ".join(("seq", "kind", "step", "body", *_TIMES))
-    sql = f"SELECT {columns} FROM event WHERE session = ? AND seq > ? {chosen} ORDER BY seq LIMIT 500"
+    sql = f"SELECT {columns} FROM whole_event WHERE session = ? AND seq > ? {chosen} ORDER BY seq LIMIT 500"
     while rows := database.fetch(sql, key, last_seq):
         texts = load_texts(database, [body for _, _, _, body, *_ in rows if body and body not in known])
         steps = _read_steps(database, key, rows[0][0], rows[-1][0])

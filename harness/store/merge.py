@@ -8,7 +8,7 @@ from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addres
 from harness.store.workspaces import find_file_hashes
 
 _SESSION_TABLES = (
-    *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output", "draft"),
+    *("version", "retired", "rollback", "step", "compaction", "action", "saved_output", "draft"),
     *("conduct", "step_conduct", "fact", "probe"),
 )
 
@@ -51,7 +51,7 @@ def _merge_contents(target: Journal, only: str | None) -> None:
         for table in CONTENT_TABLES:
             execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table}")
         return
-    bodies_sql = "SELECT e.body FROM source.session AS s JOIN source.event AS e ON e.session = s.key WHERE s.id = ?"
+    bodies_sql = "SELECT e.body FROM source.session AS s JOIN source.whole_event AS e ON e.session = s.key WHERE s.id = ?"
     bodies = [body for (body,) in execute(f"{bodies_sql} AND length(e.body) >= {MIN_NAME_CHARACTERS}", (only,))]
     trees = {name for body in bodies for name in find_hashes(body)}
     needed_names = {
@@ -86,12 +86,32 @@ def _merge_sessions(target: Journal, only: str | None, *, replace: bool) -> None
     missing_sql = f"SELECT key FROM source.session AS theirs WHERE id NOT IN (SELECT id FROM main.session) {chosen}"
     for (key,) in execute(missing_sql, parameters).fetchall():
         copied = execute(f"INSERT INTO main.session ({columns}) SELECT {columns} FROM source.session WHERE key = ?", (key,))
+        _merge_events(target, key, copied.lastrowid)
         for table in _SESSION_TABLES:
             rest = _list_columns(target, table, without={"session"})
             execute(
                 f"INSERT INTO main.{table} (session, {rest}) SELECT ?, {rest} FROM source.{table} WHERE session = ?",
                 (copied.lastrowid, key),
             )
+
+
+def _merge_events(target: Journal, source_key: int, target_key: int | None) -> None:
+    """Copy the events of a session, with those bodies that the target does not have yet."""
+    execute = target.database.execute
+    equal_sql = "main.body AS ours WHERE ours.digest = theirs.digest AND ours.data = theirs.data"
+    execute(
+        f"""INSERT INTO main.body (digest, data) SELECT digest, data FROM source.body AS theirs
+        WHERE key IN (SELECT body_key FROM source.event WHERE session = ?) AND NOT EXISTS (SELECT 1 FROM {equal_sql})
+        ORDER BY key""",
+        (source_key,),
+    )
+    rest = _list_columns(target, "event", without={"session", "body_key"})
+    execute(
+        f"""INSERT INTO main.event (session, body_key, {rest})
+        SELECT ?, (SELECT ours.key FROM source.body AS theirs CROSS JOIN {equal_sql} AND theirs.key = body_key), {rest}
+        FROM source.event WHERE session = ?""",
+        (target_key, source_key),
+    )
 
 
 def _merge_trials(target: Journal, only: str | None) -> None:

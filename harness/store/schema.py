@@ -1,8 +1,10 @@
 """Tables and views of a journal, and the migrations that create them.
 
 The table `event` is the log and the source of truth; its rows never change. For the analysis, the tables `step`, `compaction`,
-`version` and `retired` repeat data of events in typed columns; they are written in the same transaction. Each long string of an
-event is stored once in the table `text` under its address. The event then holds `{"address": ...}` in its place.
+`version` and `retired` repeat data of events in typed columns; they are written in the same transaction. The JSON of an event is
+stored once in the table `body`, however many sessions have such an event; the view `whole_event` shows each event with its JSON.
+Each long string of an event is stored once in the table `text` under its address. The JSON then holds `{"address": ...}` in its
+place.
 
 The tables `action` (statistics of the action cache) and `draft` (unfinished answers of models) are no part of the log.
 
@@ -169,6 +171,19 @@ _DRAFT_TABLE = """CREATE TABLE draft (
     ) STRICT"""
 """SQL for the table of what models have written of unfinished answers; a row is deleted when the whole answer is logged."""
 
+_BODY_STATEMENTS = (
+    # `digest`: the first 48 bits of the SHA-256 of `data`, by which an equal body is looked up; whole bodies are compared then.
+    "CREATE TABLE body (key INTEGER PRIMARY KEY, digest INTEGER NOT NULL, data TEXT NOT NULL) STRICT",
+    "CREATE INDEX body_digest ON body (digest)",
+    "ALTER TABLE event ADD COLUMN body_key INTEGER",  # older events hold their JSON in the column `body` instead
+    """CREATE VIEW whole_event AS
+      SELECT session, seq, kind, step, at_ms, sequence, role, tokens,
+        coalesce(body, (SELECT b.data FROM body AS b WHERE b.key = body_key)) AS body,
+        call_started_at_ms, call_seconds, call_cached_seconds
+      FROM event""",
+    *_VIEW_STATEMENTS,
+)
+
 _STATEMENTS: dict[int, Migration] = {
     1: (*_TABLES, *build_views("CREATE VIEW", whole=False)),
     2: _CONDUCT_TABLES,
@@ -181,6 +196,7 @@ _STATEMENTS: dict[int, Migration] = {
     19: _VIEW_STATEMENTS,  # what was cut from a result, what a compaction removed, and compactions that were rolled back
     20: _VIEW_STATEMENTS,  # times of tool calls
     23: _VIEW_STATEMENTS,  # the snapshot of a step after which the session was rolled back at once
+    24: _BODY_STATEMENTS,
 }
 """SQL statements of the migrations that add tables, indexes or views, by the number of the migration; columns stand below.
 

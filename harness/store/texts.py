@@ -59,6 +59,11 @@ def compute_address(text: str) -> str:
     return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
 
 
+def compute_body_digest(body: str) -> int:
+    """Return the number by which a journal looks up a body that it holds: the first 48 bits of the SHA-256 of the body."""
+    return int.from_bytes(hashlib.sha256(body.encode()).digest()[:6], signed=True)
+
+
 def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "") -> Any:
     """Move each long string in JSON-ready data to `texts`, and leave the string's address (hash) in its place.
 

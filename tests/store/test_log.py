@@ -87,7 +87,7 @@ def test_a_log_that_is_opened_again_goes_on_as_if_it_had_stayed_open(batches: li
         assert both[0] == both[1]
 
 
-TABLES = ("event", "text", "version", "retired", "step", "compaction", "rollback", "session")
+TABLES = ("event", "body", "text", "version", "retired", "step", "compaction", "rollback", "session")
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_the_timings_of_calls_are_read_back_and_do_not_enter_the_texts_of_messag
         for _ in range(2):
             read = [entry.event for entry in journal.read_entries("s", known) if isinstance(entry.event, MessageAdded)]
             assert [event.timing for event in read[-len(timings) :]] == timings
-        assert len(journal.query("SELECT DISTINCT body FROM event WHERE role = 'tool'")) == 1
+        assert len(journal.query("SELECT DISTINCT body_key FROM event WHERE role = 'tool'")) == 1
 
 
 def test_messages_that_were_read_before_are_not_decoded_again(journal: Journal) -> None:

@@ -1,13 +1,19 @@
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
-from harness.conversation.events import Event
+from harness.conversation.events import Entry, Event
 from harness.errors import StoreError
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.records import StepActions
+from harness.store.sessions.cleanup import clean
+from harness.testing.strategies import multi_turn_logs
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, plain, step, trial
 
 LONG = "the same long output\n" * 100
@@ -27,7 +33,7 @@ def small(path: Path, session_id: str, events: list[Event], created_at_ms: int =
 
 def content_of(path: Path) -> list[list[tuple[object, ...]]]:
     """Return the contents of a journal without keys, which depend on the order of insertion."""
-    tables = ("event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe")
+    tables = ("whole_event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe")
     return [
         plain(path, "SELECT * FROM sessions ORDER BY id"),
         plain(path, "SELECT * FROM text ORDER BY address"),
@@ -200,3 +206,35 @@ def test_the_cost_of_taking_one_session_out_does_not_grow_with_the_source(tmp_pa
             assert target.list_session_ids() == ("7",)
             assert [trial.trial_id for trial in target.list_trials()] == ["t7"]
     assert counts[1] <= counts[0] + 1, counts
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=15)
+@given(multi_turn_logs())
+def test_equal_events_of_merged_sessions_are_stored_once_and_come_back_after_a_clean_up(entries: list[Entry]) -> None:
+    events = [entry.event for entry in entries]
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "target.sqlite") as target:
+        sources = [small(Path(folder) / f"{name}.sqlite", name, events) for name in ("a", "b")]
+        for source in (*sources, sources[0]):
+            merge(source, target)
+        alone = plain(sources[0], "SELECT data FROM body ORDER BY data")
+        assert plain(target.path, "SELECT data FROM body ORDER BY data") == alone == sorted(set(alone))
+        for gone, kept in (("a", ["b"]), ("b", [])):
+            clean(target, outputs_before_ms=0)
+            target.database.execute("DELETE FROM session WHERE id = ?", (gone,))
+            clean(target, outputs_before_ms=0)
+            assert [[entry.event for entry in target.read_entries(name)] for name in kept] == [events] * len(kept)
+        assert plain(target.path, "SELECT count(*) FROM body") == [(0,)]
+
+
+def test_events_of_an_older_journal_are_read_and_merged_beside_new_ones(tmp_path: Path, target: Journal) -> None:
+    source = small(tmp_path / "old.sqlite", "old", [*opening("old"), *step(1)])
+    with closing(sqlite3.connect(source)) as connection:  # as in journals of schema 23
+        connection.execute("UPDATE event SET body = (SELECT data FROM body WHERE key = body_key), body_key = NULL")
+        connection.execute("DELETE FROM body")
+        connection.commit()
+    merge(source, target)
+    begun(target, "new").append([*opening("old"), *step(1)])
+    assert [list(target.read_entries(name)) for name in ("old", "new")] == [list(target.read_entries("new"))] * 2
+    rows = [plain(target.path, f"SELECT role, content FROM messages WHERE session_id = '{name}'") for name in ("old", "new")]
+    assert len(rows[0]) == 4
+    assert rows[0] == rows[1]

@@ -73,6 +73,7 @@ def clean(journal: Journal, *, outputs_before_ms: int) -> CleanupResult:
     outputs = journal.remove_outputs(outputs_before_ms)
     database = journal.database
     with database.transaction():
+        database.execute("DELETE FROM body WHERE key NOT IN (SELECT body_key FROM event WHERE body_key IS NOT NULL)")
         referenced_addresses, referenced_hashes = _collect_references(journal)
         texts = _remove(journal, "text", referenced_addresses)
         files = None if has_running_session(journal.path) else _remove_workspaces(journal, referenced_hashes)

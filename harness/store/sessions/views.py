@@ -43,8 +43,9 @@ _NEXT_ANSWER_SQL = """coalesce((
             SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)"""
 """SQL expression for the number of the event with the model's next answer, before which the results of a tool call must come."""
 
-_CALL_START_SQL = f"""(SELECT r.at_ms FROM event AS r WHERE r.session = i.session AND r.seq > i.seq AND r.kind = 'call-started'
-          AND r.seq < {_NEXT_ANSWER_SQL} AND json_extract(r.body, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
+_CALL_START_SQL = f"""(SELECT r.at_ms FROM whole_event AS r
+          WHERE r.session = i.session AND r.seq > i.seq AND r.seq < {_NEXT_ANSWER_SQL} AND r.kind = 'call-started'
+          AND json_extract(r.body, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
 """SQL expression for the time at which a tool call started; NULL if it has not started or its start was not logged."""
 
 
@@ -71,7 +72,7 @@ _COMPACTED_AT_SQL = f"(SELECT c.at_ms FROM event AS c WHERE c.session = i.sessio
 def _build_result_sql(value: str) -> str:
     """Return SQL for `value`, an expression over a tool call's result (`a`) and its event (`o`); NULL without a result."""
     return f"""(SELECT {value}
-        FROM event AS o JOIN json_each(o.body, '$.parts') AS a
+        FROM whole_event AS o JOIN json_each(o.body, '$.parts') AS a
         WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < {_NEXT_ANSWER_SQL}
           AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
 
@@ -120,7 +121,7 @@ def _build_snapshot_sql(session: str, seq: str, *, after: bool = False) -> str:
     """
     end = f"{seq} + 2" if after else seq
     undone = "b.session = w.session AND b.to_event < w.seq AND b.seq > w.seq"
-    return f"""(SELECT json_extract(w.body, '$.tree_id') FROM event AS w
+    return f"""(SELECT json_extract(w.body, '$.tree_id') FROM whole_event AS w
         WHERE w.session = {session} AND w.seq < {end} AND w.kind = 'workspace-saved'
           AND NOT EXISTS (SELECT 1 FROM rollback AS b WHERE {undone} AND b.seq < {seq}) ORDER BY w.seq DESC LIMIT 1)"""
 
@@ -164,8 +165,9 @@ def _build_step_parts_sql(stored_text_sql: str) -> str:
             'session', {child},
             'steps', json_extract(x.body, '$.steps'), 'tokens', json_object('input', json_extract(x.body, '$.prompt_tokens'),
               'output', json_extract(x.body, '$.output_tokens')), 'cost', json_extract(x.body, '$.cost_usd')) END AS data_json
-      FROM event AS x JOIN session AS s ON s.key = x.session LEFT JOIN step AS t ON t.session = x.session AND t.seq = x.seq
-        LEFT JOIN event AS a ON a.session = x.session AND a.seq = (SELECT max(z.seq) FROM event AS z
+      FROM whole_event AS x JOIN session AS s ON s.key = x.session
+        LEFT JOIN step AS t ON t.session = x.session AND t.seq = x.seq
+        LEFT JOIN whole_event AS a ON a.session = x.session AND a.seq = (SELECT max(z.seq) FROM event AS z
           WHERE z.session = x.session AND z.seq < x.seq AND z.role = 'assistant')
       WHERE x.kind IN {_STEP_EVENTS_SQL}
         AND (x.kind <> 'workspace-saved' OR (x.step > 0 AND coalesce(json_extract(x.body, '$.patch_hash'), '?') <> '')))"""
@@ -191,19 +193,19 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
       {_build_string_sql("e.body", "$.task", stored_text_sql)} AS task, s.reason,
       s.detail, s.ended_at_ms AS ended_at, s.model, {_build_string_sql("e.body", "$.policy_json", stored_text_sql)} AS policy,
       s.window_tokens, s.threshold_tokens, s.budget_rule, s.sandbox
-    FROM session AS s LEFT JOIN event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
+    FROM session AS s LEFT JOIN whole_event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
         f"""{prefix} messages AS
     SELECT printf('%s/%06d', s.id, i.sequence) AS id, s.id AS session_id, i.sequence, i.role,
       coalesce((SELECT group_concat({_build_part_text_sql(stored_text_sql)}, char(10))
         FROM json_each(e.body, i.path || '.parts') AS p), '') AS content,
       i.tokens AS token_count, {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step,
       i.place
-    FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq""",
+    FROM item AS i JOIN session AS s ON s.key = i.session JOIN whole_event AS e ON e.session = i.session AND e.seq = i.seq""",
         f"""{prefix} compaction_events AS
     SELECT printf('%s/round/%04d', s.id, c.round) AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
       c.tokens_after, {_build_string_sql("e.body", "$.summary", stored_text_sql)} AS summary_content, c.step, c.moment, c.reason,
       c.forgotten AS messages_removed
-    FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
+    FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN whole_event AS e ON e.session = c.session AND e.seq = c.seq
     WHERE c.status = 'applied'""",
         f"""{prefix} parts AS
     SELECT printf('%s/%06d/%04d', s.id, i.sequence, p.key + {_IS_ANSWER_SQL}) AS id, s.id AS session_id,
@@ -213,7 +215,7 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
       json_extract(p.value, '$.name') AS tool,
       {_CALL_STATE_SQL} AS state,
       {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step, {_PART_DATA_SQL} AS data_json
-    FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq
+    FROM item AS i JOIN session AS s ON s.key = i.session JOIN whole_event AS e ON e.session = i.session AND e.seq = i.seq
       JOIN json_each(e.body, i.path || '.parts') AS p
     UNION ALL
     {_build_step_parts_sql(stored_text_sql)}
@@ -223,6 +225,6 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
       e.at_ms, c.step,
       json_object('auto', json(iif(c.moment = 'manual', 'false', 'true')), 'round', c.round, 'tokens_before', c.tokens_before,
         'tokens_after', c.tokens_after, 'messages_removed', c.forgotten)
-    FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
+    FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN whole_event AS e ON e.session = c.session AND e.seq = c.seq
     WHERE c.status = 'applied'""",
     )

@@ -25,7 +25,7 @@ from tests.store.test_workspaces import put_all
 LONG = "a line that all of them share\n" * 100
 OWN = "a line of this one alone\n" * 2_000
 TABLES = (
-    *("session", "event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe", "action"),
+    *("session", "whole_event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe", "action"),
     "draft",
 )
 
