@@ -1,7 +1,7 @@
 """Quickstart experiment with bubblewrap, with an empty and with a filled action cache, and its report.
 
-Measured are the wall time of the runs, the peak memory of a worker, and the CPU time of the report with its page and of every
-chart.
+Measured are the wall time of the runs, the peak memory of a worker, the size of the journal, and the CPU time of the report with
+its page and of every chart.
 """
 
 import re
@@ -33,6 +33,8 @@ def demo() -> Iterator[Figure]:
         command_seconds = run_report(Path(folder) / "output")
         page_bytes = (Path(folder) / "output" / PAGE_FILE).stat().st_size
         drawn = list(charts.measure(load(Path(folder) / "output")))
+        steps = len(load(Path(folder) / "output").steps)
+        step_kib = (Path(folder) / "output" / "journal.sqlite").stat().st_size / 1024 / steps
     yield Figure(name="quickstart, 2 workers, bubblewrap, cold action cache", value=cold_seconds, unit="s", bar=300.0)
     yield Figure(name="quickstart, the same from a warm action cache", value=warm_seconds, unit="s", bar=60.0)
     yield Figure(name="memory of the largest worker of the quickstart", value=peak_kib * 1024 / 1e6, unit="MB", bar=300.0)
@@ -40,6 +42,7 @@ def demo() -> Iterator[Figure]:
     yield Figure(
         name="harness report --html on the quickstart, with its start and a chart", value=command_seconds, unit="CPU s", bar=8.0
     )
+    yield Figure(name="disk for a step of the quickstart, in its journal", value=step_kib, unit="KiB", bar=1.3)
     yield Figure(name="size of the quickstart's report page", value=page_bytes / 1e6, unit="MB", bar=30.0)
     yield from drawn
 

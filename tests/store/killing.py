@@ -6,6 +6,7 @@ It prints one line of JSON with the findings of all kills. Writers are forked fr
 hundreds of them take seconds.
 """
 
+import itertools
 import json
 import os
 import random
@@ -14,8 +15,10 @@ import sqlite3
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from harness.conversation.events import Event
 from harness.conversation.view import fold_all
 from harness.store.journal import Journal
 from tests.store.samples import begun, compaction, opening, step
@@ -24,22 +27,30 @@ KILLS_A_FILE = 20
 EVENTS_A_STEP = 3
 
 
+def make_batches() -> Iterator[list[Event]]:
+    """Yield what a writer logs, without end: an opening, then steps, every seventh followed by a compaction.
+
+    Outputs return after some steps, so that events share long texts and their JSON.
+    """
+    length = 0
+    for number in itertools.count():
+        batch = step(number, f"output {number % 5}\n" * (1 + number % 9 * 20)) if number else opening()
+        length += len(batch)
+        yield batch
+        if number and number % 7 == 0:
+            length += 1
+            yield [compaction(forget=range(3, length - 1), number=number // 7)]
+
+
 def write_until_killed(path: Path, pipe: int) -> None:
-    """Append steps (every seventh with a compaction) and write the length of the log to the pipe after each."""
+    """Append batches that are not in the log yet and write the length of the log to the pipe after each."""
     with Journal.open(path) as journal:
         log = begun(journal)
-        entries = list(log.entries())
-        number = len(entries)
-        if not entries:
-            log.append(opening())
-        while True:
-            number += 1
-            appended = log.append(step(number, f"output of step {number}\n" * random.randint(1, 200)))
-            os.write(pipe, struct.pack("q", appended[-1].seq))
-            if number % 7 == 0:
-                last = appended[-1].seq
-                appended = log.append([compaction(forget=range(3, last), number=number)])
-                os.write(pipe, struct.pack("q", appended[-1].seq))
+        seq = 0
+        for batch in make_batches():
+            seq += len(batch)
+            if seq > log.length:
+                os.write(pipe, struct.pack("q", log.append(batch)[-1].seq))
 
 
 def last_told(reading: int, data: bytes) -> int:
@@ -51,7 +62,7 @@ def last_told(reading: int, data: bytes) -> int:
 
 
 def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
-    """Start a writer and kill it some time after its start or its first step."""
+    """Start a writer and kill it some time after its start or its first batch."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -90,7 +101,12 @@ def wrong_with(journal: Journal, acknowledged: int, before: int) -> tuple[str, i
     steps = sum(entry.event.kind == "step-finished" for entry in entries)
     compactions = sum(entry.event.kind == "compaction" for entry in entries)
     length = len(entries)
+    logged = list(itertools.islice(itertools.chain.from_iterable(make_batches()), length))
+    bodies = journal.query("SELECT data FROM body ORDER BY data")
+    used = journal.query("SELECT DISTINCT body FROM whole_event WHERE kind <> 'step-finished' ORDER BY body")
     problems = {
+        "the events are not those that were logged": [entry.event for entry in entries] != logged,
+        "the stored JSON is not that of the events, each once": [*map(tuple, bodies)] != [*map(tuple, used)],
         "events are missing": [entry.seq for entry in entries] != list(range(1, length + 1)),
         f"lost: {length} events of {max(acknowledged, before)} that were told": length < max(acknowledged, before),
         f"more than one step beyond what was told: {length}, {acknowledged}": acknowledged > 0

@@ -44,7 +44,7 @@ from harness.errors import NewerVersion
 from harness.recordings.session_file import build_step_parts
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
-from harness.store.schema import MIGRATIONS, Migration, migrate
+from harness.store.schema import MIGRATIONS, Migration, migrate, refuse_newer
 from harness.testing.strategies import multi_turn_logs
 from tests.store.samples import ENDED, begun, compaction, content, finished, opening, plain, started, step
 
@@ -428,3 +428,31 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     for read_only in (False, True):
         with pytest.raises(NewerVersion, match=r"j\.sqlite' has schema 99, but this version of harness reads schemas up to"):
             Journal.open(path, read_only=read_only)
+
+
+def test_a_journal_whose_events_hold_their_json_is_read_as_it_is_and_written_on(tmp_path: Path, journal: Journal) -> None:
+    begun(journal).append([*opening(), *step(1, LONG), compaction(forget=[3]), *step(2, LONG)])
+    older = tmp_path / "older.sqlite"
+    with closing(sqlite3.connect(older, isolation_level=None)) as connection:
+        migrate(connection, MIGRATIONS[:23])
+        connection.execute("ATTACH ? AS newer", (str(journal.path),))
+        for table in ("session", "event", "text", "version", "retired", "step", "compaction"):
+            columns = ", ".join(name for _, name, *_ in connection.execute(f"PRAGMA main.table_info({table})"))
+            source = "whole_event" if table == "event" else table
+            connection.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{source}")
+    views = [f"SELECT * FROM {view} ORDER BY id" for view in ("sessions", "messages", "parts", "compaction_events")]
+    bodies = plain(older, "SELECT seq, body FROM event ORDER BY seq")
+    for read_only in (True, False):
+        with Journal.open(older, read_only=read_only) as opened:
+            assert list(opened.read_entries("s")) == list(journal.read_entries("s"))
+            assert [opened.query(view) for view in views] == [journal.query(view) for view in views]
+    with Journal.open(older) as opened:
+        begun(opened).append(step(3))
+        assert [entry.event for entry in opened.read_entries("s")][-3:] == step(3)
+    assert plain(older, "SELECT seq, body FROM event WHERE body IS NOT NULL") == [row for row in bodies if row[1]]
+
+
+def test_a_version_that_does_not_know_stored_json_of_events_refuses_the_journal_in_words(journal: Journal) -> None:
+    older_text = r"has schema \d+, but this version of harness reads schemas up to 23; update harness"
+    with closing(sqlite3.connect(journal.path)) as connection, pytest.raises(NewerVersion, match=older_text):
+        refuse_newer(connection, 23)
