@@ -65,10 +65,8 @@ _NO_TIMING = (None, None, None)
 
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
-    "body": "INSERT INTO body (digest, data) SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM body WHERE digest = ?1 AND data = ?2)",
-    "event": (
-        f"INSERT INTO event (session, seq, kind, step, at_ms, sequence, role, tokens, {', '.join(_TIMES)}, body_key) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT key FROM body WHERE digest = ? AND data = ?))"
+    "event": build_insert(
+        "event", ("session", "seq", "kind", "step", "at_ms", "sequence", "role", "tokens", *_TIMES, "body_key")
     ),
     "version": build_insert("version", ("session", "sequence", "seq", "item", "slot", "role", "tokens", "place", "path")),
     "retired": build_insert("retired", ("session", "item", "slot", "seq", "how")),
@@ -97,18 +95,15 @@ class _PendingRows:
 
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
+    bodies: list[str | None] = field(default_factory=list)
+    """JSON of each event in `by_statement`, whose row is completed by the key of the JSON; None for the end of a step."""
     texts: dict[str, tuple[str, bool]] = field(default_factory=dict)
-
-    def add_body(self, body: str) -> tuple[int, str]:
-        """Add the JSON of an event, and return the values by which the row of the event finds the JSON."""
-        row = compute_body_digest(body), body
-        self.by_statement["body"].append(row)
-        return row
 
     def add(self, newer: "_PendingRows") -> None:
         """Add the rows of newer events."""
         for name, rows in newer.by_statement.items():
             self.by_statement[name] += rows
+        self.bodies += newer.bodies
         self.texts |= newer.texts
 
 
@@ -232,12 +227,26 @@ class SessionLog:
         rows.by_statement["text"] = [pack(address, text, compress=packed) for address, (text, packed) in rows.texts.items()]
         ends_draft = self._has_draft and any(kind not in _DRAFT_EVENT_KINDS for _, _, kind, *_ in rows.by_statement["event"])
         with database.transaction():
+            keys = self._store_bodies([body for body in rows.bodies if body is not None])
+            events = zip(rows.by_statement["event"], rows.bodies, strict=True)
+            rows.by_statement["event"] = [(*row, None if body is None else keys[body]) for row, body in events]
             for name, statement in _STATEMENTS.items():
                 if values := rows.by_statement[name]:
                     database.executemany(statement, values)
             if ends_draft:
                 database.execute("DELETE FROM draft WHERE session = ?", (self._key,))
         self._has_draft = self._has_draft and not ends_draft
+
+    def _store_bodies(self, bodies: Iterable[str]) -> dict[str, int]:
+        """Store the JSON of events, unless the journal has it already, and return its keys."""
+        execute = self._database.execute
+        digests = {body: compute_body_digest(body) for body in bodies}
+        sql = "SELECT b.data, b.key FROM json_each(?) AS j CROSS JOIN body AS b ON b.digest = j.value"
+        keys: dict[str, int] = dict(execute(sql, (json.dumps(list(digests.values())),)).fetchall())
+        first_key: int = execute("SELECT coalesce(max(key), 0) + 1 FROM body").fetchone()[0]
+        rows = [(key, digests[body], body) for key, body in enumerate((body for body in digests if body not in keys), first_key)]
+        self._database.executemany("INSERT INTO body (key, digest, data) VALUES (?, ?, ?)", rows)
+        return keys | {body: key for key, _, body in rows}
 
     def _add(self, rows: _PendingRows, event: Event) -> Entry:
         self._seq += 1
@@ -260,8 +269,8 @@ class SessionLog:
                 self._roll_back(seq, event.to_event)
                 rows.by_statement["rollback"].append((self._key, seq, event.to_event))
         place = (self._key, seq, event.kind, getattr(event, "step", None), rows.at_ms)
-        body = (None, None) if isinstance(event, StepFinished) else rows.add_body(_encode_body(event, rows.texts))
-        rows.by_statement["event"].append((*place, None, None, None, *_NO_TIMING, *body))
+        rows.by_statement["event"].append((*place, None, None, None, *_NO_TIMING))
+        rows.bodies.append(None if isinstance(event, StepFinished) else _encode_body(event, rows.texts))
         return Entry(seq, event)
 
     def _add_message(self, rows: _PendingRows, seq: int, event: MessageAdded) -> None:
@@ -273,7 +282,8 @@ class SessionLog:
         place = (self._key, seq, event.kind, event.step, rows.at_ms)
         timing = event.timing
         times = (timing.started_at_ms, timing.seconds, timing.cached_seconds) if timing else _NO_TIMING
-        rows.by_statement["event"].append((*place, self._sequence, event.message.role, tokens, *times, *rows.add_body(body)))
+        rows.by_statement["event"].append((*place, self._sequence, event.message.role, tokens, *times))
+        rows.bodies.append(body)
 
     def _add_version(self, rows: _PendingRows, seq: int, item: ItemId, message: Message, path: str) -> None:
         self._sequence += 1
