@@ -277,17 +277,17 @@ def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Ite
     task = sessions.make_task(seed)
     other_values = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
     known_values = {name: value for name, value in other_values.items() if value is not None}
-    for group in _group_facts(task, list(known_values)):
+    for group in group_facts(task, list(known_values)):
         changed_run = _run_with_values(sessions, task, {name: known_values[name] for name in group})
         for name in group:
-            if changed_run.failed_checks & _find_witness_checks(task, name, group):
+            if changed_run.failed_checks & find_witness_checks(task, name, group):
                 continue
             alone = changed_run if len(group) == 1 else _run_with_values(sessions, task, {name: known_values[name]})
             yield from _report_unnoticed(task, sessions.run(seed), alone, name, known_values[name])
 
 
 def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str) -> Iterator[Finding]:
-    checks = _find_witness_checks(task, name, [name])
+    checks = find_witness_checks(task, name, [name])
     if alone.failed_checks & checks:
         return
     if alone.files == plain.files and alone.calls == plain.calls:
@@ -348,17 +348,17 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
     return next((value for value in values if value != own_value), None)
 
 
-def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
+def find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
     """Return the checks that require the named fact, but no other fact of the group."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 
-def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
+def group_facts(task: Task, names: list[str]) -> list[list[str]]:
     """Split facts into few groups in which each fact has a check that requires no other fact of its group."""
     groups: list[list[str]] = []
     for name in names:
         fitting = (
-            group for group in groups if all(_find_witness_checks(task, member, [*group, name]) for member in [*group, name])
+            group for group in groups if all(find_witness_checks(task, member, [*group, name]) for member in [*group, name])
         )
         if (home := next(fitting, None)) is None:
             groups.append(home := [])

@@ -15,7 +15,7 @@ from harness.conversation.messages import Message
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import ConversationReader
 from harness.protocols import Reply, Request
-from harness.task import Check, Fact, Repair, Step, Task
+from harness.task import CallTemplate, Check, Fact, Repair, Step, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,10 @@ class Move(NamedTuple):
     """Names of the facts that the step needed but the agent could not see, so that it used priors."""
     done_steps: frozenset[str]
     """Names of the steps of the script that were already done, as the messages of the request show."""
+    values: Mapping[str, str]
+    """Value of each fact that the agent used: the one that it saw, or else the prior."""
+    calls: tuple[CallTemplate, ...]
+    """Calls of the step or of the repair, with placeholders; empty when the agent recovered a fact or ended the session."""
 
 
 class _ScriptedAction(NamedTuple):
@@ -124,9 +128,9 @@ def trace(task: Task, requests: Sequence[tuple[Request, Reply]], reading: Reader
         if matches:
             chosen = next((candidate for candidate in matches if candidate.step not in done_steps), matches[0])
             guessed_facts = tuple(name for name in chosen.action.required_facts if name not in visible.facts)
-            moves.append(Move(number, chosen.kind, chosen.step, guessed_facts, done_steps))
+            moves.append(Move(number, chosen.kind, chosen.step, guessed_facts, done_steps, values, chosen.action.calls))
         else:
-            moves.append(Move(number, "recovery" if reply.message.calls else "end", "", (), done_steps))
+            moves.append(Move(number, "recovery" if reply.message.calls else "end", "", (), done_steps, values, ()))
     return tuple(moves)
 
 

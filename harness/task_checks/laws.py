@@ -9,7 +9,7 @@ every task of the suite.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.task_checks import baseline, bounds, definitions, recovery, reruns, verdicts
+from harness.task_checks import baseline, bounds, definitions, distribution, near_misses, recovery, reruns, verdicts
 from harness.task_checks.findings import Finding, LawSkippedError
 from harness.task_checks.simulation import SessionCache
 
@@ -49,6 +49,8 @@ LAWS: tuple[Law, ...] = (
     ),
     Law("names", 1, "names and placeholders are declared, and patterns have one group", definitions.check_names),
     Law("values", 2, "script and facts contain no value, and no prior can be a value", definitions.check_values),
+    Law("distribution", 2, "many seeds give different tasks and values without a rule", distribution.check_distribution),
+    Law("relations", 2, "no fact can be derived from another one", distribution.check_relations),
     Law("patterns", 2, "patterns read each value where it is stated, and nothing else", definitions.check_patterns),
     Law("fits", 2, "the first request leaves room in the window", definitions.check_first_request),
     Law("files", 2, "the files of the workspace can be written", baseline.check_files),
@@ -60,6 +62,9 @@ LAWS: tuple[Law, ...] = (
     Law("hidden", 3, "no file states a fact that cannot be recovered", recovery.check_hidden),
     Law("idle", 3, "an agent that does nothing passes no check, even in an empty workspace", baseline.check_idle),
     Law("other-work", 3, "work that is right for other values fails", verdicts.check_other_work),
+    Law("crashes", 3, "the judge gives verdicts on unfinished work", near_misses.check_crashes),
+    Law("duplicates", 3, "no two checks decide the same thing", near_misses.check_duplicates),
+    Law("near-misses", 3, "work with a value that is nearly right fails", near_misses.check_near_misses),
     Law("claims", 3, "no check passes because a file claims that the work is done", verdicts.check_claims),
     Law("regrading", 3, "the same files get the same verdicts each time", verdicts.check_regrading),
     Law("repeats", 3, "a repeated session is identical, files and verdicts included", reruns.check_repeat),

@@ -287,7 +287,7 @@ def _align_draws(tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> list[_Aligned
     for (place, _, position), draws in by_position.items():
         if len(draws) == len(tasks):
             texts = [str(draw.results[position]) for draw in draws]
-            numbers = _read_numbers(texts) if len({*texts}) >= MIN_DISTINCT_RESULTS else []
+            numbers = read_numbers(texts) if len({*texts}) >= MIN_DISTINCT_RESULTS else []
             aligned.append(_AlignedDraw(place, draws, texts, numbers if len({*numbers}) >= MIN_DISTINCT_RESULTS else []))
     return aligned
 
@@ -299,7 +299,7 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
     e.g. twice the drawn number, with constant text around it.
     """
     values = [task.values.get(fact.name, "") for task, _ in tasks]
-    numbers = _read_numbers([fact.prior, *values])
+    numbers = read_numbers([fact.prior, *values])
     for statement in aligned:
         if statement.texts == values:
             option = fact.prior
@@ -332,7 +332,7 @@ def _find_option_behind(given: Sequence[_Number], numbers: Sequence[_Number]) ->
     return str(first_number + Fraction(run * (guess - first_value)) / rise) if rise else ""
 
 
-def _read_numbers(texts: Sequence[str]) -> list[_Number]:
+def read_numbers(texts: Sequence[str]) -> list[_Number]:
     """Return the one number in each text; empty unless all texts are equal except for their number."""
     if all(map(str.isdecimal, texts)):
         return [int(text) for text in texts]
