@@ -1,5 +1,6 @@
 """A reader of conversations that continues from what it read before equals one that reads everything anew."""
 
+import json
 from itertools import chain
 
 from hypothesis import given
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.conversation.growing_sequence import GrowingSequence
 from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.models.scripted.patterns import APPEND_NOTES
 from harness.models.scripted.visible_state import LOOK_UP_TEXT, ConversationReader
 from harness.models.tokenizer import IncrementalTokenCounter, count_message_tokens
 from harness.task import Script
@@ -52,3 +54,20 @@ def test_a_state_that_was_read_does_not_change_when_a_shorter_conversation_is_re
     before = reader.read(messages).copy()
     reader.read(messages[:2])
     assert reader.read(messages) == before
+
+
+def test_calls_on_notes_are_not_taken_for_work_and_the_look_ups_before_them_stay_made():
+    read_page = ToolCall(call_id="d", name="read_file", arguments_json='{"path": "docs/db.md"}')
+    looked_up = [*START, assistant(LOOK_UP_TEXT.format("table"), read_page)]
+    looked_up.append(tool(ToolResult(call_id="d", name="read_file", output="[masked]", status="completed")))
+    note = ToolCall(call_id="n", name="execute_command", arguments_json=json.dumps({"command": f"{APPEND_NOTES}<<'END'"}))
+    noted = [*looked_up, assistant("My notes.", note)]
+    noted.append(tool(ToolResult(call_id="n", name="execute_command", output="exit code 0\n", status="completed")))
+    before, after = (ConversationReader(FACTS, SCRIPT).read(messages) for messages in (looked_up, noted))
+    assert before.look_up_keys == {("read_file", "docs/db.md")}
+    assert before.look_up_keys <= after.look_up_keys
+    assert after.fresh_offset == before.fresh_offset < after.characters
+    write = ToolCall(call_id="w", name="write_file", arguments_json='{"path": "app.py", "content": ""}')
+    worked = ConversationReader(FACTS, SCRIPT).read([*noted, assistant("Work.", write)])
+    assert worked.look_up_keys == set()
+    assert worked.fresh_offset > before.fresh_offset
