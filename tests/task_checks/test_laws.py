@@ -340,6 +340,10 @@ BAD: dict[str, tuple[Any, ...]] = {
         *("law-3", lambda task: changed_fact(task, "times", patterns=(r"by page\.\nGreet (\d+) times",))),
         *(("write", "times", "times"), "although summaries keep"),
     ),
+    "looks up a value again whose pattern reads two lines": (
+        *("law-3", lambda task: changed_fact(task, "greeting", patterns=(r"Style\n\nBegin with `(\w+)`",))),
+        *(("", "", ""), r"the agent makes the call list_directory '\.' instead of write_file 'out\.sh'"),
+    ),
     "needs nothing after the first compaction": (*("law-4", early), *(("", "times", ""), "before the first compaction")),
     "does not notice what was forgotten": (
         *("law-4", lambda task: content_with(task, lambda lines, _: len(lines) in {0, 1})),
