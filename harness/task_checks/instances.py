@@ -109,6 +109,13 @@ def describe_shape(arguments_json: str) -> list[tuple[str, int]]:
 
 def check_instances(spread: InstanceSpread) -> Iterator[Finding]:
     """Check that scores and courses differ enough between seeds, and that the mean score is in its bounds."""
+    if len(spread.results) > 1 and spread.distinct_share == 1 / len(spread.results):
+        words = f"all {len(spread.results)} seeds repeat one case: the same calls with the same verdicts"
+        advice = (
+            "draw the structure, too: number and order of the work, and which facts the checks rest on, with `StructureDraws`"
+        )
+        yield Finding(f"{words}; {advice} (see 'Draw instances' in the guide to tasks)")
+        return
     if spread.standard_deviation < MIN_STANDARD_DEVIATION:
         words = f"the standard deviation of the score between seeds is {spread.standard_deviation:.3f}"
         yield Finding(f"{words}, less than {MIN_STANDARD_DEVIATION}: let the structure decide which facts the checks rest on")
