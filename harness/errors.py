@@ -53,6 +53,38 @@ def advise_extra(extra: str) -> str:
     return f"run `pip install -e '.[{extra}]'` in the folder of the project harness"
 
 
+_MOVED_MODULES: Mapping[str, str] = {
+    "harness.blobs": "harness.files.blobs",
+    "harness.codec": "harness.conversation.codec",
+    "harness.compaction.presets.peers": "harness.policies",
+    "harness.events": "harness.conversation.events",
+    "harness.growth": "harness.conversation.tally_cache",
+    "harness.input_files": "harness.files.bounded_input",
+    "harness.messages": "harness.conversation.messages",
+    "harness.plan": "harness.conversation.plan",
+    "harness.replay": "harness.recordings",
+    "harness.tasks.facts": "harness.tasks.kit",
+    "harness.tasks.rows": "harness.tasks.kit",
+    "harness.tasks.worlds": "harness.tasks.variants",
+    "harness.tokens": "harness.conversation.tokens",
+    "harness.transcript": "harness.conversation.transcript",
+    "harness.truncation": "harness.conversation.truncation",
+    "harness.view": "harness.conversation.view",
+}
+"""Modules of versions 0.1 and 0.2 from which files of users import, each with the module that has their contents today."""
+
+
+def advise_moved_module(error: BaseException) -> str:
+    """Return where the contents of a module are today if an error says that there is no such module; otherwise an empty text."""
+    name = error.name if isinstance(error, ModuleNotFoundError) and error.name else ""
+    old = next((old for old in _MOVED_MODULES if name == old or name.startswith(f"{old}.")), "")
+    if not old:
+        return ""
+    words = f"; `{old}` of an older version is now `{_MOVED_MODULES[old]}`, where some names have changed"
+    example = ": `harness task new` writes an example" if old.startswith("harness.tasks.") else ""
+    return f"{words} (see CHANGELOG.md{example})"
+
+
 def shorten_repr(text: str) -> str:
     """Return a text in quotes for an error message; a long text is cut, and its length is added."""
     if len(text) <= MAX_SHOWN_CHARACTERS:

@@ -33,7 +33,7 @@ from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityT
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.conversation.codec import from_plain
-from harness.errors import UnknownName, UsageError
+from harness.errors import UnknownName, UsageError, advise_moved_module
 from harness.protocols import Policy
 
 __all__ = [
@@ -192,7 +192,8 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
     try:
         policy_class: type[Any] = point.load()
     except (Exception, SystemExit) as error:  # code of another package runs here
-        raise UsageError(f"{subject} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
+        reason = f"{type(error).__name__}: {error}{advise_moved_module(error)}"
+        raise UsageError(f"{subject} cannot be loaded: {reason}; repair or remove that package") from error
     if defect := _describe_defect(policy_class, point.name):
         raise UsageError(f"{subject} is not a policy: {defect}; repair or remove that package")
     return policy_class

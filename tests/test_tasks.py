@@ -1,6 +1,7 @@
 """Loading of tasks by name or from a file."""
 
 import hashlib
+import importlib.util
 import sys
 from types import ModuleType
 
@@ -84,6 +85,19 @@ def test_an_error_in_a_module_beside_a_task_names_the_task_and_leaves_nothing_be
         make_task(name, 1)
     assert sys.meta_path == before
     assert not {"helpers", "deeper"} & set(sys.modules)
+
+
+@pytest.mark.parametrize(
+    ("module", "today"), [("harness.tasks.rows", "harness.tasks.kit"), ("harness.messages", "harness.conversation.messages")]
+)
+def test_a_task_file_for_an_older_version_says_where_a_module_is_today(tmp_path, module, today):
+    file = tmp_path / "old.py"
+    file.write_text(f"from {module} import look\n")
+    with pytest.raises(
+        UsageError, match=rf"\(line 1\): ModuleNotFoundError: .*; `{module}` of an older version is now `{today}`"
+    ):
+        make_task(f"{file}:old", 1)
+    assert importlib.util.find_spec(today) is not None
 
 
 def test_the_digest_of_a_task_covers_the_modules_beside_it_that_it_imports(tmp_path):

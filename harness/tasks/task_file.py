@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from harness.errors import UsageError
+from harness.errors import UsageError, advise_moved_module
 from harness.files.bounded_input import read_input
 
 MAX_TASK_FILE_BYTES = 16 * 2**20
@@ -49,7 +49,8 @@ def load_module(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # the file is code of the user
         sys.modules.pop(module_name, None)
-        raise UsageError(f"the task file {str(path)!r} cannot be loaded{describe_error(error, spec.origin)}") from error
+        moved = advise_moved_module(error)
+        raise UsageError(f"the task file {str(path)!r} cannot be loaded{describe_error(error, spec.origin)}{moved}") from error
     return module
 
 
