@@ -222,7 +222,9 @@ def check_duplicates(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
             if not equal_checks:
                 return
             states += 1
-            passed = {graded.check.name: graded.passed for graded in grade_workspace(task, sandbox)}
+            needs_tests = any(name in groups[frozenset()] for names in equal_checks for name in names)
+            graded_task = task if needs_tests else _leave_out_tests(task)
+            passed = {graded.check.name: graded.passed for graded in grade_workspace(graded_task, sandbox)}
             equal_checks = [
                 part
                 for names in equal_checks
