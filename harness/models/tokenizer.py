@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.conversation.growing_sequence import find_difference, has_prefix
-from harness.conversation.messages import Message, extract_part_text
+from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.conversation.tokens import Measured
 from harness.errors import UsageError
 
@@ -130,8 +130,15 @@ def _count_piece_tokens(piece: str) -> int:
 
 @lru_cache(maxsize=20_000)
 def count_message_tokens(message: Message) -> Measured:
-    """Return the number of tokens of a message, including the overhead of the chat format."""
-    return Measured(MESSAGE_OVERHEAD_TOKENS + sum(count_text_tokens(extract_part_text(part)) for part in message.parts))
+    """Return the number of tokens of a message, including the overhead of the chat format.
+
+    Texts are sent as one, with a line break between two parts.
+    """
+    if len(message.parts) == 1:
+        return Measured(MESSAGE_OVERHEAD_TOKENS + count_text_tokens(extract_part_text(message.parts[0])))
+    content = [extract_part_text(part) for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult)]
+    others = [extract_part_text(part) for part in message.parts if isinstance(part, Reasoning | ToolCall | ToolResult)]
+    return Measured(MESSAGE_OVERHEAD_TOKENS + sum(map(count_text_tokens, ("\n".join(content), *others))))
 
 
 class IncrementalTokenCounter:
