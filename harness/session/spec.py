@@ -234,7 +234,7 @@ class SessionSpec(AgentSettings):
 
     @property
     def session_context(self) -> str:
-        """Second part of the agent's system prompt: the environment and the instructions of this session."""
+        """Second part of the agent's system prompt, with the environment and the instructions of this session."""
         return build_session_context(self.needed_runtime, self.instructions)
 
     @property

@@ -22,7 +22,7 @@ BASE_POLICY = KeepLast(threshold=0.8, keep_last=10, summarizer="scripted/extract
 """Compaction policy under which the sessions of different seeds are compared."""
 MIN_STANDARD_DEVIATION = 0.05
 """Smallest standard deviation of the score between seeds with which a task passes the check."""
-MIN_MEAN_SCORE, MAX_MEAN_SCORE = 0.2, 0.8
+MIN_MEAN_SCORE, MAX_MEAN_SCORE = 0.2, 0.9
 """Bounds within which the mean score of a task passes the check, so that other policies can do better or worse."""
 MIN_DISTINCT_SHARE = 2 / 3
 """Smallest share of different courses among the seeds with which a task passes; a course is a sequence of calls and verdicts."""

@@ -20,24 +20,24 @@ def written(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_the_quickstart_compares_five_arms_with_the_base_on_seven_tasks_and_four_seeds():
+def test_the_quickstart_compares_six_arms_with_the_base_on_seven_tasks_and_four_seeds():
     plan = read_plan(EXPERIMENTS / "quickstart")
     grid = Grid(plan.base, plan.axes, plan.arms)
     assert {cell.trial.task for cell in grid} == set(SUITE) - {"flashcards-bun"}
     assert {cell.trial.seed for cell in grid} == {0, 1, 2, 3}
-    assert len({cell.arm for cell in grid}) == 6
-    assert len(grid) == 7 * 4 * 6
+    assert len({cell.arm for cell in grid}) == 7
+    assert len(grid) == 7 * 4 * 7
 
 
-def test_the_grid_of_flashcards_is_240_trials_a_control_and_an_a_a_arm_over_five_seeds():
+def test_the_grid_of_flashcards_is_300_trials_a_control_and_an_a_a_arm_over_five_seeds():
     """C3: thresholds, keep-last values and summarization models."""
     plan = read_plan(EXPERIMENTS / "flashcards")
     grid = Grid(plan.base, plan.axes, plan.arms)
-    assert len(grid) == 250
+    assert len(grid) == 310
     assert {"policy.threshold", "policy.keep_last", "policy.summarizer"} <= set(plan.axes)
     assert all(len(plan.axes[path]) > 1 for path in plan.axes)
     policies = [cell.trial.policy for cell in grid]
-    assert sum(isinstance(policy, KeepLast) for policy in policies) == 245
+    assert sum(isinstance(policy, KeepLast) for policy in policies) == 305
     assert {cell.trial.replicate for cell in grid} == {0, 1}
     assert {(cell.trial.task, cell.trial.window_tokens, cell.trial.max_steps) for cell in grid} == {("flashcards", 32_768, 300)}
     again = [cell for cell in grid if cell.trial.replicate == 1]
