@@ -22,7 +22,7 @@ from harness.analysis.intervals import ALPHA
 from harness.conversation.messages import assistant
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.profiles import READERS, Reader
-from harness.models.scripted.summarizers import extract_material
+from harness.models.scripted.summary_prompts import read_summary_prompt
 from harness.models.scripted.tolerant import compile_tolerant_statements, list_stems, make_subject
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Task
@@ -76,7 +76,7 @@ def judge(prompts: Iterable[Row], summaries: Iterable[Row]) -> Iterator[Reading]
     by_key = {tuple(row[key] for key in KEYS): row for row in prompts}
     for row in summaries:
         task, asked = load(row["task"], row["seed"]), by_key[tuple(row[key] for key in KEYS)]
-        prompt = "\n".join(chain.from_iterable(extract_material(asked["prompt"]).values()))
+        prompt = "\n".join(read_summary_prompt(asked["prompt"]).lines)
         current = {name: value for name, value in task.values.items() if value in prompt}
         current |= {match.name: match.value for match in compile_fact_patterns(task.facts).find_newest(prompt)}
         message = assistant(row["summary"])
