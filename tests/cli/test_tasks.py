@@ -111,9 +111,23 @@ def test_a_missing_folder_is_refused(tmp_path):
     assert "cannot write" in refused.stderr
 
 
+VARIED = """\
+import random
+
+from tests.experiment.tiny_task import make_tiny_task
+
+
+def varied(seed):
+    return make_tiny_task(random.Random(seed).randrange(4_000), "seq 1 400")
+"""
+"""Tiny task whose port does not follow from the number of the seed."""
+
+
 @pytest.mark.slow
-def test_a_broken_law_is_printed_with_its_check_and_exit_code_one():
-    result = within("task", "check", TINY, "--seeds", "1", *LOCAL)
+def test_a_broken_law_is_printed_with_its_check_and_exit_code_one(tmp_path):
+    file = tmp_path / "varied.py"
+    file.write_text(VARIED)
+    result = within("task", "check", f"{file}:varied", "--seeds", "1", *LOCAL)
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("FAIL  idle: "))
