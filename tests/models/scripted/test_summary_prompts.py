@@ -11,7 +11,7 @@ from harness.compaction.presets.roo_code import INSTRUCTION as ROO_CODE
 from harness.compaction.summary_formats import Brief, Notes, Sections, SixSections
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.conversation.plan import SummaryFormat, SummaryRequest
-from harness.models.scripted.summarizers import REQUEST_SHARE, render_prompt, summarize_extractively
+from harness.models.scripted.summarizers import render_prompt, summarize_extractively
 from harness.models.scripted.summary_prompts import NO_LINES, SummaryPrompt, arrange_summary, read_summary_prompt
 from harness.models.tokenizer import count_text_tokens
 from harness.policies import PRESETS
@@ -21,6 +21,10 @@ TAGS = "Create a summary as a snapshot:\n\n<overall_goal></overall_goal>\n<task_
 FORMATS: dict[str, tuple[SummaryFormat, tuple[str, ...]]] = {
     "six sections": (SixSections(), tuple(f"### {title}" for title in SIX)),
     "titles above the messages": (Sections(titles=("Goal", "State"), opening="Summary"), ("## Goal", "## State")),
+    "the state above the notes": (
+        Sections(titles=("Current State", "Decisions"), opening="Summary"),
+        ("## Current State", "## Decisions"),
+    ),
     "Markdown headings below": (Brief(instruction=GOOSE), ("## Goal", "## Constraints", "## Progress", "## Decisions")),
     "headings in a system message": (Brief(instruction=GOOSE, layout="system"), ("## Goal", "## Constraints")),
     "headings behind the session": (Brief(instruction=GOOSE, layout="session"), ("## Goal", "## Constraints")),
@@ -118,4 +122,4 @@ def test_the_users_request_takes_at_most_a_third_of_a_summary(request: list[str]
     asked = build_request(*step(1, "read_file", "a.md", "\n".join(request * 2)), task="\n".join(request))
     text = summarize_extractively(render_prompt(SixSections().build_prompt(asked)), 800)
     task_lines = text.partition("### Completed Work")[0].splitlines()[1:]
-    assert sum(count_text_tokens(line) + 1 for line in task_lines if line != NO_LINES) <= 800 * REQUEST_SHARE
+    assert sum(count_text_tokens(line) + 1 for line in task_lines if line != NO_LINES) <= 800 / 3
