@@ -102,8 +102,10 @@ class SessionWorker:
         with control.condition:
             control.failure = failure
             control.update_state("failed" if failure else "closed")
-        control.flush()
-        self._record_stop()
+        try:
+            control.flush()
+        finally:  # even if the listener raises an error
+            self._record_stop()
 
     @contextmanager
     def _end_session(self, storage: SessionStorage) -> Iterator[None]:

@@ -1243,11 +1243,14 @@ from tests.session.test_execution import session
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = pathlib.Path(sys.argv[1])
 live = LiveSession(session(journal=path), session_id="full")
+limits = []
 
 def listen(one):
-    if len(live.entries) >= 12:
-        most = path.with_name(path.name + "-wal").stat().st_size
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+    if len(live.entries) >= 12 and not limits:
+        limits.append(path.with_name(path.name + "-wal").stat().st_size)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limits[0], resource.RLIM_INFINITY))
+    if live.state == "failed" and sys.argv[2] == "raises":
+        raise ValueError("the listener fails as well")
 
 live._control._on_event = listen
 live.start()
@@ -1270,9 +1273,10 @@ except HarnessError as error:
 
 
 @pytest.mark.slow
-def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_logged(living, tmp_path, checkout):
+@pytest.mark.parametrize("listener", ["returns", "raises"])
+def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_logged(living, tmp_path, checkout, listener):
     path = tmp_path / "j.sqlite"
-    done = run(FULL, path, cwd=checkout, timeout_seconds=4 * SECONDS)
+    done = run(FULL, path, listener, cwd=checkout, timeout_seconds=SECONDS)
     state, failure, marked, refused = done.stdout.splitlines()
     assert (state, refused) == ("failed", "refused"), done.stderr
     assert marked == "failed store_error"
