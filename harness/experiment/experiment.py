@@ -131,7 +131,8 @@ class Experiment:
         parse_margin(self.not_worse_margin)
         folder = self.settings.uncompacted
         uncompacted = UncompactedRun(Path(folder)) if folder else None
-        grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompacted=uncompacted)
+        others = self.settings.other_models
+        grid = Grid(self.base, self.axes, self.arms, other_models=others, backend=self.backend, uncompacted=uncompacted)
         object.__setattr__(self, "grid", grid)
         for task in dict.fromkeys(trial.task for trial, _ in grid.iter_seed_groups()):
             refuse_unknown_task(task)

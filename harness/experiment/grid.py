@@ -10,6 +10,8 @@ trials: with quantiles, or with an extra arm that sets the task, the seed or the
 
 All trials of one configuration, on whatever task and seed, have the same arm name. A number of tokens that is given as a quantile
 (see `harness.experiment.quantiles`) differs between tasks but counts as the same configuration, so tables show the quantile.
+
+A grid may be run once more with other models. The name of an arm then ends with the other model, e.g. `control (with gpt-5)`.
 """
 
 import itertools
@@ -31,6 +33,8 @@ from harness.experiment.paths import (
     list_changes,
     list_paths,
     look_up_value,
+    name_repeated_arm,
+    parse_repeated_arm,
     with_values,
 )
 from harness.experiment.quantiles import Quantile, UncompactedRun, resolve_quantiles
@@ -85,6 +89,8 @@ class Cell:
     """Numbers of tokens that the plan gives as quantiles, such as `q0.9`, by the dotted path of the setting in the trial."""
     trial_id: str = ""
     """Id of the trial; computed if it is not given."""
+    other_model: str = ""
+    """Name of the model with which the arm is run once more; empty for the model of the grid."""
 
     def __post_init__(self) -> None:
         if not self.trial_id:
@@ -105,6 +111,7 @@ class Grid(Sequence[Cell]):
         axes: Mapping[str, Sequence[object]],
         arms: Sequence[Arm] = (),
         *,
+        other_models: Sequence[str] = (),
         backend: BackendName | None = None,
         uncompacted: UncompactedRun | None = None,
     ) -> None:
@@ -114,6 +121,7 @@ class Grid(Sequence[Cell]):
             base: Trial that gives every setting its value unless an axis or an extra arm changes the setting.
             axes: Values of each setting under study, by the setting's dotted path, such as `policy.threshold`.
             arms: Extra configurations, such as controls, that are run in addition to the combinations of axis values.
+            other_models: Names of models with which all these trials are run once more.
             backend: Sandbox backend for all trials; None keeps the backends that `base`, `axes` and `arms` give.
             uncompacted: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 
@@ -127,15 +135,20 @@ class Grid(Sequence[Cell]):
         self._base, self._backend, self._uncompacted = to_plain(base), backend, uncompacted
         self._axes = {path: _normalize_values(path, axes[path]) for path in sorted(axes)}
         _refuse_invalid_axes(self._axes, arms)
+        _refuse_invalid_models(other_models, base.model, self._axes, arms)
         count = math.prod(map(len, self._axes.values()))
         if count > MAX_TRIALS:
             raise UsageError(f"axes: {count:,} combinations of values are more than the {MAX_TRIALS:,} that a grid may have")
         self._shared = SharedFields()
         self._shared.parse("policy", self._base["policy"], "base.policy")  # refuses an object that is not registered
         self._problem_axes = {path: values for path, values in self._axes.items() if is_block(path)}
-        slots = list(self._list_slots(arms))
+        slots = [
+            replace(slot, values={**slot.values, **({"model": model} if model else {})}, other_model=model)
+            for model in ("", *other_models)
+            for slot in self._list_slots(arms)
+        ]
         first = _look_up_point(self._problem_axes, 0)
-        templates = [self._build_cell({**first, **slot.values}, slot.location, slot.name) for slot in slots]
+        templates = [self._build_cell(first, slot) for slot in slots]
         self._cells: tuple[Cell, ...] = ()
         """All trials, if their configurations depend on the problem; else empty."""
         self._templates: tuple[Cell, ...] = ()
@@ -145,11 +158,7 @@ class Grid(Sequence[Cell]):
             self._templates = _name_arms(tuple(_drop_duplicates(iter(templates))))
             _refuse_shared_names(self._templates)
         else:
-            cells = (
-                self._build_cell({**problem, **slot.values}, slot.location, slot.name)
-                for problem in _iter_points(self._problem_axes)
-                for slot in slots
-            )
+            cells = (self._build_cell(problem, slot) for problem in _iter_points(self._problem_axes) for slot in slots)
             self._cells = _name_arms(tuple(_drop_duplicates(cells)))
             _refuse_shared_names(self._cells)
 
@@ -234,9 +243,9 @@ class Grid(Sequence[Cell]):
     def _list_slots(self, arms: Sequence[Arm]) -> "Iterator[_Slot]":
         arm_axes = {path: values for path, values in self._axes.items() if not is_block(path)}
         for point in _iter_points(arm_axes):
-            yield _Slot(point, "axes", None)
+            yield _Slot(values=point, location="axes")
         for arm in arms:
-            yield _Slot(list_changes(arm.trial), f"arms.{arm.name}", arm.name)
+            yield _Slot(values=list_changes(arm.trial), location=f"arms.{arm.name}", name=arm.name)
 
     def _are_configurations_fixed(self, slots: "Sequence[_Slot]", templates: Sequence[Cell]) -> bool:
         """Return whether the same configurations are run on every problem."""
@@ -258,7 +267,7 @@ class Grid(Sequence[Cell]):
             UsageError: A value is invalid.
         """
         first = _look_up_point(self._problem_axes, 0)
-        template = self._build_cell(first, "axes", None).trial
+        template = self._build_cell(first, _Slot(values={}, location="axes")).trial
         for path, values in self._problem_axes.items():
             for value in values:
                 problem = self._parse_problem({**first, path: value})
@@ -279,10 +288,11 @@ class Grid(Sequence[Cell]):
         """Return a trial that runs the configuration of the template on another problem."""
         trial = problem.set_in(template.trial)
         trial_id = self._shared.compute_trial_id(trial)
-        return Cell(trial=trial, arm=template.arm, axes={**template.axes, **problem.axes}, trial_id=trial_id)
+        return replace(template, trial=trial, axes={**template.axes, **problem.axes}, trial_id=trial_id)
 
-    def _build_cell(self, values: dict[str, object], location: str, name: str | None) -> Cell:
-        changes = {path: _expand_value(path, value) for path, value in values.items()}
+    def _build_cell(self, problem: Mapping[str, object], slot: "_Slot") -> Cell:
+        location = slot.location
+        changes = {path: _expand_value(path, value) for path, value in {**problem, **slot.values}.items()}
         plain = with_values(self._base, _complete_policy(changes, location), location)
         if self._backend is not None and isinstance(sandbox := plain["sandbox"], dict):
             sandbox["backend"] = self._backend
@@ -292,7 +302,7 @@ class Grid(Sequence[Cell]):
             table = with_values(to_plain(trial), {path: quantile.text for path, quantile in quantiles.items()}, "trial")
         axes = {path: look_up_value(table, path) for path in self._axes}
         trial_id = self._shared.compute_trial_id(trial)
-        return Cell(trial=trial, arm=name or "", axes=axes, quantiles=quantiles, trial_id=trial_id)
+        return Cell(trial=trial, arm=slot.name, axes=axes, quantiles=quantiles, trial_id=trial_id, other_model=slot.other_model)
 
 
 _CONFIGURATION_FIELDS = tuple(field.name for field in fields(Trial) if not is_block(field.name))
@@ -300,15 +310,18 @@ _get_configuration = attrgetter(*_CONFIGURATION_FIELDS)
 _get_arm_settings = attrgetter(*filter(is_arm_setting, _CONFIGURATION_FIELDS))
 
 
-class _Slot(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slot:
     """Configuration that is run on every problem, as changes of the base trial."""
 
     values: Mapping[str, object]
     """New values of settings, by dotted path such as `policy.threshold`."""
     location: str
     """Dotted path of the configuration in the plan, for error messages."""
-    name: str | None
-    """Name of an extra configuration (arm); None for a combination of the values under study."""
+    name: str = ""
+    """Name of an extra configuration (arm); empty for a combination of the values under study."""
+    other_model: str = ""
+    """Name of the model with which the configuration is run once more; empty for the model of the grid."""
 
 
 class _Problem(NamedTuple):
@@ -413,10 +426,11 @@ def _format_quantiles(cell: Cell) -> str:
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
     namer = ValueNamer([cell.axes for cell in cells if not cell.arm])
-    return tuple(
-        cell if cell.arm else replace(cell, arm=_format_arm(namer.name_tables(cell.axes)) or cell.trial.policy_kind)
-        for cell in cells
-    )
+    named_cells = []
+    for cell in cells:
+        arm = cell.arm or _format_arm(namer.name_tables(cell.axes)) or cell.trial.policy_kind
+        named_cells.append(replace(cell, arm=name_repeated_arm(arm, cell.other_model) if cell.other_model else arm))
+    return tuple(named_cells)
 
 
 def _format_arm(axes: Mapping[str, object]) -> str:
@@ -469,3 +483,24 @@ def _refuse_invalid_axes(axes: Mapping[str, list[object]], arms: Sequence[Arm]) 
     for name in names:
         if not name.strip() or names.count(name) > 1:
             raise UsageError(f"arms: each arm needs a unique name that is not empty (got {name!r})")
+
+
+def _refuse_invalid_models(
+    other_models: Sequence[str], model: str, axes: Mapping[str, list[object]], arms: Sequence[Arm]
+) -> None:
+    if not other_models:
+        return
+    for place, name in enumerate(other_models):
+        if not name.strip() or "(" in name or ")" in name:
+            raise UsageError(f"other_models: must be names of models (got {name!r:.80})")
+        if name == model or name in other_models[:place]:
+            raise UsageError(f"other_models: {name!r} is listed twice, or is the model of the grid")
+    setters = [
+        *(f"axes.{path}" for path in axes if path == "model"),
+        *(f"arms.{arm.name}" for arm in arms if "model" in arm.trial),
+    ]
+    if setters:
+        raise UsageError(f"other_models: the whole grid is run with each of them, so {setters[0]} cannot set the model, too")
+    for arm in arms:
+        if parse_repeated_arm(arm.name)[1] in other_models:
+            raise UsageError(f"arms: {arm.name!r} is the name of an arm that other_models runs once more; rename it")

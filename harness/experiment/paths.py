@@ -1,5 +1,6 @@
 """Dotted paths, such as `policy.threshold`, that name a value inside the nested tables of a trial."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,11 +16,23 @@ REPETITION_AXES = ("replicate", "summarizer_seed")
 
 EARLIER_ARM_PATTERN = r" \(earlier (?:plan|revision) [0-9a-f]{6}\)$"
 """Regular expression for the end of the name of an arm whose trials the plan of today does not contain."""
+_REPEATED_ARM = re.compile(r"(?P<arm>.+) \(with (?P<model>[^()]+)\)", re.DOTALL)
 
 
 def is_block(path: str) -> bool:
     """Return whether a setting varies the problem (task, seed or world), not the configuration under study."""
     return path.partition(".")[0] in BLOCK_AXES
+
+
+def name_repeated_arm(arm: str, model: str) -> str:
+    """Return the name of an arm that is run once more with another model than the grid's, such as `control (with gpt-5)`."""
+    return f"{arm} (with {model})"
+
+
+def parse_repeated_arm(arm: str) -> tuple[str, str]:
+    """Return the name of the repeated arm and the other model, as `name_repeated_arm` got them; an empty model for other arms."""
+    match = _REPEATED_ARM.fullmatch(arm)
+    return (match["arm"], match["model"]) if match else (arm, "")
 
 
 def is_arm_setting(path: str) -> bool:

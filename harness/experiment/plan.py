@@ -81,6 +81,8 @@ class Settings:
             Default: `0.16`.
         pilot: Folder of a finished experiment from which the discordance, and the variation of scores and costs, are computed
             instead. Empty if there is none. Default: `''`.
+        other_models: Models with which the whole grid is run once more, e.g. `scripted:typical`. The report is about the trials
+            with the models of the grid, and marks each comparison whose verdict another model changes. Default: `()`.
 
     Raises:
         UsageError: A value has the wrong type.
@@ -107,6 +109,7 @@ class Settings:
     looks: int = 1
     discordance: float = 0.16
     pilot: str = ""
+    other_models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse settings with values of the wrong type."""

@@ -106,7 +106,7 @@ def judge_contrasts(results: Tables, analysis: InterimAnalysis | None = None) ->
             family=newest, analysis_number=number, refusal=f"the grid was extended after trials had run, and {declared_analyses}"
         )
     try:
-        claims = tuple(_test_family(ArmComparer(results), newest))
+        claims = tuple(judge_family(ArmComparer(results), newest))
     except UsageError as error:  # e.g. no trial of an arm has finished before an interim analysis
         return ClaimReport(
             family=newest, analysis_number=number, refusal=f"a declared contrast cannot be tested: {error}".rstrip("?")
@@ -153,7 +153,13 @@ def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimR
     return replace(judged, claims=tuple(claim for claim in judged.claims if {claim.contrast.a, claim.contrast.b} & set(arms)))
 
 
-def _test_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
+def judge_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
+    """Yield the result of each contrast of a family, with p-values corrected within the family.
+
+    Raises:
+        UnknownName: A contrast names an arm without trials.
+        UsageError: A contrast cannot be tested, e.g. since no trial of one of its arms has finished.
+    """
     tests = [_test_contrast(comparer, contrast) for contrast in family.contrasts]
     p_values = adjust_holm([1.0 if isnan(p) else p for _, p in tests])
     for contrast, (effect, p_value), holm_p in zip(family.contrasts, tests, p_values, strict=True):

@@ -30,6 +30,7 @@ from harness.analysis.chart_options import Format, Theme, Width
 from harness.analysis.families import count_planned_trials, find_source, find_withheld, is_selection
 from harness.analysis.figures.files import write_figures
 from harness.analysis.formatting import describe_level, format_short_number, format_usd
+from harness.analysis.other_models import split_other_models
 from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
@@ -305,10 +306,10 @@ def report(results: Tables, against: str | None = None) -> Report:
     judged = judge_outcomes(results)
     if judged is not None and judged.is_in_progress:
         return report_progress(find_source(results), judged.family)
-    current_results = drop_earlier_plans(results)
+    own_results, others = split_other_models(drop_earlier_plans(results))
     return _assemble(
         results,
-        [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)],
+        [section for part in split_by_level(own_results) for section in build_sections(part, against, judged, others)],
         judged,
     )
 
@@ -376,6 +377,7 @@ def _assemble(
     results: Tables, all_sections: list[Section], claims: ClaimReport | None = None, *, is_withheld: bool = False
 ) -> Report:
     trials, current_results = results.trials, drop_earlier_plans(results)
+    own_results, _ = split_other_models(current_results)
     names = ", ".join(sorted(trials["experiment"].unique()))
     question = find_question(results)
     openings = [f"Question: {question}"] if question else []
@@ -392,7 +394,7 @@ def _assemble(
     return Report(
         title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
         sections=tuple(all_sections),
-        results=current_results,
+        results=own_results,
         claims=claims,
     )
 

@@ -17,10 +17,11 @@ from harness.analysis.measures import Cell
 from harness.analysis.tables import Tables
 from harness.analysis.validity import drop_repeats, find_separated_arms
 from harness.errors import format_count
-from harness.experiment.contrasts import MIN_TASKS, compute_smallest_p
+from harness.experiment.contrasts import MIN_TASKS, Contrast, compute_smallest_p
 from harness.reporting.claims import Claim, ClaimReport
 from harness.reporting.lost_facts import describe_lost_facts
 from harness.reporting.not_worse import Ranking, describe_not_worse, rank_arms
+from harness.reporting.other_models import RepeatedComparison, group_contradictions
 from harness.reporting.section import Section
 from harness.reporting.treatments import list_frequent_summaries, list_output_threats
 
@@ -48,6 +49,7 @@ def build_headline_section(
     comparer: ArmComparer,
     judged: ClaimReport | None,
     threats: Sequence[str],
+    repeated: Sequence[RepeatedComparison] = (),
 ) -> Section:
     """Build the first section of a report: at most ten lines on what is shown, what is not, and what to run next.
 
@@ -57,6 +59,7 @@ def build_headline_section(
         comparer: Object that compares two arms on the same tasks and seeds.
         judged: Results of the declared contrasts; None if none was declared.
         threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
+        repeated: Comparisons that were repeated with other models.
     """
     trials, known = results.trials, [arm for arm in arms if len(arm.trials)]
     ranking = rank_arms(results, arms, comparer, judged)
@@ -73,7 +76,7 @@ def build_headline_section(
                 *_describe_settings(candidates),
             ]
         ),
-        *_describe_claims(judged, comparer, {arm.arm for arm in known}),
+        *_describe_claims(judged, comparer, {arm.arm for arm in known}, group_contradictions(repeated)),
         _describe_best(ranking),
         describe_not_worse(ranking, comparer, [*_list_claimed_pairs(judged, metric)]),
         *describe_lost_facts(results, known),
@@ -247,13 +250,19 @@ def _spell(text: str) -> str:
     return text.replace("_", "-").casefold()
 
 
-def _describe_claims(judged: ClaimReport | None, comparer: ArmComparer, arms: Collection[str]) -> Iterator[str]:
+def _describe_claims(
+    judged: ClaimReport | None,
+    comparer: ArmComparer,
+    arms: Collection[str],
+    contradictions: Mapping[Contrast, Sequence[RepeatedComparison]],
+) -> Iterator[str]:
     """Yield a line for each declared comparison, and explain their numbers in the last one.
 
     Args:
         judged: Results of the declared contrasts; None if none was declared.
         comparer: Object that compares two arms on the same tasks and seeds.
         arms: Names of the arms of this level with valid trials; a comparison with another level states no costs.
+        contradictions: Results with other models that lead to another verdict, by contrast.
     """
     if judged is None:
         yield "Declared contrasts: none, so no difference below is a claim; see [[contrasts]] in the plan file."
@@ -264,7 +273,10 @@ def _describe_claims(judged: ClaimReport | None, comparer: ArmComparer, arms: Co
     if not judged.claims:
         yield "Declared contrasts: none concerns the arms of this level."
         return
-    *first, last = (_describe_claim(claim, _describe_costs(claim, comparer, arms)) for claim in judged.claims[:MAX_CLAIMS])
+    *first, last = (
+        _describe_claim(claim, _describe_costs(claim, comparer, arms)) + _describe_contradictions(contradictions, claim)
+        for claim in judged.claims[:MAX_CLAIMS]
+    )
     yield from first
     further_count = len(judged.claims) - MAX_CLAIMS
     further = (
@@ -278,6 +290,15 @@ def _describe_claims(judged: ClaimReport | None, comparer: ArmComparer, arms: Co
     about = " and ".join(describe_estimand(*estimand).partition(": ")[2].partition(";")[0] for estimand in estimands)
     interval = f"the {'uncorrected ' if reasons else ''}95 % interval for {about}"
     yield f"{last} {beginning} declared before the run; in brackets, {interval}{correction}.{further}"
+
+
+def _describe_contradictions(contradictions: Mapping[Contrast, Sequence[RepeatedComparison]], claim: Claim) -> str:
+    """Return a sentence on the other models with which the verdict on a contrast differs; empty if there are none."""
+    texts = [
+        f"{format_label(comparison.model)} {format_effect(comparison.other.effect)}"
+        for comparison in contradictions.get(claim.contrast, ())
+    ]
+    return f" Another verdict with {' and '.join(texts)}." if texts else ""
 
 
 def _describe_smallest_p(judged: ClaimReport) -> str:

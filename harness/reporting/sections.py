@@ -30,6 +30,7 @@ from harness.analysis.estimands import choose_estimand
 from harness.analysis.formatting import ESTIMAND_NOTE, describe_level, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, choose_metric, estimate_cell
+from harness.analysis.other_models import OtherModel, read_model
 from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
 from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
@@ -40,13 +41,19 @@ from harness.experiment.contrasts import compute_smallest_p
 from harness.reporting.claims import ClaimReport, build_claim_section, restrict_claims
 from harness.reporting.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
 from harness.reporting.monitoring import build_alert_sections, build_overhead_section
+from harness.reporting.other_models import build_other_model_section, repeat_comparisons
 from harness.reporting.reader_quality import describe_readers
 from harness.reporting.section import Section, make_arm_section
 from harness.reporting.treatments import build_warning_section, describe_cut_outputs, describe_missed_targets
 from harness.reporting.variance import build_variance_sections
 
 
-def build_sections(results: Tables, against: str | None = None, judged: ClaimReport | None = None) -> Iterator[Section]:
+def build_sections(
+    results: Tables,
+    against: str | None = None,
+    judged: ClaimReport | None = None,
+    others: Sequence[OtherModel] = (),
+) -> Iterator[Section]:
     """Yield the sections of a report on an experiment in the order in which they are printed.
 
     Args:
@@ -54,6 +61,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
         against: Arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
             or else with the first arm.
         judged: Results of the declared contrasts; None if none was declared.
+        others: Results with other models, with which the comparisons are repeated.
 
     Raises:
         UnknownName: The arm `against` does not exist.
@@ -66,10 +74,13 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     contrasts = {name: _compare_arms(comparer, compared, name) for name in baselines}
     threats = list_threats(results.trials, [comparison for comparisons in contrasts.values() for comparison in comparisons])
     kept_facts = measure_retention(results)
-    yield build_headline_section(results, arms, comparer, judged, threats)
+    repeated = repeat_comparisons(results, others, judged, baselines[0]) if others else ()
+    yield build_headline_section(results, arms, comparer, judged, threats, repeated)
     is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
     yield from (replace(section, is_detail=is_named_above) for section in build_claim_section(judged))
     yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
+    if others:
+        yield build_other_model_section(repeated, others, read_model(results.trials), judged)
     yield from build_warning_section(results.trials)
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)

@@ -17,7 +17,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm, Grid
-from harness.experiment.paths import look_up_value
+from harness.experiment.paths import look_up_value, parse_repeated_arm
 from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.policies import PRESETS
 from harness.revisions import REVISIONS
@@ -42,6 +42,38 @@ def test_a_grid_is_the_product_of_its_axes(axes):
     points = {tuple(cell.axes[path] for path in sorted(axes)) for cell in grid}
     assert len(points) == len(grid)
     assert all(cell.axes[path] in axes[path] for cell in grid for path in axes)
+
+
+@given(AXES)
+def test_a_grid_runs_once_more_with_each_other_model(axes):
+    grid, models = Grid(BASE, axes), ("scripted:typical", "gpt-5")
+    repeated = Grid(BASE, axes, other_models=models)
+    own = [cell for cell in repeated if not cell.other_model]
+    assert [replace(cell, other_model="") for cell in own] == list(grid)
+    assert len(repeated) == 3 * len(grid)
+    for model in models:
+        others = [cell for cell in repeated if cell.other_model == model]
+        assert [parse_repeated_arm(cell.arm) for cell in others] == [(cell.arm, model) for cell in own]
+        assert [replace(cell.trial, model=BASE.model) for cell in others] == [cell.trial for cell in own]
+        assert {cell.trial.model for cell in others} == {model}
+    assert len({cell.trial_id for cell in repeated}) == len(repeated)
+
+
+@pytest.mark.parametrize(
+    ("models", "axes", "arms", "message"),
+    [
+        (["scripted"], {}, [], "other_models: 'scripted' is listed twice, or is the model of the grid"),
+        (["a", "a"], {}, [], "other_models: 'a' is listed twice"),
+        ([" "], {}, [], "other_models: must be names of models"),
+        (["a)"], {}, [], "other_models: must be names of models"),
+        (["a"], {"model": ["b"]}, [], "so axes.model cannot set the model, too"),
+        (["a"], {}, [Arm(name="x", trial={"model": "b"})], "so arms.x cannot set the model, too"),
+        (["a"], {}, [Arm(name="x (with a)", trial={"max_steps": 3})], "'x .with a.' is the name of an arm that other_models"),
+    ],
+)
+def test_other_models_that_would_mix_results_are_refused(models, axes, arms, message):
+    with pytest.raises(UsageError, match=message):
+        Grid(BASE, axes, arms, other_models=models)
 
 
 @given(AXES)

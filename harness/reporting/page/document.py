@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.families import find_withheld, read_families
+from harness.analysis.other_models import split_other_models
 from harness.analysis.tables import Tables
 from harness.errors import StoreError, format_count
 from harness.experiment.interim_analyses import find_interim_analysis
@@ -119,13 +120,14 @@ def collect_page(
             they were seen before.
     """
     current = drop_earlier_plans(select_outcomes(results))
+    own_results, others = split_other_models(current)
     is_shown = takes_interim_analyses or find_interim_analysis(results.output, current.trials["trial_id"]).is_recorded
     withheld = find_withheld(results, allows_interim_analysis=is_shown)
     document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
     blocks = _read_blocks(results, session_ids)
     values = {
-        "parts": build_parts(current, against, list(blocks), document.claims)
+        "parts": build_parts(own_results, against, list(blocks), document.claims, others)
         if withheld is None
         else build_progress_parts(current, list(blocks)),
         "standing": _describe_standing(current, is_withheld=withheld is not None),

@@ -20,7 +20,7 @@ from harness.analysis.comparison import ArmComparer
 from harness.analysis.effects import Effect, estimate_effect, estimate_task_effects
 from harness.analysis.estimands import choose_estimand
 from harness.analysis.families import read_families
-from harness.analysis.formatting import describe_level, label_arms
+from harness.analysis.formatting import describe_level, format_label, label_arms
 from harness.analysis.intervals import ALPHA, Interval
 from harness.analysis.measures import (
     METRICS,
@@ -31,6 +31,7 @@ from harness.analysis.measures import (
     estimate_cell,
     find_front,
 )
+from harness.analysis.other_models import OtherModel
 from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.trajectories import add_trajectories
@@ -68,18 +69,28 @@ _VALUE_COLUMNS = list(dict.fromkeys([*NEEDED_COLUMNS, "trajectory", "reason", *(
 
 
 def build_parts(
-    results: Tables, against: str | None, session_ids: Sequence[str], judged: ClaimReport | None = None
+    results: Tables,
+    against: str | None,
+    session_ids: Sequence[str],
+    judged: ClaimReport | None = None,
+    others: Sequence[OtherModel] = (),
 ) -> list[Json]:
-    """Return the values of the page for each fidelity level; levels are never pooled.
+    """Return the values of the page for each fidelity level, then for each other model; they are never pooled.
 
     Args:
-        results: Tables of results, without trials of earlier plans.
+        results: Tables of results with the model of the grid, without trials of earlier plans.
         against: Arm that is the baseline at first; None for the one that most declared contrasts name as `b`, or else an arm
             without compaction or a repeated arm.
         session_ids: Ids of the sessions that the page contains, in their order in the page.
         judged: Results of the declared contrasts; None if none was declared.
+        others: Tables of results with each other model.
     """
-    return [_build_part(part, against, session_ids, judged) for part in split_by_level(results)]
+    parts = [_build_part(part, against, session_ids, judged) for part in split_by_level(results)]
+    for other in others:
+        for part in split_by_level(other.results):
+            values = _build_part(part, against, session_ids, None)
+            parts.append({**values, "level": f"{values['level']}, {format_label(other.model)}"})
+    return parts
 
 
 def build_progress_parts(results: Tables, session_ids: Sequence[str]) -> list[Json]:
