@@ -1,4 +1,4 @@
-"""Reference pages that are generated from the code: plan file, policies, tasks, tables, command line and Python API.
+"""Reference pages that are generated from the code: plan file, policies, tasks, tables, formats, commands and Python API.
 
 `write_pages` writes the pages into `docs/generated`, which is not committed. Each page is derived from the declaration that the
 program itself uses (fields of dataclasses, `PRESETS`, `SUITE`, `harness.store.columns`, the click commands), so a page cannot
@@ -65,6 +65,7 @@ def write_pages(docs: Path) -> None:
             *build_policy_pages(),
             ("generated/tasks.md", build_tasks_page()),
             ("generated/tables.md", build_tables_page()),
+            ("generated/recording-formats.md", build_formats_page()),
             ("generated/command-line.md", build_command_line_page()),
             *build_api_pages(),
         ]
@@ -320,6 +321,15 @@ def build_tables_page() -> str:
     return (
         "# Columns of the tables\n\n`Results.trials`, `Results.steps` and the other tables are pandas data frames with these"
         " columns; `Results.sql` queries them by the same names.\n\n" + "\n".join(sections)
+    )
+
+
+def build_formats_page() -> str:
+    """Return the page on formats of recorded sessions, made of the page of each format, sorted by title."""
+    pages = sorted(path.read_text("utf-8") for path in (ROOT / "harness" / "recordings" / "formats").glob("*/page.md"))
+    return (
+        "# Formats of recorded sessions\n\nThe format of a file is recognised by its content. {doc}`../guide/recorded-sessions`"
+        " explains how to use recorded sessions.\n\n" + "\n".join(page.replace("# ", "## ", 1) for page in pages)
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness.conversation.events import Entry, SessionStarted
 from harness.errors import StoreError, UsageError
 from harness.recordings.document import open_document
-from harness.recordings.formats import detect_format, read_document
+from harness.recordings.reading import detect_format, read_document
 from harness.recordings.session_file import NAME, TimedEntry, encode_lines, read_log
 from harness.recordings.session_log import build_entries
 from harness.store.database import replace_file
@@ -26,7 +26,7 @@ class ImportedSession(NamedTuple):
     session_id: str
     event_count: int
     format_name: str
-    """Name of the format of the imported file, as in `harness.recordings.formats.FORMATS`."""
+    """Name of the format of the imported file, as in `harness.recordings.reading.FORMATS`."""
     caveats: tuple[str, ...]
     """Notes about data in the file that was dropped or repaired during the import."""
 

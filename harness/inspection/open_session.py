@@ -14,7 +14,7 @@ from harness.inspection.sample_run import SampleOracle
 from harness.inspection.sample_story import find_last_use, load_story
 from harness.inspection.session_sources import SAMPLE_NAME, BuiltInSession, RecordedFile, resolve_session
 from harness.recordings.document import open_document
-from harness.recordings.formats import detect_format, read_recordings
+from harness.recordings.reading import detect_format, read_recordings
 from harness.recordings.session_file import NAME
 from harness.recordings.session_log import build_entries
 from harness.session.execution import execute_session
@@ -37,7 +37,7 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
 
             - Journal file.
             - Folder of an experiment or of its output.
-            - Recording of another agent (see `harness.recordings.formats.FORMATS`).
+            - Recording of another agent (see `harness.recordings.reading.FORMATS`).
             - Name of a task; its scripted session is run in a sandbox without compaction.
             - `sample`, a readable session that is built in.
         session_id: Name of the session, or a unique beginning or end of it, if the source contains several sessions.

@@ -72,7 +72,7 @@ class Recording:
     """Recorded session of an agent, as read from a file, with messages in an order that providers accept."""
 
     source: str
-    """Name of the file format from which the session was read, a key of `harness.recordings.formats.FORMATS`."""
+    """Name of the file format from which the session was read, a key of `harness.recordings.reading.FORMATS`."""
     session_id: str
     """Id of the session as given in the file; empty if not recorded."""
     models: tuple[str, ...]

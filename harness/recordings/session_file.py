@@ -44,11 +44,9 @@ from harness.conversation.events import (
 from harness.conversation.messages import Message, Text, ToolCall
 from harness.conversation.tokens import Counter, QuarterOfCharacters
 from harness.conversation.transcript import parse_arguments
-from harness.conversation.view import View, drop_rolled_back, fold, fold_all
+from harness.conversation.view import View, fold, fold_all
 from harness.errors import MalformedRecording
 from harness.recordings.document import Document, is_object_with, list_children
-from harness.recordings.draft import Draft
-from harness.recordings.recording import NativeCompaction
 
 NAME = "harness"
 VERSION = 1
@@ -181,12 +179,6 @@ def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Pat
     return Patch(forget=forgotten, insert=(Insert(message=message, after=ids[0], stands_for=forgotten),))
 
 
-def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a session file of this package, recognised by its first row."""
-    first: Any = document.rows[0].value if document.rows else None
-    return is_object_with(first, "type", "format") and first["type"] == "session" and first["format"] == NAME
-
-
 def read_log(document: Document) -> tuple[TimedEntry, ...]:
     """Return the events of a session file of this package, with the times at which they were logged.
 
@@ -315,49 +307,3 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
     """Yield the lines of a session file, one for each event of the log, each ending with a newline."""
     for row in encode_rows(log):
         yield json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n"
-
-
-def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file that this package exported, as a `Draft`.
-
-    Events that a rollback undid are left out.
-    """
-    log, draft = [logged.entry for logged in read_log(document)], Draft()
-    steps = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
-    turns: dict[ItemId, int] = {}
-    live_seqs = {entry.seq for entry in drop_rolled_back(log)}
-    for (seq, event), (line, _) in zip(log, document.rows, strict=True):
-        if seq not in live_seqs:
-            continue
-        turns[ItemId(seq)] = len(draft.turns)
-        if isinstance(event, SessionStarted):
-            draft.session_id = event.session_id
-            draft.add_model(event.model)
-        elif isinstance(event, MessageAdded):
-            _add_message(event, draft, f"line {line}", steps)
-        elif isinstance(event, Compaction) and event.status == "applied":
-            _add_compaction(event, draft, turns, log[: seq - 1])
-    yield draft
-
-
-def _add_message(event: MessageAdded, draft: Draft, place: str, steps: Mapping[int, StepFinished]) -> None:
-    message = event.message
-    if message.role == "assistant":
-        finished = steps.get(event.step)
-        usage, cost_usd = (None, None) if finished is None else (finished.usage, finished.cost_usd)
-        draft.add_answer(message.parts, place, usage=usage, cost_usd=cost_usd)
-    else:
-        draft.add_message(message.role, message.parts, place)
-
-
-def _add_compaction(event: Compaction, draft: Draft, turns: Mapping[ItemId, int], before: Sequence[Entry]) -> None:
-    forgotten_ids = set(event.patch.forget)
-    kept = next((item for item in turns if item > max(forgotten_ids, default=ItemId(0)) and item.event <= len(before)), None)
-    compaction = NativeCompaction(
-        kind="compaction" if event.summary else "microcompaction",
-        trigger="auto",
-        tokens_before=event.tokens_before,
-        tokens_saved=event.tokens_before - event.tokens_after,
-        summary=event.summary,
-    )
-    draft.add_compaction(compaction, kept_from_turn=None if kept is None else turns[kept])

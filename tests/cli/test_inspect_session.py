@@ -153,7 +153,7 @@ def test_a_real_session_that_was_logged_is_inspected(tmp_path):
 
 
 def test_the_recorded_session_of_another_agent_is_inspected(tmp_path):
-    shutil.copy(FIXTURES / "pi.jsonl", tmp_path)
+    shutil.copy(FIXTURES["pi.jsonl"], tmp_path)
     shown = within("inspect", tmp_path / "pi.jsonl")
     assert shown.exit_code == 0, shown.output
     assert "recorded" in shown.stdout

@@ -149,7 +149,7 @@ TABLES: dict[str, Callable[[Path], None]] = {
 @pytest.fixture(scope="module")
 def measure() -> Iterator[Callable[..., Cost]]:
     with Forking(
-        "harness.cli.run", "harness.cli.sessions", "harness.experiment.experiment", "harness.recordings.formats"
+        "harness.cli.run", "harness.cli.sessions", "harness.experiment.experiment", "harness.recordings.reading"
     ) as forking:
         yield forking.measure
 

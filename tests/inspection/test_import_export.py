@@ -55,7 +55,7 @@ def location(tmp_path):
 
 
 def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
-    done = import_session(FIXTURES / "pi.jsonl", tmp_path / "new" / "j.sqlite")
+    done = import_session(FIXTURES["pi.jsonl"], tmp_path / "new" / "j.sqlite")
     assert (done.session_id, done.format_name) == ("session-garden", "pi")
     assert any("no result" in caveat for caveat in done.caveats)
     with Journal.open(tmp_path / "new" / "j.sqlite") as journal:
@@ -89,7 +89,7 @@ def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(loc
     with pytest.raises(UsageError, match=r"name '\\x1b\]0;x' from .* contains control characters"):
         import_session(file, location.journal, "\x1b]0;x")
     with pytest.raises(UsageError, match="contains no name for its session; name it with --as"):
-        import_session(FIXTURES / "openhands.json", location.journal)
+        import_session(FIXTURES["openhands.json"], location.journal)
     assert import_session(file, location.journal, "again").session_id == "again"
     with Journal.open(location.journal) as journal:
         assert journal.list_session_ids() == ("again", "s") or set(journal.list_session_ids()) == {"s", "again"}

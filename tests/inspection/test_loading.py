@@ -32,6 +32,7 @@ from harness.store.sessions.lookup import JOURNAL_FILE, SessionLocation
 from tests.cli.command import LOCAL, TINY
 from tests.cli.command import harness as run_command
 from tests.experiment.exploring_task import hidden
+from tests.recordings.outline import FIXTURES
 from tests.session.test_execution import session
 
 SECONDS = 300
@@ -349,8 +350,7 @@ def test_loading_a_journal_changes_no_file(lived):
 
 
 def test_an_imported_recording_loads_and_says_what_it_does_not_know(tmp_path):
-    recording = Path(__file__).parents[1] / "recordings" / "fixtures"
-    files = sorted(path for path in recording.iterdir() if "claude_code" in path.name or "codex" in path.name)
+    files = [FIXTURES[name] for name in ("claude-code.jsonl", "codex.jsonl", "codex-old.jsonl")]
     path = tmp_path / "recorded.sqlite"
     for number, file in enumerate(files):
         import_session(file, path, f"recording-{number}")

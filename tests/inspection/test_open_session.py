@@ -1,7 +1,5 @@
 """Tests of opening finished sessions from every kind of source, and of the messages about ambiguous sources."""
 
-from pathlib import Path
-
 import pytest
 
 from harness.conversation.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
@@ -11,8 +9,7 @@ from harness.inspection.open_session import open_recorded_session
 from harness.inspection.sample_run import build_sample_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
-
-FIXTURES = Path(__file__).parents[1] / "recordings" / "fixtures"
+from tests.recordings.outline import FIXTURES
 
 
 @pytest.fixture
@@ -54,7 +51,7 @@ def test_a_journal_with_several_sessions_requires_the_name_of_one(tmp_path, log)
 
 @pytest.mark.parametrize("file", ["pi.jsonl", "swe-agent-calls.traj", "codex.jsonl"])
 def test_a_recording_of_another_agent_is_a_session(file):
-    session = open_recorded_session(FIXTURES / file)
+    session = open_recorded_session(FIXTURES[file])
     assert file in session.name
     kinds = {type(entry.event) for entry in session.entries}
     assert {SessionStarted, MessageAdded, StepFinished, SessionEnded} <= kinds

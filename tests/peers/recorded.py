@@ -8,7 +8,7 @@ import pytest
 
 from harness.conversation.events import MessageAdded
 from harness.conversation.messages import Message
-from harness.recordings.formats import read_recordings
+from harness.recordings.reading import read_recordings
 from harness.recordings.session_log import build_entries
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))

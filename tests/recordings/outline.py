@@ -2,16 +2,19 @@
 
 from pathlib import Path
 
+import harness.recordings
 from harness.conversation.messages import Part, Reasoning, Text, ToolCall, ToolResult, extract_part_text
-from harness.recordings.formats import read_recordings
+from harness.recordings.reading import read_recordings
 from harness.recordings.recording import NativeCompaction, RecordedMessage, Recording
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FORMATS_FOLDER = Path(harness.recordings.__file__).parent / "formats"
+FIXTURES = {path.name: path for path in sorted(FORMATS_FOLDER.glob("*/fixtures/*"))}
+"""Hand-written files of all formats, by name."""
 
 
 def fixture(name: str) -> Recording:
     """Return the only session of a fixture."""
-    (recording,) = read_recordings(FIXTURES / name)
+    (recording,) = read_recordings(FIXTURES[name])
     return recording
 
 

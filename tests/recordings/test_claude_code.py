@@ -2,7 +2,7 @@
 
 import json
 
-from harness.recordings.formats import read_recording
+from harness.recordings.reading import read_recording
 from tests.recordings.outline import FIXTURES, fixture, join_caveats, outline, squeezes
 
 
@@ -50,7 +50,7 @@ def test_clearing_and_compacting_say_what_was_cleared_and_kept():
 
 
 def test_a_file_of_a_sub_agent_alone_is_read_as_its_session(tmp_path):
-    rows = [json.loads(line) for line in (FIXTURES / "claude-code.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (FIXTURES["claude-code.jsonl"]).read_text().splitlines()]
     (tmp_path / "agent.jsonl").write_text("\n".join(json.dumps(row) for row in rows if row.get("isSidechain")))
     assert outline(read_recording(tmp_path / "agent.jsonl")) == [
         "0 user: You are a sub-agent: count the lamps.",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.recordings.formats import read_recording
+from harness.recordings.reading import read_recording
 from tests.recordings.outline import fixture, outline, squeezes
 
 

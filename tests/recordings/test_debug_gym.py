@@ -2,7 +2,7 @@
 
 import json
 
-from harness.recordings.formats import read_recording
+from harness.recordings.reading import read_recording
 from tests.recordings.outline import FIXTURES, fixture, join_caveats, outline, squeezes
 
 
@@ -30,7 +30,7 @@ def test_steps_become_calls_and_results():
 
 
 def test_a_system_prompt_in_the_role_of_a_user_is_still_one(tmp_path):
-    log = json.loads((FIXTURES / "debug-gym.jsonl").read_text())
+    log = json.loads((FIXTURES["debug-gym.jsonl"]).read_text())
     log["log"][1]["prompt_response_pairs"][0]["prompt"][0]["role"] = "user"
     (tmp_path / "log.jsonl").write_text(json.dumps(log))
     recording = read_recording(tmp_path / "log.jsonl")

@@ -4,6 +4,8 @@ import copy
 import gzip
 import json
 import math
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -14,31 +16,11 @@ from hypothesis import strategies as st
 from harness.conversation.view import find_violation, fold_all
 from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageError
 from harness.recordings.document import Document, parse_document
-from harness.recordings.formats import FORMATS, detect_format, read_document, read_recording, read_recordings
+from harness.recordings.reading import FORMATS, detect_format, read_document, read_recording, read_recordings
 from harness.recordings.session_log import build_entries
-from tests.recordings.outline import FIXTURES, join_caveats
+from tests.recordings.outline import FIXTURES, FORMATS_FOLDER, join_caveats
 
-FORMAT_OF = {
-    "atif.json": "atif",
-    "claude-code.jsonl": "claude-code",
-    "claude-sdk.jsonl": "claude-sdk",
-    "cline.json": "cline",
-    "codex-old.jsonl": "codex",
-    "codex.jsonl": "codex",
-    "debug-gym.jsonl": "debug-gym",
-    "gemini-contents.json": "gemini",
-    "gemini-session.json": "gemini",
-    "harness.jsonl": "harness",
-    "mini-swe-agent-1.traj.json": "mini-swe-agent",
-    "mini-swe-agent-2.traj.json": "mini-swe-agent",
-    "moatless.json": "moatless",
-    "openhands-output.jsonl": "openhands",
-    "openhands.json": "openhands",
-    "pi.jsonl": "pi",
-    "specstory.md": "specstory",
-    "swe-agent-calls.traj": "swe-agent",
-    "swe-agent-text.traj": "swe-agent",
-}
+FORMAT_OF = {name: path.parents[1].name.replace("_", "-") for name, path in FIXTURES.items()}
 ROWS = sorted(name for name in FORMAT_OF if name.endswith(".jsonl") and name != "debug-gym.jsonl")
 OBJECTS = sorted(set(FORMAT_OF) - set(ROWS) - {"specstory.md"})
 
@@ -78,22 +60,54 @@ def read_safely(data, name="recording"):
     return recordings
 
 
-def test_every_fixture_and_every_format_is_in_the_table():
-    assert sorted(FORMAT_OF) == sorted(path.name for path in FIXTURES.iterdir())
-    assert set(FORMAT_OF.values()) == set(FORMATS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_a_folder_with_a_reader_a_page_and_fixtures(name):
+    folder = FORMATS_FOLDER / name.replace("-", "_")
+    page = (folder / "page.md").read_text()
+    assert page.startswith("# ")
+    for row in ("Seen", "Supported", "Not recorded by this agent", "Refused"):
+        assert f"| {row} | " in page, f"{name}: page.md has no row {row!r}"
+    assert (folder / "reader.py").is_file()
+    assert name in FORMAT_OF.values(), f"{name}: no file in the folder `fixtures`"
+
+
+ADDED_READER = """
+from harness.recordings.draft import Draft
+
+def can_read(document):
+    return "# A diary" in document.text
+
+def read(document):
+    yield Draft(session_id="diary")
+"""
+LIST_FORMATS = """
+import sys
+import harness.recordings.formats as formats
+formats.__path__.append(sys.argv[1])
+from harness.recordings.reading import FORMATS, detect_format
+from harness.recordings.document import parse_document
+print("diary" in FORMATS, detect_format(parse_document(b"# A diary", "diary.md")))
+"""
+
+
+def test_a_format_is_added_by_its_folder_alone(tmp_path):
+    (tmp_path / "diary").mkdir()
+    (tmp_path / "diary" / "reader.py").write_text(ADDED_READER)
+    listed = subprocess.run([sys.executable, "-c", LIST_FORMATS, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert listed.stdout == "True diary\n"
 
 
 @pytest.mark.parametrize("name", FORMAT_OF)
 def test_a_fixture_is_claimed_by_its_format_alone_whatever_its_name(name, tmp_path):
-    document = parse_document((FIXTURES / name).read_bytes(), name)
+    document = parse_document((FIXTURES[name]).read_bytes(), name)
     assert [name_of_format for name_of_format, known in FORMATS.items() if known.can_read(document)] == [FORMAT_OF[name]]
-    (tmp_path / "anonymous").write_bytes((FIXTURES / name).read_bytes())
-    assert read_recordings(tmp_path / "anonymous") == read_recordings(FIXTURES / name, FORMAT_OF[name])
+    (tmp_path / "anonymous").write_bytes((FIXTURES[name]).read_bytes())
+    assert read_recordings(tmp_path / "anonymous") == read_recordings(FIXTURES[name], FORMAT_OF[name])
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_file_cut_between_rows_is_never_taken_for_another_format(name):
-    lines = (FIXTURES / name).read_bytes().splitlines(keepends=True)
+    lines = (FIXTURES[name]).read_bytes().splitlines(keepends=True)
     for end in range(1, len(lines) + 1):
         document = parse_document(b"".join(lines[:end]), name)
         assert {name_of_format for name_of_format, known in FORMATS.items() if known.can_read(document)} <= {FORMAT_OF[name]}
@@ -102,7 +116,7 @@ def test_a_file_cut_between_rows_is_never_taken_for_another_format(name):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_before_a_cut_row_are_read_with_a_caveat(name):
-    whole = (FIXTURES / name).read_bytes().rstrip(b"\n")
+    whole = (FIXTURES[name]).read_bytes().rstrip(b"\n")
     last = whole.count(b"\n") + 1
     cut = read_safely(whole[:-5], name)
     assert cut
@@ -111,7 +125,7 @@ def test_rows_before_a_cut_row_are_read_with_a_caveat(name):
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_a_cut_object_is_an_error_that_names_the_line(name):
-    whole = (FIXTURES / name).read_bytes().rstrip()
+    whole = (FIXTURES[name]).read_bytes().rstrip()
     with pytest.raises(MalformedRecording, match=rf"{name}, line \d+: expected a JSON value"):
         parse_document(whole[: len(whole) * 2 // 3], name)
 
@@ -120,14 +134,14 @@ def test_a_cut_object_is_an_error_that_names_the_line(name):
 @settings(max_examples=150, deadline=None)
 @given(names, st.data())
 def test_a_file_cut_anywhere_is_read_or_refused(name, data):
-    whole = (FIXTURES / name).read_bytes()
+    whole = (FIXTURES[name]).read_bytes()
     read_safely(whole[: data.draw(st.integers(0, len(whole)))])
 
 
 @settings(max_examples=100, deadline=None)
 @given(names, st.data())
 def test_a_file_with_damaged_bytes_is_read_or_refused(name, data):
-    whole = bytearray((FIXTURES / name).read_bytes())
+    whole = bytearray((FIXTURES[name]).read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     read_safely(bytes(whole))
@@ -161,7 +175,7 @@ def nested(levels):
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([*OBJECTS, *(name for name in ROWS if name != "pi.jsonl")]), st.sampled_from(HOSTILE), st.data())
 def test_a_hostile_value_anywhere_is_read_or_refused(name, hostile, data):
-    text = (FIXTURES / name).read_text()
+    text = (FIXTURES[name]).read_text()
     values = [json.loads(line) for line in text.splitlines()] if name in ROWS else json.loads(text)
     path = data.draw(st.sampled_from([path for path in places(values) if path]))
     spoiled = put(values, path, nested(150) if hostile == "deep" else hostile)
@@ -180,7 +194,7 @@ def test_a_hostile_value_anywhere_is_read_or_refused(name, hostile, data):
     ],
 )
 def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, explanation, tmp_path):
-    rows = [json.loads(line) for line in (FIXTURES / "claude-code.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (FIXTURES["claude-code.jsonl"]).read_text().splitlines()]
     rows[2]["message"] |= spoil
     (tmp_path / "spoiled.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(MalformedRecording, match=explanation) as caught:
@@ -201,7 +215,7 @@ def test_nesting_that_would_exhaust_the_parser_is_refused_with_its_line():
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.parametrize("rest", ["garbage\n", '{"x": 1}\n', "}\n"])
 def test_text_behind_a_single_value_is_refused_with_its_line(name, rest):
-    text = (FIXTURES / name).read_text().rstrip() + "\n\n" + rest
+    text = (FIXTURES[name]).read_text().rstrip() + "\n\n" + rest
     line = text.count("\n")
     document: Document | MalformedRecording
     try:
@@ -233,7 +247,7 @@ def test_a_file_that_is_not_utf_8_is_refused_with_advice(data, hint):
 
 
 def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
-    lines = (FIXTURES / "claude-code.jsonl").read_bytes().splitlines()
+    lines = (FIXTURES["claude-code.jsonl"]).read_bytes().splitlines()
     (recording,) = read_safely(b"\n".join([*lines[:4], b"Segmentation fault", *lines[4:]]))
     assert "line 5: dropped: not JSON" in join_caveats(recording)
 
@@ -241,7 +255,7 @@ def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"# A diary\n", b"{}", b"[]", b'{"messages": []}', b"[1, 2]", b"\xc3\x28\xa0"])
 def test_a_file_that_is_no_recording_is_refused_with_the_known_formats(content, tmp_path):
     (tmp_path / "other").write_bytes(content)
-    with pytest.raises(MalformedRecording, match="one of the formats claude-code, claude-sdk, pi"):
+    with pytest.raises(MalformedRecording, match="one of the formats atif, claude-code, claude-sdk"):
         read_recording(tmp_path / "other")
 
 
@@ -286,9 +300,9 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
 
 def test_an_unknown_format_is_refused_with_the_nearest_names():
     with pytest.raises(UnknownName, match="did you mean 'claude-code'"):
-        read_recording(FIXTURES / "pi.jsonl", "claude-codex")
+        read_recording(FIXTURES["pi.jsonl"], "claude-codex")
 
 
 def test_a_format_that_the_file_has_not_is_refused():
     with pytest.raises(MalformedRecording, match=r"pi.jsonl: expected a recording in the format codex"):
-        read_recording(FIXTURES / "pi.jsonl", "codex")
+        read_recording(FIXTURES["pi.jsonl"], "codex")

@@ -2,7 +2,7 @@
 
 import json
 
-from harness.recordings.formats import read_recording
+from harness.recordings.reading import read_recording
 from tests.recordings.outline import fixture, outline, squeezes
 
 

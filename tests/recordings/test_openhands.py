@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import UsageError
-from harness.recordings.formats import read_recording, read_recordings
+from harness.recordings.reading import read_recording, read_recordings
 from tests.recordings.outline import FIXTURES, fixture, outline, squeezes
 
 
@@ -38,7 +38,7 @@ def test_actions_that_share_a_response_are_one_answer():
 
 
 def test_each_row_of_an_output_file_is_a_session_also_with_pairs_of_action_and_observation():
-    first, second = read_recordings(FIXTURES / "openhands-output.jsonl")
+    first, second = read_recordings(FIXTURES["openhands-output.jsonl"])
     assert outline(first) == outline(fixture("openhands.json"))
     assert first.session_id == "box-1"
     assert first.cost_usd == pytest.approx(0.4)
@@ -53,4 +53,4 @@ def test_each_row_of_an_output_file_is_a_session_also_with_pairs_of_action_and_o
 
 def test_a_file_of_several_sessions_is_refused_where_one_is_asked_for():
     with pytest.raises(UsageError, match="2 sessions in one file; use read_recordings"):
-        read_recording(FIXTURES / "openhands-output.jsonl")
+        read_recording(FIXTURES["openhands-output.jsonl"])

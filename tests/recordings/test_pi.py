@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.errors import UsageError
-from harness.recordings.formats import read_recording
+from harness.recordings.reading import read_recording
 from tests.recordings.outline import fixture, join_caveats, outline, squeezes
 
 

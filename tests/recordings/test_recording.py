@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.conversation.view import find_violation, fold_all
-from harness.recordings.formats import read_recordings
+from harness.recordings.reading import read_recordings
 from harness.recordings.session_log import build_entries
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))

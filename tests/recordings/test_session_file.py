@@ -19,7 +19,7 @@ from harness.conversation.messages import ToolCall, assistant
 from harness.conversation.view import find_violation, fold_all
 from harness.errors import MalformedRecording
 from harness.recordings.document import parse_document
-from harness.recordings.formats import detect_format, read_document
+from harness.recordings.reading import detect_format, read_document
 from harness.recordings.session_file import TimedEntry, encode_lines, read_log
 from harness.testing.strategies import sessions, sessions_with_rollback
 from tests.recordings.outline import FIXTURES, fixture, outline, squeezes
@@ -194,7 +194,7 @@ def test_the_fixture_reads_value_by_value():
 
 
 def test_the_fixture_folds_to_the_view_that_it_describes():
-    entries = read_log(parse_document((FIXTURES / "harness.jsonl").read_bytes(), "harness.jsonl"))
+    entries = read_log(parse_document((FIXTURES["harness.jsonl"]).read_bytes(), "harness.jsonl"))
     view = fold_all(entry for entry, _ in entries)
     assert [item.message.text for item in view.items] == ["Be brief.", "North is planted.", "Both are planted."]
     assert [item.message.role for item in view.items] == ["system", "user", "assistant"]

@@ -5,16 +5,16 @@ import pytest
 from harness.conversation.codec import digest_message, from_plain, to_plain
 from harness.conversation.events import SessionEnded, SessionStarted, StepFinished
 from harness.conversation.view import find_violation, fold_all, render_messages
-from harness.recordings.formats import read_recordings
+from harness.recordings.reading import read_recordings
 from harness.recordings.session_log import SYNTHETIC_SYSTEM, build_entries
 from tests.recordings.outline import FIXTURES, fixture
 
-NAMES = sorted(path.name for path in FIXTURES.iterdir())
+NAMES = sorted(FIXTURES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_log_of_every_fixture_folds_into_its_messages(name):
-    for recording in read_recordings(FIXTURES / name):
+    for recording in read_recordings(FIXTURES[name]):
         log = build_entries(recording)
         view = fold_all(log)
         opening = () if recording.system_recorded else (SYNTHETIC_SYSTEM,)
@@ -29,7 +29,7 @@ def test_the_log_of_every_fixture_folds_into_its_messages(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_carry_recorded_usage_and_the_request_that_was_sent(name):
-    for recording in read_recordings(FIXTURES / name):
+    for recording in read_recordings(FIXTURES[name]):
         log = build_entries(recording)
         steps = [(number, entry.event) for number, entry in enumerate(log) if isinstance(entry.event, StepFinished)]
         used = [recorded.usage for recorded in recording.messages if recorded.usage is not None]

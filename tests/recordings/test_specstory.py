@@ -1,6 +1,6 @@
 """Importer of SpecStory: every value of the made-up fixture, and each pitfall of the format."""
 
-from harness.recordings.formats import read_recording
+from harness.recordings.reading import read_recording
 from tests.recordings.outline import fixture, outline, squeezes
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 from harness.conversation.messages import Text
 from harness.recordings.blocks import read_parts
-from harness.recordings.claude_code import can_read as is_claude_code
-from harness.recordings.claude_code import read_answer, read_boundary
 from harness.recordings.document import Document, Fields
 from harness.recordings.draft import Draft
+from harness.recordings.formats.claude_code.reader import can_read as is_claude_code
+from harness.recordings.formats.claude_code.reader import read_answer, read_boundary
 
 SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 """First words of every summary that Claude Code inserts when it compacts a session; a message that begins so is a summary."""

@@ -6,26 +6,12 @@ The format is detected from the content, never from the name of the file. A file
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 from harness.errors import MalformedRecording, UnknownName, UsageError
-from harness.recordings import (
-    atif,
-    claude_code,
-    claude_sdk,
-    cline,
-    codex,
-    debug_gym,
-    gemini,
-    mini_swe_agent,
-    moatless,
-    openhands,
-    pi,
-    session_file,
-    specstory,
-    swe_agent,
-)
+from harness.recordings import formats
 from harness.recordings.document import Document, open_document
 from harness.recordings.draft import Draft
 from harness.recordings.recording import Recording
@@ -46,23 +32,17 @@ class Format(Protocol):
         ...
 
 
-FORMATS: Mapping[str, Format] = {
-    "claude-code": claude_code,
-    "claude-sdk": claude_sdk,
-    "pi": pi,
-    "codex": codex,
-    "swe-agent": swe_agent,
-    "mini-swe-agent": mini_swe_agent,
-    "moatless": moatless,
-    "openhands": openhands,
-    "gemini": gemini,
-    "cline": cline,
-    "debug-gym": debug_gym,
-    "atif": atif,
-    "specstory": specstory,
-    session_file.NAME: session_file,
-}
-"""Importer modules of all supported formats of recorded sessions, by the name of the format."""
+def _find_formats() -> dict[str, Format]:
+    folders = sorted(reader.parent.name for place in formats.__path__ for reader in Path(place).glob("*/reader.py"))
+    modules = {name: import_module(f"{formats.__name__}.{name}.reader") for name in folders}
+    return {name.replace("_", "-"): cast("Format", module) for name, module in modules.items()}
+
+
+FORMATS: Mapping[str, Format] = _find_formats()
+"""Importer modules of all supported formats of recorded sessions, by the name of the format.
+
+Each folder in `harness/recordings/formats` with a module `reader` is a format.
+"""
 
 
 def read_recording(path: str | os.PathLike[str], format: str | None = None) -> Recording:  # noqa: A002, the word users say

@@ -1,0 +1,1 @@
+"""Format of sessions recorded in ATIF, the Agent Trajectory Interchange Format of Harbor."""
