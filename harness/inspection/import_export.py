@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness.conversation.events import Entry, SessionStarted
 from harness.errors import StoreError, UsageError
 from harness.recordings.document import open_document
-from harness.recordings.reading import detect_format, read_document
+from harness.recordings.reading import detect_format, read_document, select_main_sessions
 from harness.recordings.session_file import NAME, TimedEntry, encode_lines, read_log
 from harness.recordings.session_log import build_entries
 from harness.store.database import replace_file
@@ -83,10 +83,11 @@ def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], 
     if format_name == NAME:
         return read_log(document), format_name, tuple(caveat.text for caveat in document.caveats)
     recordings = read_document(document, format_name)
-    if len(recordings) > 1:
-        raise UsageError(f"{file}: the file contains {len(recordings)} sessions; pass a file with a single session")
-    log = tuple([TimedEntry(entry, 0) for entry in build_entries(recordings[0])])
-    return log, format_name, tuple(caveat.text for caveat in recordings[0].caveats)
+    main = select_main_sessions(recordings)
+    if len(main) > 1:
+        raise UsageError(f"{file}: the file contains {len(main)} sessions; pass a file with a single session")
+    log = tuple([TimedEntry(entry, 0) for entry in build_entries(main[0])])
+    return log, format_name, tuple(caveat.text for caveat in main[0].caveats)
 
 
 def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str], session_id: str = "") -> ImportedSession:

@@ -14,7 +14,7 @@ from harness.inspection.sample_run import SampleOracle
 from harness.inspection.sample_story import find_last_use, load_story
 from harness.inspection.session_sources import SAMPLE_NAME, BuiltInSession, RecordedFile, resolve_session
 from harness.recordings.document import open_document
-from harness.recordings.reading import detect_format, read_recordings
+from harness.recordings.reading import detect_format, read_recordings, select_main_sessions
 from harness.recordings.session_file import NAME
 from harness.recordings.session_log import build_entries
 from harness.session.execution import execute_session
@@ -64,6 +64,8 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
     if detect_format(open_document(path)) == NAME:
         return RecordedSession(name=path.name, entries=load_entries(path))
     recordings = read_recordings(path)
+    if session_id is None:
+        recordings = select_main_sessions(recordings)
     names = [recording.session_id or f"session {number}" for number, recording in enumerate(recordings, 1)]
     recording = recordings[names.index(_choose_name(path, tuple(names), session_id))]
     return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording))

@@ -29,13 +29,15 @@ def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
             yield Reasoning(text=thought)
         case "thinking" | "redacted_thinking":
             draft.count_dropped("thinking without text (encrypted)")
-        case "tool_use" | "server_tool_use" | "toolCall":
+        case "tool_use" | "server_tool_use" | "mcp_tool_use" | "toolCall":
             arguments = block.values.get("input", block.values.get("arguments"))
             yield make_call(block.read_text("id"), block.read_text("name"), arguments)
         case "tool_result":
             status: Literal["error", "completed"] = "error" if block.read_flag("is_error") else "completed"
             output = flatten_text(block, "content", draft)
             yield ToolResult(call_id=block.read_text("tool_use_id"), name="", output=output, status=status)
+        case kind if kind.endswith("_tool_result") and block.has("tool_use_id"):
+            yield _read_server_result(block, draft)
         case "file":
             yield File(path=block.read_text("path"), content=flatten_text(block, "content", draft))
         case "image" | "document" | "input_image" | "image_url" as kind:
@@ -43,6 +45,22 @@ def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
             yield Text(text=f"({kind})")
         case other:
             draft.count_dropped(f"block of type {other!r} in a message, left out")
+
+
+def _read_server_result(block: Fields, draft: Draft) -> ToolResult:
+    """Return the result of a tool that the provider ran, without the encrypted text that only the provider can read."""
+    content = block.values.get("content")
+    items = content if isinstance(content, list) else [content]
+    readable = [
+        {name: value for name, value in item.items() if not name.startswith("encrypted_")} if isinstance(item, dict) else item
+        for item in items
+    ]
+    if readable != items:
+        draft.count_dropped("result of a server tool, whose text is encrypted")
+    failed = any(isinstance(item, dict) and "error_code" in item for item in items)
+    status: Literal["error", "completed"] = "error" if failed or block.read_flag("is_error") else "completed"
+    output = "\n".join(_flatten_item(item, draft) for item in readable if item is not None)
+    return ToolResult(call_id=block.read_text("tool_use_id"), name="", output=output, status=status)
 
 
 def make_text_parts(text: str) -> tuple[Part, ...]:

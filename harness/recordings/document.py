@@ -7,6 +7,7 @@
 """
 
 import codecs
+import datetime as dt
 import json
 import math
 import re
@@ -39,6 +40,9 @@ Each value takes up to a hundred bytes of memory.
 MAX_COUNT = 10**12
 """Largest number, for example of tokens or milliseconds, that a field of a recording may have."""
 
+_FIRST_TIME_MS = 946_684_800_000  # the year 2000
+_LAST_SECOND = 10**11  # a number of seconds in the year 5138; a larger number counts milliseconds
+_TWO_WORDS = re.compile(r"\w{2,}[^\w\s]?\s+[^\w\s]?\w{2,}|[^\x00-\x7f]{4}")
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -107,6 +111,14 @@ class Fields:
         if not is_number or not 0 <= value <= MAX_COUNT:
             raise self.build_error(name, "a number of at least 0")
         return float(value)
+
+    def read_time_ms(self, name: str) -> int | None:
+        """Return the time in a field as milliseconds since the epoch; None if the field is absent or holds no time.
+
+        A time is a text in ISO 8601 format, or a number of seconds or milliseconds since the epoch. A time before the year 2000
+        is a default of the program that wrote the file, and counts as absent.
+        """
+        return parse_time_ms(self.values.get(name))
 
     def read_flag(self, name: str) -> bool:
         """Return the value of a field that must be a Boolean; False if the field is absent."""
@@ -313,6 +325,28 @@ def _check_depth(value: Any, file: str, line: int) -> None:
         if not level:
             return
     raise _build_depth_error(file, line)
+
+
+def parse_time_ms(value: object) -> int | None:
+    """Return a time as milliseconds since the epoch (see `Fields.read_time_ms`); None if the value is no time."""
+    try:
+        if isinstance(value, str):
+            time = dt.datetime.fromisoformat(value)
+            milliseconds = round(time.replace(tzinfo=time.tzinfo or dt.UTC).timestamp() * 1000)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            milliseconds = round(value if value > _LAST_SECOND else value * 1000)
+        else:
+            return None
+    except (ValueError, OverflowError):
+        return None
+    return milliseconds if _FIRST_TIME_MS <= milliseconds <= _LAST_SECOND * 1000 else None
+
+
+def holds_words(value: object) -> bool:
+    """Return whether a JSON value contains a text of at least two words, or of four characters beyond ASCII."""
+    if isinstance(value, str):
+        return _TWO_WORDS.search(value) is not None
+    return any(map(holds_words, list_children(value)))
 
 
 def list_children(value: Any) -> Iterable[Any]:

@@ -26,12 +26,21 @@ from harness.conversation.messages import (
 from harness.conversation.tokens import Usage
 from harness.conversation.view import find_violation
 from harness.errors import MalformedRecording, format_count
-from harness.recordings.document import Document
-from harness.recordings.recording import Caveat, NativeCompaction, RecordedMessage, Recording
+from harness.recordings.document import Document, Fields, holds_words
+from harness.recordings.recording import (
+    Caveat,
+    LeftOutCall,
+    NativeCompaction,
+    RecordedMessage,
+    Recording,
+    SubAgentLink,
+)
 
 MISSING_SYSTEM_TEXT = "The system prompt, tool schemas and hidden reminders are not in this file."
 NO_RESULT = "(no result was recorded)"
 """Text of the result that is made up for a tool call without a recorded result."""
+_ENVELOPE_NAMES = frozenset({"cwd", "gitBranch"})
+"""Fields of a row that may hold several words but nothing that a person or a model said."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +58,9 @@ class Turn:
     model: str = ""
     example: bool = False
     """Whether the message belongs to a demonstration in the prompt, which is no part of the recorded session itself."""
+    at_ms: int | None = None
+    request_key: str = ""
+    hour_write_tokens: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +77,13 @@ class Draft:
     """Recorded session under construction, to which an importer adds messages while it reads a file."""
 
     session_id: str = ""
+    parent_id: str = ""
+    forked_from: str = ""
     cost_usd: float | None = None
+    now_ms: int | None = None
+    """Time of the row that is being read, which the messages added next get; None if the file gives none."""
+    sub_agents: list[SubAgentLink] = field(default_factory=list)
+    left_out_calls: list[LeftOutCall] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     caveats: list[Caveat] = field(default_factory=list)
     _answers: dict[str, Turn] = field(default_factory=dict)
@@ -90,7 +108,9 @@ class Draft:
                     rest.append(part)
         if rest:
             first_system = role == "system" and not self.turns
-            self.turns.append(Turn(role="system" if first_system else "user", parts=rest, place=place, example=example))
+            self.turns.append(
+                Turn(role="system" if first_system else "user", parts=rest, place=place, example=example, at_ms=self.now_ms)
+            )
 
     def add_answer(
         self,
@@ -114,7 +134,13 @@ class Draft:
             self.turns.append(turn)
             if key:
                 self._answers[key] = turn
-        turn.parts.extend(parts)
+        turn.at_ms = self.now_ms or turn.at_ms
+        results: list[ToolResult] = []
+        for part in parts:
+            # a tool that the provider runs has its result in the answer
+            results.append(part) if isinstance(part, ToolResult) else turn.parts.append(part)
+        for result in results:
+            self.add_result(result.call_id, result.output, place, status=result.status)
         self.annotate_answer(turn, model, usage, cost_usd)
         return turn
 
@@ -145,7 +171,7 @@ class Draft:
         """
         known = cast('Literal["error", "interrupted"]', status) if status in {"error", "interrupted"} else "completed"
         part = ToolResult(call_id=call_id, name="", output=output, status=known)
-        self.turns.append(Turn(role="tool", parts=[part], place=place))
+        self.turns.append(Turn(role="tool", parts=[part], place=place, at_ms=self.now_ms))
 
     def add_compaction(self, event: NativeCompaction, *, kept_from_turn: int | None = None) -> None:
         """Add a compaction that the agent made after the messages that have been added so far.
@@ -154,6 +180,7 @@ class Draft:
             event: Description of the compaction; `finish` sets its fields `position` and `kept_from`.
             kept_from_turn: Index in `turns` of the first message that the compaction retained; None if it retained none.
         """
+        event = replace(event, at_ms=self.now_ms)
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
     def warn(self, place: str, text: str) -> None:
@@ -166,6 +193,30 @@ class Draft:
         `finish` adds a note with all counts, e.g. `3 × image`.
         """
         self._dropped_counts[kind] += 1
+
+    def count_unread(self, row: Fields, kind: str) -> None:
+        """Count a part of the file of a kind that is not read, if it holds words of a person, a model or a tool.
+
+        Other parts, such as settings and counters, are left out without a note.
+        """
+        if holds_words({name: value for name, value in row.values.items() if name not in _ENVELOPE_NAMES}):
+            self.count_dropped(f"{kind}, whose text is not read")
+
+    def leave_out(self, turns: Iterable[Turn], reason: Literal["rewound", "rolled back"]) -> None:
+        """Record the model calls of turns that are no messages of the session, since they cost money."""
+        for turn in turns:
+            if turn.role == "assistant" and (turn.usage is not None or turn.cost_usd is not None):
+                call = LeftOutCall(
+                    reason=reason,
+                    place=turn.place,
+                    usage=turn.usage,
+                    model=turn.model,
+                    cost_usd=turn.cost_usd,
+                    at_ms=turn.at_ms,
+                    request_key=turn.request_key,
+                    hour_write_tokens=turn.hour_write_tokens,
+                )
+                self.left_out_calls.append(call)
 
     def add_summary(self, summary: str) -> None:
         """Set the summary of the compaction that was just added.
@@ -206,6 +257,7 @@ class Draft:
         violation = find_violation([*opening_messages, *(recorded.message for recorded in messages)])
         assert violation is None, violation
         costs = [recorded.cost_usd for recorded in messages if recorded.cost_usd is not None]
+        costs += [call.cost_usd for call in self.left_out_calls if call.cost_usd is not None]
         anchors = [item.anchor for item in placed]
         return Recording(
             source=source,
@@ -216,6 +268,10 @@ class Draft:
             compactions=tuple(_locate_compaction(compaction, anchors, order.new_ids) for compaction in self._compactions),
             cost_usd=sum(costs) if costs and self.cost_usd is None else self.cost_usd,
             caveats=tuple(self.caveats),
+            parent_id=self.parent_id,
+            forked_from=self.forked_from,
+            sub_agents=tuple([replace(link, call_id=order.new_ids.get(link.call_id, link.call_id)) for link in self.sub_agents]),
+            left_out_calls=tuple(self.left_out_calls),
         )
 
 
@@ -331,9 +387,18 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
             number = step = step + 1
         elif role != "tool" and step:
             number = min(step + 1, total)
-        recorded = RecordedMessage(message=item.message, step=number, place=turn.place, synthetic=item.synthetic)
+        recorded = RecordedMessage(
+            message=item.message, step=number, place=turn.place, synthetic=item.synthetic, at_ms=turn.at_ms
+        )
         if role == "assistant":
-            recorded = replace(recorded, usage=turn.usage, cost_usd=turn.cost_usd, model=turn.model)
+            recorded = replace(
+                recorded,
+                usage=turn.usage,
+                cost_usd=turn.cost_usd,
+                model=turn.model,
+                request_key=turn.request_key,
+                hour_write_tokens=turn.hour_write_tokens,
+            )
         yield recorded
 
 

@@ -4,7 +4,7 @@ The format is detected from the content, never from the name of the file. A file
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +46,7 @@ Each folder in `harness/recordings/formats` with a module `reader` is a format.
 
 
 def read_recording(path: str | os.PathLike[str], format: str | None = None) -> Recording:  # noqa: A002, the word users say
-    """Read the only recorded session in a file.
+    """Read the only recorded session in a file, without the sessions of its sub-agents.
 
     Args:
         path: File with one recorded session.
@@ -57,10 +57,20 @@ def read_recording(path: str | os.PathLike[str], format: str | None = None) -> R
         MalformedRecording: The file has no known format, violates its format, or is truncated so that nothing can be read.
         UsageError: The file cannot be opened, or it holds more than one session.
     """
-    recordings = read_recordings(path, format)
-    if len(recordings) > 1:
-        raise UsageError(f"{path}: {len(recordings)} sessions in one file; use read_recordings to read all of them")
-    return recordings[0]
+    main = select_main_sessions(read_recordings(path, format))
+    if len(main) > 1:
+        raise UsageError(f"{path}: {len(main)} sessions in one file; use read_recordings to read all of them")
+    return main[0]
+
+
+def select_main_sessions(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
+    """Return the recordings of a file that are not those of sub-agents which another of these recordings started."""
+    names = {recording.session_id for recording in recordings if recording.session_id}
+    return (
+        tuple([recording for recording in recordings if recording.parent_id not in names])
+        if len(names) > 1
+        else tuple(recordings)
+    )
 
 
 def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002

@@ -40,6 +40,37 @@ class RecordedMessage:
     """Place in the file where the message begins, such as `line 7`; empty if the message is not from the file."""
     synthetic: bool = False
     """Whether the importer made up the message, for example because a tool call has no result in the file."""
+    at_ms: int | None = None
+    """Time at which the agent recorded the (end of the) message, in milliseconds since the epoch; None if not recorded."""
+    request_key: str = ""
+    """Text that identifies the model call in all files into which the agent copied it; empty if there is none."""
+    hour_write_tokens: int = 0
+    """Part of the cache writes in `usage` that the provider keeps for an hour, at a higher price than for five minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutCall:
+    """Model call that was paid for, but whose answer is none of the recording's messages."""
+
+    reason: Literal["rewound", "rolled back", "compaction", "side call"]
+    """Reason why the answer is no message: the user went back to before it, or the call was made outside the conversation."""
+    place: str
+    usage: Usage | None
+    model: str = ""
+    cost_usd: float | None = None
+    at_ms: int | None = None
+    request_key: str = ""
+    hour_write_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentLink:
+    """Session of a sub-agent that a tool call of a recorded session started."""
+
+    session_id: str
+    """Id of the sub-agent's session, which is a recording of its own."""
+    call_id: str
+    """Id of the tool call in the recording that started the sub-agent; empty if not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +88,12 @@ class NativeCompaction:
     tokens_before: int | None = None
     """Number of tokens in the context before the compaction, according to the file; None if the file does not contain it."""
     tokens_saved: int | None = None
+    tokens_after: int | None = None
+    """Number of tokens in the context after the compaction, according to the file; None if the file does not contain it."""
+    seconds: float | None = None
+    """Duration of the compaction in seconds, according to the file; None if the file does not contain it."""
+    at_ms: int | None = None
+    """Time of the compaction in milliseconds since the epoch; None if not recorded."""
     summary: str = ""
     """Text of the summary that the compaction wrote; empty if there was none or if the file does not hold it."""
     in_place: bool = False
@@ -65,6 +102,10 @@ class NativeCompaction:
     """Index of the first message of the recording that the compaction kept in addition to its summary; None if it kept none."""
     cleared: tuple[str, ...] = ()
     """Ids of the tool calls whose results the compaction removed from the context; the recording's messages have the same ids."""
+    view: tuple[Message, ...] | None = None
+    """Messages in the context right after the compaction, without the system message, if the file lists them exactly."""
+    inferred: bool = False
+    """Whether the file marks no compaction and the sizes of the prompts imply one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +126,13 @@ class Recording:
     cost_usd: float | None = None
     """Cost of the session in USD, which is the total in the file or else the sum over its model calls; None if not recorded."""
     caveats: tuple[Caveat, ...] = ()
+    parent_id: str = ""
+    """Id of the session that started this one as a sub-agent; empty if the session is no sub-agent's."""
+    forked_from: str = ""
+    """Id of the session from which this one was forked, whose messages it begins with; empty if it is no fork."""
+    sub_agents: tuple[SubAgentLink, ...] = ()
+    left_out_calls: tuple[LeftOutCall, ...] = ()
+    """Model calls that were paid for and whose answers are none of the messages, in the order of the file."""
 
     @property
     def steps(self) -> int:

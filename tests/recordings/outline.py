@@ -1,21 +1,29 @@
 """Short outline of a recording, which the tests of every format compare with the expected lines."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 import harness.recordings
 from harness.conversation.messages import Part, Reasoning, Text, ToolCall, ToolResult, extract_part_text
-from harness.recordings.reading import read_recordings
+from harness.recordings.reading import read_recording
 from harness.recordings.recording import NativeCompaction, RecordedMessage, Recording
 
 FORMATS_FOLDER = Path(harness.recordings.__file__).parent / "formats"
 FIXTURES = {path.name: path for path in sorted(FORMATS_FOLDER.glob("*/fixtures/*"))}
 """Hand-written files of all formats, by name."""
+SMALL_RECORDINGS = Path(os.environ.get("HARNESS_RECORDINGS", Path(__file__).parents[3] / "shared" / "data" / "recordings"))
+"""Folder with small recordings and a table of their right values, which is not part of the project."""
+
+needs_small_recordings = pytest.mark.skipif(
+    not SMALL_RECORDINGS.is_dir(), reason="no small recordings: set HARNESS_RECORDINGS to their folder"
+)
 
 
 def fixture(name: str) -> Recording:
-    """Return the only session of a fixture."""
-    (recording,) = read_recordings(FIXTURES[name])
-    return recording
+    """Return the only session of a fixture, without its sub-agents."""
+    return read_recording(FIXTURES[name])
 
 
 def outline(recording: Recording) -> list[str]:

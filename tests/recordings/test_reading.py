@@ -248,7 +248,7 @@ def test_a_file_that_is_not_utf_8_is_refused_with_advice(data, hint):
 
 def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
     lines = (FIXTURES["claude-code.jsonl"]).read_bytes().splitlines()
-    (recording,) = read_safely(b"\n".join([*lines[:4], b"Segmentation fault", *lines[4:]]))
+    recording, _ = read_safely(b"\n".join([*lines[:4], b"Segmentation fault", *lines[4:]]))
     assert "line 5: dropped: not JSON" in join_caveats(recording)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.conversation.view import find_violation, fold_all
-from harness.recordings.reading import read_recordings
+from harness.recordings.reading import read_recordings, select_main_sessions
 from harness.recordings.session_log import build_entries
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
@@ -20,6 +20,8 @@ pytestmark = pytest.mark.skipif(not TABLE.is_file(), reason="no recorded session
 
 STEPS_MORE = {"pi_pi-mono/root-session.jsonl": 5}
 """Answers that the table leaves out: four with reasoning only, and one on a line with two rows."""
+TYPED_MESSAGES = {"claude-code_entireio-cli/d016_0.jsonl": 2, "claude-code_entireio-cli/d599_0.jsonl": 1}
+"""Messages that the user typed while the agent worked, which the table leaves out."""
 MESSAGES_LESS = {"gemini-cli/trajectory.json": 1}
 """Result without a call, which the reader drops."""
 JOINED_ROWS = {"pi_pi-mono/root-compact.jsonl"}
@@ -44,16 +46,16 @@ with_both_costs = rows(lambda row: row["format"] == "mini-swe-agent")
 
 @rows(lambda row: row["file"] not in JOINED_ROWS)
 def test_counts_agree_with_the_table(row):
-    recordings = read_recordings(PLACE / row["file"])
+    recordings = select_main_sessions(read_recordings(PLACE / row["file"]))
     events = [event for recording in recordings for event in recording.compactions]
     summaries = [event for event in events if event.kind == "compaction"]
     own = [recorded for recording in recordings for recorded in recording.messages if not recorded.synthetic]
     # The table counts a Claude summary as a message, and knows only what a format says about compactions.
     told_apart = len(summaries) if row["format"] == "claude-code-jsonl" else 0
-    more = STEPS_MORE.get(row["file"], 0)
+    more, other = STEPS_MORE.get(row["file"], 0), TYPED_MESSAGES.get(row["file"], 0) - MESSAGES_LESS.get(row["file"], 0)
     assert len(recordings) == int(row["trajectories"])
     assert sum(recording.steps for recording in recordings) == int(row["n_steps"]) + more
-    assert len(own) + told_apart == int(row["messages"]) + more - MESSAGES_LESS.get(row["file"], 0)
+    assert len(own) + told_apart == int(row["messages"]) + more + other
     assert len(summaries) == int(row["native_compactions"] or 0)
     assert sum(event.kind == "microcompaction" for event in events) == int(row["native_microcompactions"] or 0)
 
