@@ -60,6 +60,7 @@ class Turn:
     """Whether the message belongs to a demonstration in the prompt, which is no part of the recorded session itself."""
     at_ms: int | None = None
     request_key: str = ""
+    copied: bool = False
     hour_write_tokens: int = 0
 
 
@@ -202,10 +203,17 @@ class Draft:
         if holds_words({name: value for name, value in row.values.items() if name not in _ENVELOPE_NAMES}):
             self.count_dropped(f"{kind}, whose text is not read")
 
+    def cut(self, start: int) -> None:
+        """Remove the messages from index `start` on, with the compactions among them."""
+        del self.turns[start:]
+        kept = set(map(id, self.turns))
+        self._answers = {key: turn for key, turn in self._answers.items() if id(turn) in kept}
+        self._compactions = [compaction for compaction in self._compactions if compaction.turn <= start]
+
     def leave_out(self, turns: Iterable[Turn], reason: Literal["rewound", "rolled back"]) -> None:
         """Record the model calls of turns that are no messages of the session, since they cost money."""
         for turn in turns:
-            if turn.role == "assistant" and (turn.usage is not None or turn.cost_usd is not None):
+            if turn.role == "assistant" and not turn.copied and (turn.usage is not None or turn.cost_usd is not None):
                 call = LeftOutCall(
                     reason=reason,
                     place=turn.place,
@@ -397,6 +405,7 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
                 cost_usd=turn.cost_usd,
                 model=turn.model,
                 request_key=turn.request_key,
+                copied=turn.copied,
                 hour_write_tokens=turn.hour_write_tokens,
             )
         yield recorded

@@ -44,6 +44,8 @@ class RecordedMessage:
     """Time at which the agent recorded the (end of the) message, in milliseconds since the epoch; None if not recorded."""
     request_key: str = ""
     """Text that identifies the model call in all files into which the agent copied it; empty if there is none."""
+    copied: bool = False
+    """Whether the message is a copy from another recording, to which its usage and cost belong."""
     hour_write_tokens: int = 0
     """Part of the cache writes in `usage` that the provider keeps for an hour, at a higher price than for five minutes."""
 
