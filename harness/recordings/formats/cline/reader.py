@@ -2,17 +2,29 @@
 
 Properties of the format:
 
-- `metrics.inputTokens` includes tokens read from the cache.
+- Files of the SDK have a `version`, the system prompt and `metrics` with input tokens that include tokens read from the cache.
+- Lists (`api_conversation_history.json` of the extension) have neither. Their `metrics` are `{tokens: {prompt, completion,
+  cached}, cost}`, whose prompt tokens include cached ones, or missing.
+- In lists, a tool result may be a text of the user that begins with `[TOOL for ...] Result:`, in the same block or alone.
 - Attached files are blocks of type `file`.
 - Tool results may be lists of `{query, result, success}`.
-- The system prompt is a field beside the messages; it is missing if the file is a list.
+
+Source: cline/cline at 88fcc164 (`ToolResultUtils.ts`), 0cd9cb57 (its earlier form) and 64fde3a3 (`messages/metrics.ts`).
 """
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
+from harness.conversation.messages import Part, Text, ToolCall, ToolResult
+from harness.conversation.tokens import Usage
 from harness.recordings.blocks import make_text_parts, read_parts, read_usage
 from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
+
+KNOWN_VERSION = 1
+"""Version of the message files of the SDK that were seen."""
+_RESULT_HEADER = re.compile(r"\[(\w+)[^\n]*\] Result:(?:\n|$)")
 
 
 def can_read(document: Document) -> bool:
@@ -29,24 +41,68 @@ def read(document: Document) -> Iterator[Draft]:
     """Yield the session in a message file of Cline as a `Draft`."""
     whole = document.read_root("messages")
     draft = Draft(session_id=whole.read_text("sessionId"))
+    if whole.has("version") and whole.values["version"] != KNOWN_VERSION:
+        draft.warn("version", f"layout version {whole.values['version']!r:.20} is not known; read as version {KNOWN_VERSION}")
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")
+    reader = _Reader(draft)
     for message in whole.read_objects("messages"):
-        _read_message(message, draft)
+        draft.now_ms = message.read_time_ms("ts")
+        reader.read_message(message)
     yield draft
 
 
-def _read_message(message: Fields, draft: Draft) -> None:
-    match message.read_text("role"):
-        case "user" | "system" as role:
-            draft.add_message(role, read_parts(message, draft), message.place)
-        case "assistant":
-            metrics = message.read_object("metrics")
-            draft.add_answer(
-                read_parts(message, draft),
-                message.place,
-                model=message.read_object("modelInfo").read_text("id"),
-                usage=read_usage(metrics, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", with_read=True),
-                cost_usd=metrics.read_amount("cost"),
-            )
-        case role:
-            raise message.build_error("role", "user, assistant or system", role)
+@dataclass(slots=True)
+class _Reader:
+    """Reader of the messages, which assigns results in texts of the user to the calls of the answer before them."""
+
+    draft: Draft
+    waiting_calls: list[ToolCall] = field(default_factory=list)
+    """Calls of the newest answer whose results have not been read yet."""
+
+    def read_message(self, message: Fields) -> None:
+        parts = list(read_parts(message, self.draft))
+        match message.read_text("role"):
+            case "assistant":
+                self.waiting_calls = [part for part in parts if isinstance(part, ToolCall)]
+                model, metrics = message.read_object("modelInfo"), message.read_object("metrics")
+                self.draft.add_answer(
+                    parts,
+                    message.place,
+                    model=model.read_text("id") or model.read_text("modelId"),
+                    usage=_read_metrics(metrics),
+                    cost_usd=metrics.read_amount("cost"),
+                )
+            case "user" | "system" as role:
+                answered = {part.call_id for part in parts if isinstance(part, ToolResult)}
+                self.waiting_calls = [call for call in self.waiting_calls if call.call_id not in answered]
+                self.draft.add_message(role, self.find_results(parts), message.place)
+                self.waiting_calls = []
+            case role:
+                self.draft.count_dropped(f"message of role {role!r}, whose text is not read")
+
+    def find_results(self, parts: list[Part]) -> Iterator[Part]:
+        """Yield the parts of a user message, with texts that are results of calls as results."""
+        header: ToolCall | None = None
+        for part in parts:
+            if header is not None and isinstance(part, Text):
+                yield ToolResult(call_id=header.call_id, name="", output=part.text)
+                header = None
+                continue
+            match = _RESULT_HEADER.match(part.text) if isinstance(part, Text) and self.waiting_calls else None
+            if match is None or not isinstance(part, Text):
+                yield part
+                continue
+            named = (place for place, call in enumerate(self.waiting_calls) if call.name == match[1])
+            call = self.waiting_calls.pop(next(named, 0))
+            if output := part.text[match.end() :]:
+                yield ToolResult(call_id=call.call_id, name="", output=output)
+            else:
+                header = call
+        if header is not None:
+            yield ToolResult(call_id=header.call_id, name="", output="")
+
+
+def _read_metrics(metrics: Fields) -> Usage:
+    if metrics.has("tokens"):
+        return read_usage(metrics.read_object("tokens"), "prompt", "completion", "cached", with_read=True)
+    return read_usage(metrics, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", with_read=True)
