@@ -202,6 +202,38 @@ def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, expla
     assert caught.value.file == str(tmp_path / "spoiled.jsonl")
 
 
+LISTS = ("steps", "messages", "history", "nodes", "log")
+"""Names of the field with the list of messages, events or steps in a file that is one JSON object."""
+UNKNOWN = {"type": "unheard-of", "role": "unheard-of", "source": "unheard-of", "text": "Nobody reads these words."}
+
+
+def add_unknown_item(name):
+    """Return a fixture as bytes, with an item of an unknown kind that holds text in the middle."""
+    text = FIXTURES[name].read_text()
+    if name in ROWS:
+        lines = text.splitlines()
+        return "\n".join([*lines[:2], json.dumps(UNKNOWN), *lines[2:]]).encode()
+    whole = json.loads(text)
+    items = whole if isinstance(whole, list) else next(whole[key] for key in LISTS if key in whole)
+    items.insert(len(items) // 2, UNKNOWN)
+    return json.dumps(whole).encode()
+
+
+@pytest.mark.parametrize("name", sorted(set(ROWS + OBJECTS) - {"harness.jsonl"}))
+def test_text_of_an_unknown_kind_is_counted_in_a_note(name):
+    plain, changed = read_safely(FIXTURES[name].read_bytes()), read_safely(add_unknown_item(name))
+    assert len(changed) == len(plain)
+    notes = {caveat.text for recording in changed for caveat in recording.caveats}
+    added = notes - {caveat.text for recording in plain for caveat in recording.caveats}
+    assert any(note.startswith("1 × ") for note in added), f"no note of the unknown item: {added}"
+
+
+def test_a_row_of_an_unknown_kind_in_a_session_of_this_package_is_refused():
+    document = parse_document(add_unknown_item("harness.jsonl"), "session")
+    with pytest.raises(MalformedRecording, match="line 3: expected a type of row that this version knows, got 'unheard-of'"):
+        read_document(document, "harness")
+
+
 def test_a_number_that_is_too_long_for_the_parser_is_refused_with_its_line():
     with pytest.raises(MalformedRecording, match="line 1: expected a JSON value"):
         parse_document(b'{"schema_version": "ATIF-v1", "steps": [' + b"9" * 5_000 + b"]}", "long")

@@ -3,7 +3,7 @@
 import json
 
 from harness.recordings.reading import read_recording
-from tests.recordings.outline import fixture, outline, squeezes
+from tests.recordings.outline import SMALL_RECORDINGS, fixture, join_caveats, needs_small_recordings, outline, squeezes
 
 
 def test_contents_get_generated_ids_and_an_orphan_is_dropped():
@@ -79,3 +79,44 @@ def test_a_session_of_one_message_a_row_is_read(tmp_path):
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert outline(read_recording(tmp_path / "rows.jsonl")) == ["0 user: Light it.", "1 assistant: Lit.", "1 user: Leave it on."]
+
+
+def test_a_message_that_was_rewound_still_costs(tmp_path):
+    answer = {"id": "2", "type": "gemini", "content": "Lit.", "tokens": {"input": 9, "output": 3}, "model": "oven-1"}
+    rows = [
+        {"sessionId": "s", "projectHash": "h"},
+        {"id": "1", "type": "user", "content": "Light it.", "timestamp": "2026-05-17T01:06:02Z"},
+        answer,
+        {**answer, "content": "Lit again.", "tokens": {"input": 9, "output": 5}},
+        {"$set": {"lastUpdated": "2026-05-17T01:06:03Z"}},
+        {"$rewindTo": "2"},
+        {"id": "3", "type": "user", "content": "Again."},
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recording = read_recording(tmp_path / "rows.jsonl")
+    assert outline(recording) == ["0 user: Light it.", "0 user: Again."]
+    assert recording.messages[0].at_ms == 1_778_979_962_000
+    assert [(call.reason, call.usage and call.usage.output_tokens) for call in recording.left_out_calls] == [("rewound", 5)]
+
+
+def test_messages_that_the_agent_replaced_leave_the_session(tmp_path):
+    rows = [
+        {"sessionId": "s", "projectHash": "h"},
+        {"id": "1", "type": "user", "content": "Light it."},
+        {"id": "2", "type": "gemini", "content": "Lit."},
+        {"$set": {"messages": [{"id": "9", "type": "user", "content": "The oven is hot."}]}},
+        {"id": "3", "type": "gemini", "content": "Good."},
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recording = read_recording(tmp_path / "rows.jsonl")
+    assert outline(recording) == ["0 user: The oven is hot.", "1 assistant: Good."]
+    assert "2 messages left the context" in join_caveats(recording)
+
+
+@needs_small_recordings
+def test_the_small_recording_counts_each_answer_once():
+    recording = read_recording(SMALL_RECORDINGS / "gemini2026.jsonl")
+    assert [item.message.text for item in recording.messages] == ["hi", "again"]
+    (call,) = recording.left_out_calls
+    assert call.usage is not None
+    assert (call.usage.prompt_tokens, call.usage.output_tokens, call.usage.reasoning_tokens) == (9, 5, 1)

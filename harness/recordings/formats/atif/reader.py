@@ -28,6 +28,7 @@ def read(document: Document) -> Iterator[Draft]:
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")
     for step in whole.read_objects("steps"):
+        draft.now_ms = step.read_time_ms("timestamp")
         match step.read_text("source"):
             case "agent":
                 _read_agent_step(step, draft, model)
@@ -35,7 +36,7 @@ def read(document: Document) -> Iterator[Draft]:
                 draft.add_message(role, read_parts(step, draft, "message"), step.place)
                 _read_observation(step, [], draft)
             case source:
-                raise step.build_error("source", "system, user or agent", source)
+                draft.count_dropped(f"step of source {source!r}, whose text is not read")
     draft.cost_usd = whole.read_object("final_metrics").read_amount("total_cost_usd")
     if whole.has("continued_trajectory_ref"):
         draft.warn("continued_trajectory_ref", "the session continues in another file, which was not read")

@@ -28,7 +28,10 @@ def read(document: Document) -> Iterator[Draft]:
     steps = list(whole.read_objects("log"))
     _read_prompt(steps, draft)
     for step in steps:
-        _read_step(step, draft, model)
+        if any(map(step.has, ("action", "obs", "prompt_response_pairs"))):
+            _read_step(step, draft, model)
+        else:
+            draft.count_unread(step, "step without action and observation")
     memory_size = whole.read_object("config").read_optional_count("memory_size")
     if memory_size is not None and memory_size < len(steps):
         draft.warn(

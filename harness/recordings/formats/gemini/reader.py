@@ -7,10 +7,14 @@ Properties of the format:
 - Recorded outputs may already be masked, and the tool call of a response may be missing.
 - In a session, messages hold tool calls with their results. Prompt tokens include tokens read from the cache, and output tokens
   exclude reasoning.
-- Later sessions have one message per row.
+- Later sessions have one message per row. `$rewindTo` removes the message that it names and all behind it, `$set` with
+  `messages` replaces all messages.
+
+Source of the rows: google-gemini/gemini-cli at 016443b5 (`chatRecordingService.ts`).
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from harness.conversation.messages import Part, Reasoning, Text
 from harness.errors import format_count
@@ -55,7 +59,7 @@ def _read_contents(whole: Fields, draft: Draft) -> None:
                 draft.add_compaction(NativeCompaction(summary=text, in_place=True))
             draft.add_message(role, parts, content.place)
         else:
-            raise content.build_error("role", "user, model or function", role)
+            draft.count_dropped(f"content of role {role!r}, whose text is not read")
 
 
 def _begins_with_snapshot(parts: list[Part]) -> bool:
@@ -100,34 +104,76 @@ def _read_response(response: Fields, call_id: str, draft: Draft, place: str, sta
 
 
 def _read_session(document: Document, draft: Draft) -> None:
-    for message in _read_messages(document, draft):
-        match message.read_text("type"):
-            case "user":
-                draft.add_message("user", _read_content(message, draft), message.place)
-            case "gemini":
-                _read_answer(message, draft)
-            case kind:
-                draft.count_dropped(f"message of type {kind!r}")
-
-
-def _read_messages(document: Document, draft: Draft) -> list[Fields]:
-    """Return the messages of a session file, which is one JSON object or a list of rows.
-
-    Of several rows with the same id, the last one counts. Messages that the user rewound are left out.
-    """
-    messages: dict[str, Fields] = {}
+    edits = _Edits(draft=draft)
     for row in document.list_objects() if len(document.rows) > 1 else [document.read_root()]:
-        draft.session_id = draft.session_id or row.read_text("sessionId")
+        edits.read_row(row)
+    side = Draft()
+    for message in edits.removed:
+        _read_message(message, side)
+    draft.leave_out(side.turns, "rewound")
+    for message in edits.messages.values():
+        _read_message(message, draft)
+
+
+def _read_message(message: Fields, draft: Draft) -> None:
+    draft.now_ms = message.read_time_ms("timestamp")
+    match message.read_text("type"):
+        case "user":
+            draft.add_message("user", _read_content(message, draft), message.place)
+        case "gemini":
+            _read_answer(message, draft)
+        case kind:
+            draft.count_dropped(f"message of type {kind!r}")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Edits:
+    """Reader of the rows of a session file, each of which adds, replaces or removes messages.
+
+    Of several rows with the same id, the last one counts.
+    """
+
+    draft: Draft
+    messages: dict[str, Fields] = field(default_factory=dict)
+    removed: list[Fields] = field(default_factory=list)
+    """Messages that a later row removed, such as those that the user rewound."""
+
+    def read_row(self, row: Fields) -> None:
+        self.draft.session_id = self.draft.session_id or row.read_text("sessionId")
         if row.has("$rewindTo"):
-            rewind_to, before = row.read_text("$rewindTo"), len(messages)
-            while rewind_to in messages:
-                messages.popitem()
-            draft.warn(row.place, f"a rewind removed {format_count(before - len(messages), 'message')}")
-        for message in row.read_objects("messages"):
-            messages[f"{len(messages)} {message.read_text('id')}"] = message
-        if row.has("type"):
-            messages[row.read_text("id") or f"{len(messages)}"] = row
-    return list(messages.values())
+            count = self.rewind(row.read_text("$rewindTo"))
+            self.draft.warn(row.place, f"a rewind removed {format_count(count, 'message')}, whose cost counts")
+        elif row.has("$set"):
+            self.set_fields(row.read_object("$set"))
+        elif row.has("type"):
+            self.messages[row.read_text("id") or f"{len(self.messages)}"] = row
+        elif row.has("messages"):
+            for message in row.read_objects("messages"):
+                self.messages[f"{len(self.messages)} {message.read_text('id')}"] = message
+        elif not row.has("sessionId"):
+            self.draft.count_unread(row, "row without a type")
+
+    def rewind(self, message_id: str) -> int:
+        """Remove a message and all behind it, all messages if there is no such message; return the number of removed ones."""
+        before = len(self.messages)
+        names = list(reversed(self.messages))
+        for name in names[: names.index(message_id) + 1 if message_id in self.messages else len(names)]:
+            self.removed.append(self.messages.pop(name))
+        return before - len(self.messages)
+
+    def set_fields(self, fields: Fields) -> None:
+        """Replace all messages, if the row has any; other fields, such as the time of the last change, are no messages."""
+        if not fields.has("messages"):
+            self.draft.count_unread(fields, "row '$set'")
+            return
+        kept = {message.read_text("id"): message for message in fields.read_objects("messages")}
+        gone = [message for name, message in self.messages.items() if name not in kept]
+        self.removed += gone
+        self.messages = {name or f"{number}": message for number, (name, message) in enumerate(kept.items())}
+        if gone:
+            self.draft.warn(
+                fields.place, f"the agent replaced its messages; {format_count(len(gone), 'message')} left the context"
+            )
 
 
 def _read_content(message: Fields, draft: Draft) -> Iterator[Part]:

@@ -59,6 +59,7 @@ def _read_message(message: Fields, draft: Draft, model: str, call_id: str, *, ex
     Returns:
         Id of the call for a command in the text of the message, whose output is the next user message; empty if there is none.
     """
+    draft.now_ms = message.read_object("extra").read_time_ms("timestamp")
     match message.read_text("role"):
         case "assistant":
             return _read_answer(message, draft, model, call_id)
@@ -70,7 +71,7 @@ def _read_message(message: Fields, draft: Draft, model: str, call_id: str, *, ex
         case "exit":
             draft.count_dropped("message of role 'exit' (how the run ended)")
         case role:
-            raise message.build_error("role", "system, user, assistant, tool or exit", role)
+            draft.count_dropped(f"message of role {role!r}, whose text is not read")
     return ""
 
 

@@ -42,6 +42,9 @@ def read(document: Document) -> Iterator[Draft]:
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
     draft.add_message("system", make_text_parts(agent.read_text("system_prompt")), "agent.system_prompt")
     nodes = list(_list_nodes(whole))
+    for node in whole.read_objects("nodes"):
+        if not node.has("node_id"):
+            draft.count_unread(node, "node without an id")
     path = _find_deepest_path(nodes)
     if len(path) < len(nodes):
         draft.warn("nodes", f"{len(nodes) - len(path)} of {len(nodes)} nodes are not on the deepest path and were left out")
@@ -56,7 +59,7 @@ def read(document: Document) -> Iterator[Draft]:
 def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
     """Yield the id, the parent's id and the fields of each node (one step of the agent)."""
     if whole.has("nodes"):
-        for node in whole.read_objects("nodes"):
+        for node in filter(lambda node: node.has("node_id"), whole.read_objects("nodes")):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
         return
     queue: deque[tuple[int | None, Fields]] = deque([(None, whole.read_object("root"))])

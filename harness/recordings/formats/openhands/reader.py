@@ -57,7 +57,11 @@ def read(document: Document) -> Iterator[Draft]:
     if not session_rows:
         raise MalformedRecording(document.file, "", "a row with events in its history")
     for row in session_rows:
-        yield _read_session(replace(row, values={**row.values, "history": list(_flatten_events(row.values["history"]))}))
+        draft = _read_session(replace(row, values={**row.values, "history": list(_flatten_events(row.values["history"]))}))
+        for other in rows:
+            if row is session_rows[0] and "history" not in other.values:
+                draft.count_unread(other, "row without a history")
+        yield draft
 
 
 def _read_session(whole: Fields) -> Draft:
@@ -80,6 +84,7 @@ class _Reader:
     seen_responses: set[str] = field(default_factory=set)
 
     def read_event(self, event: Fields) -> None:
+        self.draft.now_ms = event.read_time_ms("timestamp")
         if event.has("action"):
             self.read_action(event, event.read_text("action"))
         elif event.has("observation"):
@@ -94,7 +99,7 @@ class _Reader:
         elif action == "condensation":
             self.draft.add_compaction(NativeCompaction(trigger="auto", summary=arguments.read_text("summary")))
         elif action in _IGNORED_EVENTS:
-            return
+            self.draft.count_unread(arguments, f"action {action!r}")
         elif source == "user":
             text = arguments.read_text("content") if action == "message" else event.read_text("message")
             self.draft.add_message("user", make_text_parts(text), event.place)
@@ -135,5 +140,7 @@ class _Reader:
             call_id = self.call_of_event.get(event.read_count("cause"), "")
         if call_id:
             self.draft.add_result(call_id, event.read_text("content"), event.place, status=observation)
-        elif observation not in _IGNORED_EVENTS:
+        elif observation in _IGNORED_EVENTS:
+            self.draft.count_unread(Fields({"content": event.values.get("content")}, "", ""), f"observation {observation!r}")
+        else:
             self.draft.add_message("user", make_text_parts(event.read_text("content")), event.place)

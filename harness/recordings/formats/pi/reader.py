@@ -64,6 +64,7 @@ def _find_branch(rows: list[Fields]) -> set[str] | None:
 
 
 def _read_row(row: Fields, draft: Draft, turn_of_row: list[int], turn_of_id: dict[str, int]) -> None:
+    draft.now_ms = row.read_time_ms("timestamp")
     match row.read_text("type"):
         case "session":
             draft.session_id = draft.session_id or row.read_text("id")
@@ -76,10 +77,8 @@ def _read_row(row: Fields, draft: Draft, turn_of_row: list[int], turn_of_id: dic
             kept_from_turn = turn_of_row[index] if index is not None and index < len(turn_of_row) else turn_of_id.get(kept_id)
             event = NativeCompaction(tokens_before=row.read_optional_count("tokensBefore"), summary=row.read_text("summary"))
             draft.add_compaction(event, kept_from_turn=kept_from_turn)
-        case "model_change" | "thinking_level_change" | "session_info" | "label" | "custom":
-            pass
         case kind:
-            draft.count_dropped(f"row of type {kind!r}")
+            draft.count_unread(row, f"row of type {kind!r}")
 
 
 def _read_message(message: Fields, draft: Draft, place: str) -> None:

@@ -64,7 +64,7 @@ def _read_message(message: Fields, draft: Draft, index: int, waiting: str) -> st
         case "system" | "user" as role:
             draft.add_message(role, read_parts(message, draft), message.place, example=example)
         case role:
-            raise message.build_error("role", "system, user, assistant or tool", role)
+            draft.count_dropped(f"message of role {role!r}, whose text is not read")
     return ""
 
 
