@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli import options
-from harness.cli.session_lookup import IN_OPTION, load_session, resolve_source
+from harness.cli.autopsy import render_autopsy
+from harness.cli.session_lookup import IN_OPTION, load_autopsy, load_session, resolve_source
 from harness.cli.terminal import build_named_grid, build_table, format_counts, format_line, print_parts
 from harness.conversation.advisories import format_advisories
 from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
@@ -39,11 +40,19 @@ MAX_COMPACTIONS_SHOWN = 4
 @click.argument("session", default="")
 @IN_OPTION
 @click.option("--step", type=options.POSITIVE, help="Show the request of this step and the answer.")
+@click.option(
+    "--autopsy",
+    type=options.POSITIVE,
+    metavar="N",
+    help="Show what the N-th compaction did to each fact of the task, and its cost.",
+)
 @click.option("--patch", is_flag=True, help="Show the changes to the workspace line by line, of --step or of all steps.")
 @click.option("--whole", is_flag=True, help="With --step: show long messages in full.")
 @click.option("--rows", type=options.POSITIVE, default=40, help="Maximum number of bars in the timeline.")
-def command(session: str, places: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
-    """Show the totals and the timeline of a session, or one of its requests.
+def command(
+    session: str, places: tuple[Path, ...], step: int | None, autopsy: int | None, patch: bool, whole: bool, rows: int
+) -> None:
+    """Show the totals and the timeline of a session, one of its requests, or the autopsy of one of its compactions.
 
     SESSION is the id of a session or a trial (a unique beginning or end is enough), a journal file with one session, or a file in
     which another agent recorded a session. Without SESSION, there must be only one session. The session may be running.
@@ -59,6 +68,9 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
             raise UsageError(f"the recording {session!r} has no workspaces, so --patch cannot show changes; leave --patch out")
         changes = join_patches(load_patches(source, step))
         click.echo(replace_control_characters(changes) or "no file was changed\n", nl=False)
+        return
+    if autopsy is not None:
+        print_parts(*render_autopsy(load_autopsy(session, places), autopsy))
         return
     stored = load_session(session, places)
     if step is not None:

@@ -6,8 +6,10 @@ import click
 
 from harness.errors import UsageError
 from harness.inspection import session_sources
+from harness.inspection.autopsy import SessionAutopsy
 from harness.inspection.import_export import load_entries
 from harness.inspection.session_sources import RecordedFile, SessionSource
+from harness.inspection.session_task import build_session_autopsy, build_stored_autopsy
 from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, find_session, list_journals
 
 EXPERIMENTS_FOLDER = "experiments"
@@ -83,3 +85,16 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
         return StoredSession(load_entries(source.path), times_ms=(), draft=None, saved_outputs=None)
     assert isinstance(source, SessionLocation)
     return source.read()
+
+
+def load_autopsy(name: str, named_places: tuple[Path, ...]) -> SessionAutopsy:
+    """Return the autopsy of a session in a journal or in a file, found as `load_session` finds it.
+
+    Raises:
+        UsageError: Not exactly one session matches.
+        MalformedRecording: The file is not a recording in a known format.
+    """
+    source = resolve_source(name, named_places)
+    if isinstance(source, SessionLocation):
+        return build_stored_autopsy(source)
+    return build_session_autopsy(load_session(name, named_places).entries)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from harness.conversation.codec import copy_fields
 from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded
 from harness.conversation.growing_sequence import find_difference
-from harness.conversation.messages import Message
+from harness.conversation.messages import Message, ToolCall
 from harness.conversation.tokens import Counter
 from harness.conversation.view import Item, View, fold, fold_entries
 from harness.metrics.call_metrics import CallMetricsBuilder
@@ -80,6 +80,19 @@ class _FactState:
         return "stale" if is_replaced else "wrong"
 
 
+class ToolCallUse(NamedTuple):
+    """Use of a fact of the task in a tool call of the agent."""
+
+    fact: Fact
+    use: FactUse
+    step: int
+    call: ToolCall
+    value: str
+    """Value that the agent wrote into the call."""
+    right_value: str | None
+    """Newest value of the fact before the call; None if no message stated one and the task's answer key has none."""
+
+
 class FactProber:
     """Collector that records for each fact of a task whether the model could see it before and after each compaction.
 
@@ -103,7 +116,8 @@ class FactProber:
         self._holders: dict[tuple[str, str], set[ItemId]] = {}
         """Ids of the messages in view that show a value, by the name of the fact and the value."""
         self._rows: list[ProbeRecord] = []
-        self._used: list[tuple[Fact, FactUse]] = []
+        self.uses: list[ToolCallUse] = []
+        """Uses of facts in the tool calls so far, in order."""
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
         """Add the next log entry of the session, with the view before and after it."""
@@ -142,15 +156,15 @@ class FactProber:
 
         The metrics are returned unchanged if no tool call was recognized as a use of a fact.
         """
-        if not self._used:
+        if not self.uses:
             return metrics
-        wrong_uses = [(fact, use) for fact, use in self._used if use != "right"]
+        wrong_uses = [use for use in self.uses if use.use != "right"]
         return replace(
             metrics,
-            fact_uses=len(self._used),
+            fact_uses=len(self.uses),
             wrong_uses=len(wrong_uses),
-            stale_uses=sum(use == "stale" for _, use in wrong_uses),
-            constraint_violations=sum(fact.kind == "constraint" for fact, _ in wrong_uses),
+            stale_uses=sum(use.use == "stale" for use in wrong_uses),
+            constraint_violations=sum(use.fact.kind == "constraint" for use in wrong_uses),
         )
 
     def _read_item(self, item: Item) -> dict[str, tuple[str, ...]]:
@@ -173,7 +187,7 @@ class FactProber:
             for name, value in self._template_matcher.match_call(call, self._list_candidates).items():
                 state = self._facts[name]
                 use = state.classify_use(value)
-                self._used.append((state.fact, use))
+                self.uses.append(ToolCallUse(state.fact, use, step, call, value, state.current_value))
                 for number in state.waiting_probes:
                     self._rows[number] = replace(self._rows[number], used_step=step, used=use)
                 state.waiting_probes.clear()
@@ -184,17 +198,17 @@ class FactProber:
         return (*state.stated_values, *state.former_values, state.fact.prior, *key_values)
 
     def _add_compaction(self, seq: int, compaction: Compaction, before: View, after: View) -> None:
-        visible_before = self._find_visible_facts()
+        visible_before = self.find_visible_facts()
         first = find_difference(before.items, after.items)
         messages_before = {item.item_id: item.message for item in before.items[first:]}
         changed_items = [item for item in after.items[first:] if messages_before.get(item.item_id) is not item.message]
         kept_ids = {item.item_id for item in after.items[first:]} - {item.item_id for item in changed_items}
         for item_id in messages_before.keys() - kept_ids:
             self._drop_reading(item_id)
-        visible_in_kept = self._find_visible_facts()
+        visible_in_kept = self.find_visible_facts()
         for item in changed_items:
             self._read_item(item)
-        visible_after = self._find_visible_facts()
+        visible_after = self.find_visible_facts()
         needs_text = not visible_before <= visible_after
         text = "\n".join([extract_searchable_text(item.message) for item in after.items]) if needs_text else ""
         for name in sorted(visible_before | visible_after, key=self._numbers.__getitem__):
@@ -212,10 +226,18 @@ class FactProber:
                 )
             )
 
-    def _find_visible_facts(self) -> set[str]:
-        """Return the names of the facts whose newest value can be read in one of the messages with a reading."""
-        newest = {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
-        return {name for name, value in newest.items() if self._holders.get((name, value))}
+    def find_visible_facts(self) -> set[str]:
+        """Return the names of the facts whose newest value can be read in a message that the model sees."""
+        return {name for name, value in self.find_newest_values().items() if self._holders.get((name, value))}
+
+    def find_newest_values(self) -> dict[str, str]:
+        """Return the newest stated value of each fact by name; facts that no message has stated yet are left out."""
+        return {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
+
+    def list_holders(self, name: str) -> list[ItemId]:
+        """Return the ids of the messages in view that show the newest value of a fact, oldest first."""
+        values = self._facts[name].stated_values[-1:]
+        return sorted(item_id for value in values for item_id in self._holders.get((name, value), ()))
 
 
 def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:
@@ -225,15 +247,18 @@ def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None
     """
     if len(value) < MIN_DISTINCTIVE_CHARACTERS:
         return None
-    if is_contained:
-        return True
+    return is_contained or find_token(text, value) >= 0
+
+
+def find_token(text: str, value: str) -> int:
+    """Return the position at which a text contains a value as a whole word or number, or -1."""
     position = -1
     while (position := text.find(value, position + 1)) >= 0:
         end = position + len(value)
         is_part = _is_same_token(text[position - 1 : position], value[0]) or _is_same_token(value[-1], text[end : end + 1])
         if not is_part:
-            return True
-    return False
+            return position
+    return -1
 
 
 def _is_same_token(left: str, right: str) -> bool:

@@ -15,6 +15,7 @@ from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
 from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
+from tests.inspection.test_session_task import store
 from tests.recordings.outline import FIXTURES
 from tests.session.test_execution import session
 from tests.session.test_live_session import SECONDS
@@ -216,3 +217,38 @@ def test_a_place_without_sessions_is_refused(tmp_path, monkeypatch):
     assert "no experiment in 'experiments' has results" in within("inspect", "first").stderr
     assert "there is no 'nowhere'" in within("inspect", "first", "--in", "nowhere").stderr
     assert "there is no journal in" in within("inspect", "first", "--in", tmp_path).stderr
+
+
+def test_the_autopsy_of_a_compaction_tells_what_happened_to_each_fact(tmp_path):
+    store(tmp_path / "journal.sqlite")
+    shown = within("inspect", "the-trial", "--in", tmp_path / "journal.sqlite", "--autopsy", "1")
+    assert shown.exit_code == 0, shown.output
+    for text in (
+        "compaction 1 of 1, before step 2",
+        "1 of 1 fact lost; 1 later used wrong, at step 2. 1 failed check rests on facts lost here.",
+        "write_file conf.txt: used 8080, right is 4003",
+        "failed check “The port is written down” needs port: lost by compaction 1, used wrong at step 2",
+    ):
+        assert text in shown.stdout
+    assert "[4003]" in shown.stdout
+
+
+@pytest.mark.parametrize(("session", "error"), [("the-trial", "it has only number 1"), ("second", "no compaction was applied")])
+def test_an_autopsy_beyond_the_last_compaction_is_refused(tmp_path, session, error):
+    path = tmp_path / "journal.sqlite"
+    store(path)
+    with Journal.open(path) as opened:
+        begun(opened, "second").append(opening("second"))
+    shown = within("inspect", session, "--in", path, "--autopsy", "2")
+    assert shown.exit_code == 2
+    assert error in shown.output
+
+
+def test_the_autopsy_of_a_session_without_facts_shows_messages_and_says_why(journal):
+    shown = within("inspect", "first", "--in", journal, "--autopsy", "1")
+    assert shown.exit_code == 0, shown.output
+    assert "so the view shows messages instead of facts" in shown.stdout or "cannot be made again" in shown.stdout
+    assert [line.split()[:2] for line in shown.stdout.splitlines() if line.split()[1:2] == ["summarized"]] == [
+        ["assistant", "summarized"],
+        ["tool", "summarized"],
+    ]

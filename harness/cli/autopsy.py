@@ -1,0 +1,87 @@
+"""Text of the autopsy of one compaction, which `harness inspect --autopsy` prints."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.terminal import build_table, format_line
+from harness.inspection.autopsy import (
+    CompactionAutopsy,
+    FactFate,
+    SessionAutopsy,
+    describe_action,
+    describe_check,
+    describe_compaction,
+    describe_outcome,
+)
+from harness.inspection.disposition import classify_messages
+from harness.inspection.fact_history import Holding
+from harness.inspection.sample_run import CompactionAttempt
+
+STYLES = {"wrong": "red", "stale": "red", "looked up": "yellow", "stated again": "yellow", "right": "green"}
+"""Colours of facts by the first consequence of a compaction."""
+MAX_CELL_CHARACTERS = 160
+
+
+def render_autopsy(autopsy: SessionAutopsy, number: int) -> Iterator[RenderableType]:
+    """Yield the printed parts of the autopsy of one compaction.
+
+    Args:
+        autopsy: Autopsy of the whole session.
+        number: Number of an applied compaction of the session.
+
+    Raises:
+        UsageError: The session has no such compaction.
+    """
+    compaction = autopsy.find_compaction(number)
+    event = compaction.attempt.event
+    yield Text(f"compaction {number} of {len(autopsy.compactions)}, before step {compaction.step}", style="bold")
+    yield Text(f"{event.tokens_before:,} → {event.tokens_after:,} tokens; {format_line(event.explanation, MAX_CELL_CHARACTERS)}")
+    if autopsy.notice:
+        yield Text(autopsy.notice, style="yellow")
+        yield _build_message_table(compaction.attempt)
+        return
+    yield Text(describe_compaction(compaction), style="bold")
+    yield _build_fact_table(compaction)
+    if autopsy.failed_checks is None:
+        yield Text("The results of the checks are not stored with this session.", style="dim")
+        return
+    names = {fate.name for fate in compaction.lost}
+    for check in autopsy.failed_checks:
+        if names & {cause.name for cause in check.causes}:
+            yield Text(f"failed check “{format_line(check.title)}” needs {describe_check(check)}")
+
+
+def _build_fact_table(compaction: CompactionAutopsy) -> Table:
+    table = build_table(("fact", "before", "what the policy did", "after", "first consequence"), ())
+    for fate in compaction.fates:
+        texts = [
+            f"{fate.name}\n{fate.kind}",
+            f"{fate.before.label}:\n{_format_holding(fate.before)}",
+            f"{fate.action}: {describe_action(fate)}".rstrip(": "),
+            _describe_after(fate),
+            "\n".join(format_line(line, MAX_CELL_CHARACTERS) for line in describe_outcome(fate)),
+        ]
+        style = "" if fate.is_kept and fate.outcome not in ("wrong", "stale") else STYLES.get(fate.outcome, "")
+        table.add_row(*[Text(text, style=style if place in (0, 4) else "") for place, text in enumerate(texts)])
+    return table
+
+
+def _describe_after(fate: FactFate) -> str:
+    state = "in view" if fate.is_kept else "not in view"
+    return state if fate.after is None else f"{state}; {fate.after.label}:\n{_format_holding(fate.after)}"
+
+
+def _format_holding(holding: Holding) -> str:
+    value = f"[{holding.value}]" if holding.value else ""
+    return format_line(f"{holding.text_before}{value}{holding.text_after}", 3 * MAX_CELL_CHARACTERS)
+
+
+def _build_message_table(change: CompactionAttempt) -> Table:
+    rows = (
+        (message.message.role, message.disposition, f"{message.tokens_before:,}", f"{message.tokens_after:,}")
+        for message in classify_messages(change)
+    )
+    return build_table(("message", "what the policy did", "tokens before", "after"), rows)

@@ -1,0 +1,428 @@
+"""Autopsy of a session's compactions: which facts each one removed from view, and what went wrong afterwards because of it.
+
+For each applied compaction and each fact of the task that the model could see before it, the autopsy says where the value stood,
+what the policy did to that message, whether the value is in view afterwards, and the first consequence: the agent used the value
+right or wrong, looked it up again, or did not use it. For the whole session, a strip says for each fact at which steps the model
+could see it. Facts are found as `harness.metrics.session_metrics` finds them, so that an autopsy agrees with the table of probes.
+
+A consequence is the first event after the compaction that concerns the fact. A wrong value in a later step is therefore counted
+once, for the compaction after which the fact was not in view again. Whether a check would have passed with the fact in view can
+only be found out by a second session; an autopsy says which failed checks need a lost fact, not that the loss made them fail.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from harness.conversation.events import Entry
+from harness.conversation.tokens import Counter
+from harness.errors import UsageError, format_count
+from harness.inspection.disposition import Disposition
+from harness.inspection.fact_history import Appearance, FactChange, FactHistory, Holding, PlacedUse
+from harness.inspection.sample_run import CompactionAttempt
+from harness.models.scripted.profiles import EXACT, Reader
+from harness.store.records import CheckRecord
+from harness.task import Task
+
+Outcome: TypeAlias = Literal["wrong", "stale", "looked up", "stated again", "lost later", "right", "unused"]
+"""First thing that happened to a fact after a compaction.
+
+- `wrong`, `stale`: A tool call used a wrong value, or one that had been replaced.
+- `looked up`: A tool call showed the lost value again before any use.
+- `stated again`: A message of the user or of the agent, or a summary, showed the lost value again before any use.
+- `lost later`: The value stayed in view, and a later compaction removed it before any use.
+- `right`: A tool call used the right value.
+- `unused`: None of these.
+"""
+OUTCOMES: tuple[Outcome, ...] = ("wrong", "stale", "looked up", "stated again", "unused", "lost later", "right")
+"""All outcomes, in the order in which a view lists them for lost facts: the gravest first."""
+NO_TASK = "The session has no task whose facts are known, so the view shows messages instead of facts."
+NO_FACTS = "The task of the session has no facts, so the view shows messages instead of facts."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactFate:
+    """Effect of one compaction on one fact that the model could see before it, and its first consequence.
+
+    A fact is a value that the agent must remember.
+    """
+
+    name: str
+    kind: str
+    value: str
+    """Newest value of the fact before the compaction."""
+    before: Holding
+    """Newest message in view before the compaction that shows the value."""
+    action: Disposition
+    """What the policy did to that message, or to another message with the value if one still shows it."""
+    after: Holding | None
+    """Message in view after the compaction that shows the value, or that only mentions the fact if `is_kept` is False."""
+    is_kept: bool
+    """Whether the task's patterns find the value in the messages that the model sees after the compaction."""
+    outcome: Outcome
+    use: PlacedUse | None
+    """First use of the fact in a tool call after the compaction; None if no call was recognised."""
+    appearance: Appearance | None
+    """First message after the compaction that shows the lost value again; None for a kept fact, or if there is none."""
+    lost_by_round: int | None
+    """Number of the later compaction that removed the value before any use; None unless the outcome is `lost later`."""
+    failed_checks: tuple[str, ...]
+    """Titles of the failed checks that need the fact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionAutopsy:
+    """Effects of one applied compaction on all facts that the model could see before it."""
+
+    round: int
+    """Number of the compaction in the session, from 1."""
+    event: int
+    """Number of the compaction's event in the log of the session."""
+    step: int
+    """Number of the step before which the compaction took place."""
+    step_index: int
+    """Number of steps that had finished before the compaction."""
+    fates: tuple[FactFate, ...]
+    """Facts in view before the compaction: first those that it lost, the gravest outcome first, then those that it kept."""
+    attempt: CompactionAttempt
+    """Compaction with the messages that the model saw before and after it."""
+
+    @property
+    def lost(self) -> tuple[FactFate, ...]:
+        """Facts whose newest value the model can no longer see after the compaction."""
+        return tuple(fate for fate in self.fates if not fate.is_kept)
+
+    @property
+    def failed_checks(self) -> tuple[str, ...]:
+        """Titles of the failed checks that need a fact lost by this compaction."""
+        return tuple(dict.fromkeys(title for fate in self.lost for title in fate.failed_checks))
+
+
+Visibility: TypeAlias = Literal["in view", "in view again"]
+"""Whether the model saw a fact without interruption since it was stated (`in view`), or after it had been lost."""
+MarkKind: TypeAlias = Literal["right", "wrong", "stale", "looked up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Consecutive steps at which the model could see a fact; steps are counted from 0 over the finished steps."""
+
+    start: int
+    end: int
+    """Index of the first step after the span."""
+    visibility: Visibility
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Use of a fact in a step, or the step in which the agent looked it up again."""
+
+    step_index: int
+    """Index of the step over the finished steps, from 0."""
+    kind: MarkKind
+    value: str
+    """Value that was used, or that the look-up showed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactStrip:
+    """Steps at which the model could see one fact, used it, or looked it up again."""
+
+    name: str
+    kind: str
+    spans: tuple[Span, ...]
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactCause:
+    """Fact that a failed check needs, with the compaction that lost it and what happened then."""
+
+    name: str
+    round: int | None
+    """Number of the compaction with the gravest consequence among those that lost the fact; None if none did."""
+    outcome: Outcome | None
+    step: int | None
+    """Number of the step of the first consequence; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCheck:
+    """Failed check of the task, with the facts that it needs."""
+
+    name: str
+    title: str
+    detail: str
+    causes: tuple[FactCause, ...]
+    """Facts that the check needs, those with the gravest consequence first; empty if it needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionAutopsy:
+    """Autopsies of all applied compactions of a session, and the steps at which the model could see each fact.
+
+    Attributes:
+        steps: Numbers of the finished steps, in order. Required.
+        compactions: Applied compactions, in order. Required.
+        strips: Facts that the model could see at any step; those with the gravest consequence first. Required.
+        failed_checks: Failed checks of the task, in the order of the task; None if the checks of the session were not run or are
+            not known. Required.
+        notice: What is missing, and why; empty if nothing is. Required.
+    """
+
+    steps: tuple[int, ...]
+    compactions: tuple[CompactionAutopsy, ...]
+    strips: tuple[FactStrip, ...]
+    failed_checks: tuple[FailedCheck, ...] | None
+    notice: str
+
+    def find_compaction(self, number: int) -> CompactionAutopsy:
+        """Return the autopsy of the applied compaction with a number, from 1.
+
+        Raises:
+            UsageError: The session has no such compaction.
+        """
+        for compaction in self.compactions:
+            if compaction.round == number:
+                return compaction
+        count = len(self.compactions)
+        if not count:
+            raise UsageError(f"autopsy: no compaction was applied in this session, so there is none with number {number}")
+        known = "it has only number 1" if count == 1 else f"choose a number from 1 to {count}"
+        raise UsageError(f"autopsy: the session has no compaction {number}; {known}")
+
+
+def build_autopsy(
+    entries: Iterable[Entry],
+    task: Task | None,
+    counter: Counter,
+    *,
+    reader: Reader = EXACT,
+    checks: Sequence[CheckRecord] | None = None,
+    notice: str = "",
+) -> SessionAutopsy:
+    """Compute from a session's log which facts each compaction lost, and what happened to them afterwards.
+
+    Args:
+        entries: Log of the session; events that were rolled back are ignored.
+        task: Task of the session. Without a task or without facts, the result has compactions and steps but no facts.
+        counter: Token counter of the session's compaction policy.
+        reader: Rule by which a scripted model finds values in texts.
+        checks: Results of the task's checks; None if they are not known.
+        notice: Reason why the task is not known; empty for a standard text.
+    """
+    history = FactHistory(task, counter, reader)
+    history.read(entries)
+    failed = None if checks is None else [check for check in checks if not check.passed]
+    required = {check.name: check.required_facts for check in task.checks} if task else {}
+    titles_by_fact: dict[str, list[str]] = {}
+    for check in failed or ():
+        for name in required.get(check.check, ()):
+            titles_by_fact.setdefault(name, []).append(check.title)
+    compactions = tuple(
+        CompactionAutopsy(
+            round=compaction.round,
+            event=compaction.event,
+            step=compaction.step,
+            step_index=compaction.step_index,
+            fates=_sort_fates(_build_fate(history, compaction.event, change, titles_by_fact) for change in compaction.changes),
+            attempt=compaction.attempt,
+        )
+        for compaction in history.compactions
+    )
+    if not notice and task is None:
+        notice = NO_TASK
+    elif task is not None and not task.facts:
+        notice = NO_FACTS
+    return SessionAutopsy(
+        steps=tuple(history.steps),
+        compactions=compactions,
+        strips=_build_strips(history, compactions),
+        failed_checks=None
+        if failed is None
+        else tuple(_explain_check(check, required.get(check.check, ()), compactions) for check in failed),
+        notice=notice,
+    )
+
+
+def _sort_fates(fates: Iterable[FactFate]) -> tuple[FactFate, ...]:
+    return tuple(sorted(fates, key=lambda fate: (fate.is_kept, OUTCOMES.index(fate.outcome), _find_step(fate) or 0)))
+
+
+def _build_fate(history: FactHistory, event: int, change: FactChange, titles_by_fact: dict[str, list[str]]) -> FactFate:
+    use = history.find_use(change.name, event)
+    appearance = None if change.is_kept else history.find_appearance(change.name, event)
+    loss = history.find_loss(change.name, event) if change.is_kept else None
+    lost_by_round = loss.round if loss and (use is None or loss.event < use.event) else None
+    outcome: Outcome
+    if appearance is not None and (use is None or appearance.event < use.event):
+        outcome = "looked up" if appearance.role == "tool" else "stated again"
+    elif lost_by_round is not None:
+        outcome = "lost later"
+    else:
+        outcome = "unused" if use is None else use.use
+    return FactFate(
+        name=change.name,
+        kind=change.kind,
+        value=change.value,
+        before=change.before,
+        action=change.action,
+        after=change.after,
+        is_kept=change.is_kept,
+        outcome=outcome,
+        use=use,
+        appearance=appearance,
+        lost_by_round=lost_by_round,
+        failed_checks=tuple(titles_by_fact.get(change.name, ())),
+    )
+
+
+def _find_step(fate: FactFate) -> int | None:
+    """Return the number of the step of a fact's first consequence; None if there is none."""
+    match fate.outcome:
+        case "looked up" | "stated again":
+            return None if fate.appearance is None else fate.appearance.step
+        case "wrong" | "stale" | "right":
+            return None if fate.use is None else fate.use.step
+        case _:
+            return None
+
+
+def _explain_check(check: CheckRecord, names: Sequence[str], compactions: Sequence[CompactionAutopsy]) -> FailedCheck:
+    causes = []
+    for name in names:
+        losses = [(fate, compaction.round) for compaction in compactions for fate in compaction.lost if fate.name == name]
+        ranked = sorted(losses, key=lambda loss: OUTCOMES.index(loss[0].outcome))
+        fate, number = ranked[0] if ranked else (None, None)
+        causes.append(
+            FactCause(
+                name=name,
+                round=number,
+                outcome=fate.outcome if fate else None,
+                step=_find_step(fate) if fate else None,
+            )
+        )
+    causes.sort(key=lambda cause: len(OUTCOMES) if cause.outcome is None else OUTCOMES.index(cause.outcome))
+    return FailedCheck(name=check.check, title=check.title, detail=check.detail, causes=tuple(causes))
+
+
+def _build_strips(history: FactHistory, compactions: Sequence[CompactionAutopsy]) -> tuple[FactStrip, ...]:
+    gravest: dict[str, int] = {}
+    for compaction in compactions:
+        for fate in compaction.lost:
+            gravest[fate.name] = min(gravest.get(fate.name, len(OUTCOMES)), OUTCOMES.index(fate.outcome))
+    strips = []
+    for name, kind in history.kinds.items():
+        spans = tuple(_list_spans([name in visible for visible in history.visible_by_step]))
+        marks: list[Mark] = [
+            *(Mark(step_index=use.step_index, kind=use.use, value=use.value) for use in history.uses if use.name == name),
+            *(
+                Mark(step_index=appearance.step_index, kind="looked up", value=appearance.value)
+                for appearance in history.appearances
+                if appearance.name == name and appearance.role == "tool" and appearance.was_lost
+            ),
+        ]
+        marks = sorted((mark for mark in marks if mark.step_index < len(history.steps)), key=lambda mark: mark.step_index)
+        if spans or marks:
+            strips.append(FactStrip(name=name, kind=kind, spans=spans, marks=tuple(marks)))
+    return tuple(sorted(strips, key=lambda strip: gravest.get(strip.name, len(OUTCOMES))))
+
+
+def _list_spans(visible: Sequence[bool]) -> Iterable[Span]:
+    """Yield the spans of consecutive steps at which a fact is visible; those after the first are `in view again`."""
+    start, has_ended = None, False
+    for index, is_visible in enumerate((*visible, False)):
+        if is_visible and start is None:
+            start = index
+        elif not is_visible and start is not None:
+            yield Span(start=start, end=index, visibility="in view again" if has_ended else "in view")
+            start, has_ended = None, True
+
+
+def describe_compaction(compaction: CompactionAutopsy) -> str:
+    """Return in one or two sentences which facts a compaction lost, and with what consequences."""
+    lost, total = compaction.lost, len(compaction.fates)
+    if not total:
+        return "No fact of the task was in view before this compaction."
+    if not lost:
+        return f"None of the {format_count(total, 'fact')} in view was lost." if total > 1 else "The fact in view was kept."
+    wrong = [fate for fate in lost if fate.outcome in ("wrong", "stale")]
+    looked_up = [fate.appearance for fate in lost if fate.outcome == "looked up" and fate.appearance]
+    parts = []
+    if wrong:
+        first = min(step for fate in wrong if (step := _find_step(fate)) is not None)
+        at = f"at step {first}" if len(wrong) == 1 else f"the first at step {first}"
+        parts.append(f"{len(wrong)} later used wrong, {at}")
+    if looked_up:
+        parts.append(f"{len(looked_up)} looked up again, {_describe_cost(looked_up)}")
+    sentence = "; ".join([f"{len(lost)} of {format_count(total, 'fact')} lost", *parts]) + "."
+    if count := len(compaction.failed_checks):
+        verb = "rests" if count == 1 else "rest"
+        sentence += f" {format_count(count, 'failed check')} {verb} on facts lost here."
+    return sentence
+
+
+def _describe_cost(appearances: Iterable[Appearance]) -> str:
+    """Return the number of calls that looked facts up, and the tokens in their results; a call for several facts counts once."""
+    calls = {(answered.event, answered.call.call_id): answered.tokens for one in appearances for answered in one.look_up}
+    return f"+{format_count(len(calls), 'call')}, +{sum(calls.values()):,} tokens"
+
+
+def describe_action(fate: FactFate) -> str:
+    """Return in a few words what the policy did to the message with a fact, and to the value in it."""
+    if fate.is_kept:
+        return ""
+    if fate.after is not None:
+        return "the value is there, in words that the task does not know" if fate.after.value else "the value is gone"
+    return {"summarized": "nothing in the summary carries it", "masked": "the shorter text has no value"}.get(fate.action, "")
+
+
+def describe_outcome(fate: FactFate) -> list[str]:
+    """Return the first consequence of a compaction for a fact, as lines of text, the first one in a few words."""
+    lines = []
+    use, appearance = fate.use, fate.appearance
+    match fate.outcome:
+        case "wrong" | "stale" if use is not None:
+            lines.append(f"{'outdated' if fate.outcome == 'stale' else 'wrong'} at step {use.step}")
+            lines.append(f"{use.call}: used {use.value}, right is {use.right_value}")
+        case "looked up" if appearance is not None:
+            lines.append(f"looked up again at step {appearance.step}")
+            lines.append(_describe_cost([appearance]))
+        case "stated again" if appearance is not None:
+            who = {"user": "the user", "assistant": "the agent", "summary": "a later compaction"}.get(
+                appearance.role, "a message"
+            )
+            lines.append(f"stated again by {who}, step {appearance.step}")
+        case "right" if use is not None:
+            lines.append(f"used right at step {use.step}")
+        case "lost later":
+            lines.append(f"in view until compaction {fate.lost_by_round}")
+        case _:
+            lines.append("no use recognised afterwards")
+    if fate.outcome in ("looked up", "stated again") and use is not None:
+        lines.append(f"then used {'right' if use.use == 'right' else use.use} at step {use.step}")
+    if not fate.is_kept and fate.failed_checks and fate.outcome not in ("right", "lost later"):
+        lines.append(f"failed: {'; '.join(fate.failed_checks)}")
+    return lines
+
+
+def describe_check(check: FailedCheck) -> str:
+    """Return which facts a failed check needs, and which compaction lost the one with the gravest consequence."""
+    if not check.causes:
+        return "needs no fact"
+    return "; ".join(map(_describe_cause, check.causes))
+
+
+def _describe_cause(cause: FactCause) -> str:
+    if cause.round is None:
+        return f"{cause.name}: lost by no compaction"
+    text = f"{cause.name}: lost by compaction {cause.round}"
+    match cause.outcome:
+        case "wrong" | "stale":
+            return f"{text}, used {'outdated' if cause.outcome == 'stale' else 'wrong'} at step {cause.step}"
+        case "looked up" | "stated again":
+            return f"{text}, {cause.outcome if cause.outcome == 'stated again' else 'looked up again'} at step {cause.step}"
+        case "right":
+            return f"{text}, used right at step {cause.step}"
+        case _:
+            return f"{text}, not in view again"
