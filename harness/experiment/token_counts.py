@@ -2,7 +2,8 @@
 
 Trials of one experiment contain mostly the same texts. Without an exchange, each worker would count the tokens of each text anew.
 All counts are stored as one entry of the cache. Each process reads the entry at its first trial, and replaces it after a trial
-that has counted many new texts. If two processes replace the entry at the same time, some counts are lost and made again later.
+that has counted many new texts, or some trials after a few. If two processes replace the entry at the same time, some counts are
+lost and made again later.
 """
 
 import functools
@@ -19,6 +20,11 @@ MIN_UNSAVED = 200
 """Minimum number of newly counted texts after which the stored counts are replaced."""
 MIN_UNSAVED_SHARE = 0.05
 """Minimum share of newly counted texts among all counted texts, from 0 to 1, after which the stored counts are replaced."""
+MAX_UNSAVED_TRIALS = 10
+"""Number of trials after which fewer counts are stored, too.
+
+Otherwise each process of each later run would load the tokenizer for the last few texts of the first run.
+"""
 
 
 @functools.lru_cache(maxsize=1)
@@ -34,13 +40,19 @@ def receive_token_counts(cache: ActionCache) -> None:
 
 
 def publish_token_counts(cache: ActionCache, task: str) -> None:
-    """Add the token counts of this process to those in the cache, if this process has counted many new texts.
+    """Add the token counts of this process to those in the cache, if it has counted many new texts or has kept a few for long.
+
+    Called at the end of each trial.
 
     Args:
         cache: Action cache of the run.
         task: Name of the task under which lists of the cache show the entry.
     """
-    if COUNTS.unsaved < max(MIN_UNSAVED, MIN_UNSAVED_SHARE * len(COUNTS)):
+    if not COUNTS.unsaved:
+        return
+    COUNTS.unsaved_trials += 1
+    has_few = COUNTS.unsaved < max(MIN_UNSAVED, MIN_UNSAVED_SHARE * len(COUNTS))
+    if has_few and COUNTS.unsaved_trials < MAX_UNSAVED_TRIALS:
         return
     _merge_stored(cache)
     key = compute_counts_key()

@@ -4,7 +4,8 @@ The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not 
 from the estimate of one token for four characters, as those of real models do.
 
 The trials of an experiment contain mostly the same texts. `COUNTS` keeps the counts of all texts that this process has counted,
-by digest of the text. The worker processes of a run exchange these counts through the action cache.
+by digest of the text. The worker processes of a run exchange these counts through the action cache. A process that receives the
+counts of all its texts does not load the tokenizer, which takes about as much CPU time as a trial with a filled cache.
 """
 
 import os
@@ -32,8 +33,6 @@ MESSAGE_OVERHEAD_TOKENS = 4
 """Number of tokens that the chat format adds to each message for its role and separators."""
 SPLIT_ABOVE_CHARACTERS = 8_000
 """Length in characters above which a text is split into pieces whose tokens are counted and cached separately."""
-MIN_DIGESTED_CHARACTERS = 16
-"""Length in characters below which a text is counted each time, because that takes about as long as computing its digest."""
 MAX_COUNTS = 100_000
 """Maximum number of texts whose counts are held in memory and exchanged."""
 _RECORD = struct.Struct("<16sI")
@@ -65,11 +64,11 @@ class TokenCounts:
         self._lock = threading.Lock()
         self.unsaved = 0
         """Number of texts counted since `pack` was last called."""
+        self.unsaved_trials = 0
+        """Number of trials that have ended since `pack` was last called, each with texts still unsaved."""
 
     def find_or_count(self, text: str, count: Callable[[str], int]) -> int:
         """Return the number of tokens in a text from the table, or compute it with `count` and remember it."""
-        if len(text) < MIN_DIGESTED_CHARACTERS:
-            return count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         known = self._counts.get(digest)
         if known is None:
@@ -83,7 +82,7 @@ class TokenCounts:
     def pack(self) -> bytes:
         """Return all counts as bytes, which another process can add to its own counts with `merge`."""
         with self._lock:
-            self.unsaved = 0
+            self.unsaved = self.unsaved_trials = 0
             return b"".join([_RECORD.pack(digest, count) for digest, count in self._counts.items()])
 
     def merge(self, packed: bytes) -> None:
