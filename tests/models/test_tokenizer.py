@@ -4,7 +4,15 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.tokenizer import ENCODING, SPLIT_ABOVE_CHARACTERS, TokenCounts, count_text_tokens
+from harness.conversation.messages import Message, Text
+from harness.models.tokenizer import (
+    ENCODING,
+    MESSAGE_OVERHEAD_TOKENS,
+    SPLIT_ABOVE_CHARACTERS,
+    TokenCounts,
+    count_message_tokens,
+    count_text_tokens,
+)
 
 FRAGMENTS = [
     *("\n", "\n\n", "\r\n", "\r", " ", "  ", "\t", "\x0b", "\x1c", "\x85", "\xa0", "\u2028", "\u3000"),
@@ -22,6 +30,12 @@ def test_a_long_text_is_the_sum_of_its_pieces(text: str) -> None:
 
 def test_a_long_line_is_counted_whole() -> None:
     assert count_text_tokens("word " * SPLIT_ABOVE_CHARACTERS) == SPLIT_ABOVE_CHARACTERS + 1
+
+
+@given(parts=st.lists(texts, min_size=1, max_size=4))
+def test_the_texts_of_a_message_are_counted_as_the_one_text_that_is_sent(parts: list[str]) -> None:
+    message = Message(role="user", parts=tuple(Text(text=text) for text in parts))
+    assert count_message_tokens(message) == MESSAGE_OVERHEAD_TOKENS + count_text_tokens("\n".join(parts))
 
 
 def refuse(text: str) -> int:
