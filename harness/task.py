@@ -445,6 +445,42 @@ class LaterMessage:
     """Text of a message that the user sends while the agent already works."""
 
 
+Difficulty: TypeAlias = Literal["easy", "standard", "hard"]
+"""Level of a task's demands on the agent's memory."""
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
+"""All levels of difficulty, from low to high."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """Difficulty of a task and size of the context window at which some sessions under the base policy succeed and others fail.
+
+    Success can then tell policies apart. At most other pairs, nearly all sessions succeed or nearly all fail.
+
+    Attributes:
+        difficulty: Level `easy`, `standard` or `hard` of the task. Required.
+        window_tokens: Size of the context window in tokens, at least 1. Required.
+
+    Raises:
+        UnknownName: The difficulty is unknown.
+        UsageError: The window has no token.
+
+    Example:
+        >>> from harness.task import Cell
+        >>> Cell(difficulty="easy", window_tokens=32_768).window_tokens
+        32768
+    """
+
+    difficulty: Difficulty
+    window_tokens: int
+
+    def __post_init__(self) -> None:
+        if self.difficulty not in DIFFICULTIES:
+            raise UnknownName("cell.difficulty:", str(self.difficulty), DIFFICULTIES)
+        if self.window_tokens < 1:
+            raise UsageError(f"cell.window_tokens: must be at least 1 (got {self.window_tokens!r})")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A problem for a coding agent: a request, a workspace with files, and checks of the result.
@@ -465,6 +501,8 @@ class Task:
             depend on the clock or on modification times of files, as `make` does. Default: `True`.
         values: Answer key, which holds the value of each fact under the seed; used by graders, tests and probes, and never sent
             to a model. Default: `{}`.
+        cells: Difficulties and windows at which success tells policies apart; the same for every seed, and no part of any id.
+            Empty if none are known. Default: `()`.
 
     Example:
         >>> from harness import load_task
@@ -486,6 +524,7 @@ class Task:
     later_messages: tuple[LaterMessage, ...] = ()
     cacheable: bool = True
     values: Mapping[str, str] = field(default_factory=dict)
+    cells: tuple[Cell, ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
     def step_limit(self) -> int:
@@ -495,12 +534,6 @@ class Task:
         repeats work and would hardly end by itself.
         """
         return max(DEFAULT_STEP_LIMIT, STEP_LIMIT_PER_SCRIPT_STEP * len(self.script.steps) + EXTRA_STEP_LIMIT)
-
-
-Difficulty: TypeAlias = Literal["easy", "standard", "hard"]
-"""Level of a task's demands on the agent's memory."""
-DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
-"""All levels of difficulty, from low to high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

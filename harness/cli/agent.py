@@ -38,7 +38,7 @@ from harness.store.sessions.lookup import (
     list_journals,
     name_default_journal,
 )
-from harness.task import DIFFICULTIES, Difficulty, Runtime, Task
+from harness.task import Difficulty, Runtime, Task
 from harness.tasks import complete_name
 
 
@@ -48,9 +48,7 @@ from harness.tasks import complete_name
 )
 @click.option("--task", "task_name", help="Name or FILE.py of a task that sets up the workspace and checks it at the end.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed from which the values of the task are drawn.")
-@click.option(
-    "--difficulty", type=click.Choice(DIFFICULTIES), default="standard", help="Level of the task's demands on the agent's memory."
-)
+@options.DIFFICULTY
 @click.option("--policy", default="keep-last", help="Compaction policy; `harness policies` lists them.")
 @click.option("--threshold", type=float, help="Policy field: share of the available window, 0 to 1, that triggers compaction.")
 @click.option("--keep-last", type=int, help="Policy field: number of recent messages kept verbatim.")

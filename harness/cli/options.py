@@ -11,6 +11,7 @@ from harness.conversation.codec import MAX_WHOLE_NUMBER
 from harness.errors import UsageError
 from harness.models.cassette import Cassette
 from harness.sandboxes.backends import BACKEND_CHOICES
+from harness.task import DIFFICULTIES
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -35,6 +36,9 @@ POSITIVE = PositiveNumber()
 
 BACKEND = click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", help="Sandbox in which commands run.")
 UNSAFE_LOCAL = click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
+DIFFICULTY = click.option(
+    "--difficulty", type=click.Choice(DIFFICULTIES), default="standard", help="Level of the task's demands on the agent's memory."
+)
 FIELDS = click.option(
     "--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Set a field of the policy, e.g. keep_last=20. Repeatable."
 )

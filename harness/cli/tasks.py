@@ -15,7 +15,7 @@ from harness.cli.terminal import build_table, format_line, print_line, print_par
 from harness.errors import StoreError, UsageError, format_count
 from harness.sandboxes.backends import BackendName, SandboxChoice, choose_backend, is_isolated
 from harness.session.preflight import count_first_request_tokens
-from harness.task import Task, TaskTemplate
+from harness.task import Difficulty, Task, TaskTemplate
 from harness.tasks import SUITE, complete_name, list_knobs, load_task, make_task
 
 MAX_FINDING_CHARACTERS = 500
@@ -127,9 +127,10 @@ def create_task_file(file: Path, name: str) -> None:
 @task_command.command("check")
 @click.argument("name")
 @click.option("--seeds", type=options.POSITIVE, default=2, help="Number of task seeds to check.")
+@options.DIFFICULTY
 @options.BACKEND
 @options.UNSAFE_LOCAL
-def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) -> None:
+def check_task(name: str, seeds: int, difficulty: Difficulty, backend: BackendName, unsafe_local: bool) -> None:
     """Run the validity checks of the simulation on a task.
 
     NAME is a built-in task, FILE.py or FILE.py:FUNCTION. The checks run sessions of the scripted model: without compaction, in
@@ -148,7 +149,8 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     whole_name = complete_name(name)
     template = load_task(whole_name)
     chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local)
-    sessions = SessionCache(template, name=whole_name, sandbox=SandboxChoice(backend=chosen_backend))
+    sandbox = SandboxChoice(backend=chosen_backend)
+    sessions = SessionCache(template, name=whole_name, sandbox=sandbox, difficulty=difficulty)
     broken_laws = 0
     for law, findings, skip_reason in check_laws(sessions, range(1, seeds + 1)):
         if findings is None:

@@ -70,7 +70,7 @@ def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding
     """Report why a task differs in a new process, e.g. because of the date."""
 
     def digest_with(*differing: Circumstance) -> Digests:
-        return digest_in_fresh_process(sessions.name, [seed], differing)[seed]
+        return digest_in_fresh_process(sessions.name, [seed], differing, difficulty=sessions.difficulty)[seed]
 
     first = digest_with()
     if findings := list(_compare_digests(first, digest_with(), seed, "in another process")):

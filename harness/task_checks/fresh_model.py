@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from harness.conversation import codec
 from harness.models.factory import open_model
 from harness.protocols import Reply, Request
+from harness.task import Difficulty, World
 from harness.task_checks.fresh_process import run_in_fresh_process
 from harness.tasks import make_task
 
@@ -19,6 +20,7 @@ class FreshModelSpec(NamedTuple):
 
     task: str
     """Name of the task template that the model works on, as for `load_task`."""
+    difficulty: Difficulty
     task_seed: int
     model: str
     """Name of the scripted model with its profile, e.g. `scripted:typical`."""
@@ -51,6 +53,6 @@ def encode_reply(reply: Reply) -> object:
 def _answer_request(arguments: list[Any]) -> object:
     *named, request = arguments
     model_spec = FreshModelSpec(*named)
-    task = make_task(model_spec.task, model_spec.task_seed)
+    task = make_task(model_spec.task, model_spec.task_seed, World(difficulty=model_spec.difficulty))
     model = open_model(model_spec.model, task=task, seed=model_spec.model_seed, window_tokens=model_spec.window_tokens)
     return encode_reply(model.reply(codec.from_plain(Request, request)))

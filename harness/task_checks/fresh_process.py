@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from harness.errors import UsageError
-from harness.task import Task
+from harness.task import Difficulty, Task
 from harness.task_checks import shifted_clock
 from harness.task_checks.observation import Observation, observe_template
-from harness.tasks import load_task
+from harness.tasks import choose_difficulty, load_task
 
 Circumstance: TypeAlias = Literal["hash seed", "working directory", "environment", "date"]
 """Property in which a new process can differ from the current one, and on which a task must not depend."""
@@ -76,7 +76,11 @@ def digest_parts(task: Task) -> Digests:
 
 
 def digest_in_fresh_process(
-    name: str, seeds: Iterable[int], differing: Collection[Circumstance] = CIRCUMSTANCES.keys()
+    name: str,
+    seeds: Iterable[int],
+    differing: Collection[Circumstance] = CIRCUMSTANCES.keys(),
+    *,
+    difficulty: Difficulty = "standard",
 ) -> dict[int, Digests]:
     """Make tasks from several seeds in one new process, and return the digests of their parts.
 
@@ -86,33 +90,36 @@ def digest_in_fresh_process(
         differing: Circumstances, such as the date, in which the new process differs from this one. Default: all. Without
             `hash seed`, the new process has a fixed hash seed; compare its results with those of another such process. The date
             stays the same where `libfaketime` is not installed.
+        difficulty: Level of the tasks' demands on the agent's memory.
 
     Raises:
         UsageError: The template makes no task in the new process.
     """
-    arguments = [_resolve_name(name), list(seeds)]
+    arguments = [_resolve_name(name), difficulty, list(seeds)]
     parts_by_seed = run_in_fresh_process(_digest_tasks, arguments, differing=differing, failure_text="the template makes no task")
     return {seed: {TaskPart(kind, name): digest for kind, name, digest in parts} for seed, parts in parts_by_seed}
 
 
-def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
-    name, seeds = arguments
-    template = load_task(name)
+def _digest_tasks(arguments: tuple[str, Difficulty, list[int]]) -> object:
+    name, difficulty, seeds = arguments
+    template = choose_difficulty(name, load_task(name), difficulty)
     return [(seed, [(*part, digest) for part, digest in digest_parts(template(seed)).items()]) for seed in seeds]
 
 
-def observe_in_fresh_process(name: str) -> Observation:
-    """Make tasks in a new process, and return what the template does, e.g. where it reads the clock.
+def observe_in_fresh_process(name: str, difficulty: Difficulty = "standard") -> Observation:
+    """Make tasks of one difficulty in a new process, and return what the template does, e.g. where it reads the clock.
 
     Raises:
         UsageError: The template makes no task in the new process.
     """
-    observed = run_in_fresh_process(_observe_template, _resolve_name(name), failure_text="the template makes no task")
+    arguments = [_resolve_name(name), difficulty]
+    observed = run_in_fresh_process(_observe_template, arguments, failure_text="the template makes no task")
     return Observation(*observed)
 
 
-def _observe_template(name: str) -> object:
-    return observe_template(lambda: load_task(name))
+def _observe_template(arguments: tuple[str, Difficulty]) -> object:
+    name, difficulty = arguments
+    return observe_template(lambda: choose_difficulty(name, load_task(name), difficulty))
 
 
 def _resolve_name(name: str) -> str:

@@ -194,6 +194,7 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
     observer = _Observer()
     with _observing(observer):
         template = load()
+        function = getattr(template, "func", template)  # at another difficulty, the template is a partial function
         observer.take_draws()
         tasks = [(template(seed), observer.take_draws()) for seed in OBSERVED_SEEDS]
     facts, aligned = tasks[0][0].facts, _align_draws(tasks)
@@ -203,9 +204,9 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
     return Observation(
         tuple(observer.clock_calls),
         drawable_priors,
-        (*observer.machine_calls, *_list_file_times(template)),
+        (*observer.machine_calls, *_list_file_times(function)),
         tuple(observer.writing_calls),
-        list_changed_variables(template, lambda: template(OBSERVED_SEEDS[0])),
+        list_changed_variables(function, lambda: template(OBSERVED_SEEDS[0])),
     )
 
 

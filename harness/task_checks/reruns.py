@@ -203,7 +203,7 @@ def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
         return
     run = sessions.run_compacted(seed, is_graded=False)
     model, window_tokens = sessions.model_spec, sessions.choose_small_window(seed).window_tokens
-    model_spec = FreshModelSpec(sessions.name, seed, model.full_name, model.seed, window_tokens)
+    model_spec = FreshModelSpec(sessions.name, sessions.difficulty, seed, model.full_name, model.seed, window_tokens)
     kept_steps = run.compactions[0].step - 1 if run.compactions else 0
     for index in sorted({(kept_steps + len(run.requests) - 1) // 2, kept_steps}, reverse=True):
         request, reply = run.requests[index]

@@ -35,11 +35,11 @@ from harness.session.assembly import SessionResources, assemble_session, write_w
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.task import Fact, Task, TaskTemplate
+from harness.task import Difficulty, Fact, Task, TaskTemplate
 from harness.task_checks.findings import Move, read_values, trace
 from harness.task_checks.fresh_process import Digests, digest_in_fresh_process, observe_in_fresh_process
 from harness.task_checks.observation import Observation
-from harness.tasks import list_parameters, make_variant
+from harness.tasks import choose_difficulty, list_parameters, make_variant
 
 E = TypeVar("E")
 
@@ -404,6 +404,7 @@ class SessionCache:
             workspace; all other methods run every command. Validity check 9 ensures that sessions are the same either way.
             Default: None.
         repeated_gradings: Number of times that the law `regrading` grades the same files. Default: 20.
+        difficulty: Level of the tasks' demands on the agent's memory. Default: `"standard"`.
 
     Example:
         >>> from harness.tasks import load_task
@@ -422,9 +423,17 @@ class SessionCache:
         reader: Reader = EXACT,
         action_cache: ActionCache | None = None,
         repeated_gradings: int = REPEATED_GRADINGS,
+        difficulty: Difficulty = "standard",
     ) -> None:
-        """Store the settings; each session is run when it is first requested."""
+        """Store the settings; each session is run when it is first requested.
+
+        Raises:
+            UsageError: The template does not support the difficulty.
+        """
+        template = choose_difficulty(name, template, difficulty)
         self.template, self.name, self.sandbox, self.action_cache = template, name, sandbox, action_cache
+        self.difficulty: Difficulty = difficulty
+        """Level of the tasks' demands on the agent's memory."""
         self.model_spec, self.repeated_gradings = ScriptedModelSpec(reader=reader), repeated_gradings
         self.make_task = cache(template)
         """Function that returns the task of a seed; each task is made once and then reused."""
@@ -445,7 +454,7 @@ class SessionCache:
         """
         missing = [seed for seed in seeds if seed not in self._afresh]
         if missing:
-            self._afresh |= digest_in_fresh_process(self.name, missing)
+            self._afresh |= digest_in_fresh_process(self.name, missing, difficulty=self.difficulty)
         return self._afresh
 
     def observe_in_fresh_process(self) -> Observation:
@@ -455,7 +464,7 @@ class SessionCache:
             UsageError: The template makes no task in the new process.
         """
         if self._observation is None:
-            self._observation = observe_in_fresh_process(self.name)
+            self._observation = observe_in_fresh_process(self.name, self.difficulty)
         return self._observation
 
     def run(

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
-from harness.task import Task, TaskTemplate, World
+from harness.task import Difficulty, Task, TaskTemplate, World
 from harness.tasks.bug_hunt import make_bug_hunt
 from harness.tasks.changing_requirements import make_changing_requirements
 from harness.tasks.flashcards import make_flashcards
@@ -121,17 +121,40 @@ def make_task(name: str, seed: int, world: World | None = None, *, structure_see
     if "world" in parameters:
         return make(seed, world=world)
     if world.difficulty != "standard":
-        if "difficulty" not in parameters:
-            raise UsageError(
-                f"world.difficulty: {name!r} has no levels of difficulty, so only 'standard' is possible (got "
-                f"{world.difficulty!r}); a template supports others by a parameter `difficulty`"
-            )
+        _refuse_missing_levels(name, template, world.difficulty)
         make = partial(make, difficulty=world.difficulty)
     if not world.overrides:
         return make(seed)
     if structure_seed is None and "structure_seed" in parameters:
         make = partial(make, structure_seed=seed)
     return vary_task(make, seed, world)
+
+
+def choose_difficulty(name: str, template: TaskTemplate, difficulty: Difficulty) -> TaskTemplate:
+    """Return a task template that makes the tasks of another template at one level of difficulty.
+
+    Args:
+        name: Name of the template, for error messages.
+        template: Template whose tasks are made.
+        difficulty: Level of the task's demands on the agent's memory; `standard` returns the template itself.
+
+    Raises:
+        UsageError: The template has no levels of difficulty.
+    """
+    if difficulty == "standard":
+        return template
+    if "world" in list_parameters(template):
+        return partial(template, world=World(difficulty=difficulty))
+    _refuse_missing_levels(name, template, difficulty)
+    return partial(template, difficulty=difficulty)
+
+
+def _refuse_missing_levels(name: str, template: TaskTemplate, difficulty: str) -> None:
+    if "difficulty" not in list_parameters(template):
+        raise UsageError(
+            f"world.difficulty: {name!r} has no levels of difficulty, so only 'standard' is possible (got {difficulty!r}); a "
+            "template supports others by a parameter `difficulty`"
+        )
 
 
 def make_shared_task(name: str, seed: int, world: World | None = None) -> Task:

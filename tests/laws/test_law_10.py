@@ -47,7 +47,7 @@ def sampled(run: Run) -> list[int]:
 @pytest.mark.parametrize("case", spread(POLICIES, rounds=2 if FULL else 1))
 def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(case: Case) -> None:
     run = simulate_in_real_sandbox(case)
-    asked = FreshModelSpec(case.task, case.seed, case.reader.full_name, case.reader.seed, WINDOW_TOKENS)
+    asked = FreshModelSpec(case.task, "standard", case.seed, case.reader.full_name, case.reader.seed, WINDOW_TOKENS)
     for hash_seed, at in enumerate(sampled(run), start=1):
         request, reply = run.requests[at]
         assert answer_in_fresh_process(asked, request, hash_seed) == encode_reply(reply), f"request {at + 1}"

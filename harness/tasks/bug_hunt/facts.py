@@ -39,14 +39,14 @@ _PROMPT_FACTS: tuple[Fact, ...] = (
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
     """Return all facts of a task with the given structure, wherever they are stated."""
-    return (
+    facts = (
         *_PROMPT_FACTS,
         *_make_page_facts(structure),
         *_make_suspicion_facts(structure),
         *(fact for number in structure.bug_numbers for fact in _make_bug_facts(structure, number)),
         make_output_fact("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
-        *structure.sheets.facts,
     )
+    return (*structure.sheets.add_sources(facts), *structure.sheets.facts)
 
 
 def _make_page_facts(structure: Structure) -> Iterator[Fact]:

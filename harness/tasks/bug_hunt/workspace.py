@@ -25,6 +25,8 @@ from harness.tasks.kit.texts import fill_text, load_text
 
 MODULES = ("__init__", "cli", "config", "engine", "errors", "ledger", "money", "reading", "reference", "text")
 TEST_MODULES = ("test_engine", "test_money", "test_reference")
+BENCH_TOOL = "tools/ci.py"
+"""Path of the tool that tries a patch, which must not be tried twice."""
 TOOLS = ("announce", "changelog", "ci", "compare", "probe")
 PAGES = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
@@ -56,6 +58,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
         "ci/desks": "\n".join(DESKS) + "\n",
         "ci/attempts.log": "0 accepted patches/decree.sed wattbook/stages\n",
     }
+    files[BENCH_TOOL] = structure.sheets.keep_output(BENCH_TOOL, files[BENCH_TOOL])
     return tuple(sorted(files.items()))
 
 

@@ -63,7 +63,7 @@ def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "stan
     structure = draw_structure(draws)
     sheets, values = structure.sheets, draw_values(task_seed)
     words = values | describe_line(values, structure)
-    facts = (*FACTS, *(BAY_FACTS[stop] for stop in structure.bays), *sheets.facts)
+    facts = (*sheets.add_sources(FACTS), *(BAY_FACTS[stop] for stop in structure.bays), *sheets.facts)
     fact_texts = {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
     changes = zip(("first", "second"), structure.changes, find_change_steps(structure), strict=True)
     return Task(

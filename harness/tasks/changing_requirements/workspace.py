@@ -16,6 +16,9 @@ NOUNS = (
     "ticket machine",
 )
 
+PERMIT_TOOL = "tools/permit.sh"
+"""Path of the tool that must not run twice."""
+
 
 def describe_line(values: Mapping[str, str], structure: Structure) -> dict[str, str]:
     """Return the names of the bus stops and their bays for the texts of the task, by placeholder."""
@@ -35,7 +38,9 @@ def build_workspace(words: Mapping[str, str], structure: Structure, draws: Struc
     titles = {stop: f"after the timetable of {stop}" for stop in structure.stops} | {"papers": "after the papers"}
     fact_texts = {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
     return (
-        *((f"tools/{name}.sh", fill_text(__package__, f"tools/{name}.sh", words)) for name in ("revise", "permit", "check")),
+        ("tools/revise.sh", fill_text(__package__, "tools/revise.sh", words)),
+        (PERMIT_TOOL, structure.sheets.keep_output(PERMIT_TOOL, fill_text(__package__, PERMIT_TOOL, words))),
+        ("tools/check.sh", fill_text(__package__, "tools/check.sh", words)),
         ("plan/README.md", "The papers.\n"),
         ("log/README.md", "Fees.\n"),
         *_generate_surveys(words, structure, draws),

@@ -8,8 +8,9 @@ modules and tests that the agent writes, its documents in `papers/`, and the que
 A description has these tables:
 
 - The top: `name`, `title`, `tags` and `runtime` of the task, `teams` (prefixes of ticket numbers), `workspace` (paths of the
-  initial files), `folders` (listed first), `own_paths` (where the agent writes), `papers` (documents whose order is drawn),
-  `questions` to the agent's modules, and `final_text` (the agent's last message).
+  initial files), `once_tools` (those of its tools that must not run twice), `folders` (listed first), `own_paths` (where the
+  agent writes), `papers` (documents whose order is drawn), `questions` to the agent's modules, and `final_text` (the agent's last
+  message).
 - `paths`: fields of `harness.tasks.kit.steps.Program`, such as the path of a module.
 - `pages`: generated pages with their typical sizes, or fixed pages at whose end remarks are drawn.
 - `work` and `option`: fields of `harness.tasks.kit.work.WorkChoices` and its optional item.
@@ -240,7 +241,8 @@ class ProgramTask:
         for path in self.description["workspace"]:
             if path not in texts:
                 text = fill_text(self.package, f"workspace/{path}", {**values, "order_of_work": ", ".join(overview)})
-                texts[path] = text + ends.get(path, "")
+                text += ends.get(path, "")
+                texts[path] = structure.work.sheets.keep_output(path, text) if path in self.description["once_tools"] else text
             yield path, texts[path]
         titles = {part: f"after {words}" for part, words in self.choices.parts.items()}
         yield from structure.work.sheets.render_files(titles, load_all_fact_texts(self.package), values)

@@ -3,11 +3,14 @@
 The seed of a task decides which sheets the agent has to write, after which part of the work, and which facts each sheet states.
 Each sheet has its own check. Two seeds thus test the memory of different facts, over different distances. The facts are the
 task's own and agreements, i.e. facts about the organisation (see `harness.tasks.kit.agreements`).
+
+At the difficulty `easy`, most of what is stated once can be read again: a page repeats facts of the request, and a file keeps the
+output of tools that must not run twice. Success then depends on the few facts of the request that the page leaves out.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import Template
 
 from harness.task import Check, Fact, Submission
@@ -21,13 +24,27 @@ from harness.tasks.kit.agreements import (
 )
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import FactText, Placement, Statement, add_notes, draw_statements, mislead, render_sentences
+from harness.tasks.kit.statements import (
+    PROMPT_PLACEMENTS,
+    FactText,
+    Placement,
+    Statement,
+    add_notes,
+    draw_statements,
+    mislead,
+    render_sentences,
+)
 from harness.tasks.kit.steps import StepSpec, do, look
 from harness.tasks.kit.structure import Levels, StructureDraws
+from harness.tasks.kit.texts import load_text
 
 SHEETS_FOLDER = "sheets"
 INDEX_PATH = f"{SHEETS_FOLDER}/README.md"
 """Path of the page that lists the sheets to write: when each one is due, and which facts it states."""
+ORDER_PATH = f"{SHEETS_FOLDER}/order.md"
+"""Path of the page that repeats facts of the request, if a task has such a page."""
+PRINTED_PATH = f"{SHEETS_FOLDER}/printed.txt"
+"""Path of the file that keeps the output of tools which must not run twice, if a task has a page `ORDER_PATH`."""
 SHEET_NAMES = (
     *("announcement", "archive", "auditors", "calendar", "contacts", "helpdesk", "invoice", "management", "newcomers"),
     *("partners", "printing", "reception"),
@@ -39,6 +56,8 @@ FACTS_PER_SHEET = Levels(easy=range(1, 3), standard=range(1, 4), hard=range(2, 5
 DUE_SHARES = Levels(easy=(0.0, 0.4), standard=(0.15, 1.0), hard=(0.6, 1.0))
 """Earliest and latest point of the work at which the agent has to write a sheet, as shares of the work (0–1), by difficulty."""
 MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 9), hard=range(6, 13))
+STATED_ONCE_COUNTS: Levels[range | None] = Levels(easy=range(1, 3), standard=None, hard=None)
+"""Number of facts of the request that no page repeats, by difficulty; None if no page repeats any fact."""
 LINE_WEIGHT_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
 """Bounds, by difficulty, of the share of facts that the request states in short lines, not in stories or rows of a table."""
 NOTE_SHARE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
@@ -78,11 +97,40 @@ class SheetSet:
     """Sheets in the order in which they are due."""
     statements: tuple[Statement, ...]
     """Statements of the facts, mixed with misleading sentences, in the order in which the texts of the task have them."""
+    repeated_facts: tuple[str, ...] = ()
+    """Names of the facts of the request that a page in the workspace repeats, in the order of the page."""
+    once_facts: tuple[str, ...] = ()
+    """Names of the facts of the request that this page leaves out; empty if there is no such page."""
 
     @property
     def facts(self) -> tuple[Fact, ...]:
         """Facts about the organisation that the task states, such as the room for questions."""
-        return make_agreements(self.statements)
+        return self.add_sources(make_agreements(self.statements))
+
+    def add_sources(self, facts: Iterable[Fact]) -> tuple[Fact, ...]:
+        """Return facts of which those can be read again that the files `ORDER_PATH` and `PRINTED_PATH` contain."""
+        return tuple(map(self._add_source, facts))
+
+    def _add_source(self, fact: Fact) -> Fact:
+        is_printed_once = bool(self.repeated_facts) and fact.said_in == "output" and fact.recover is None
+        if fact.name not in self.repeated_facts and not is_printed_once:
+            return fact
+        path = PRINTED_PATH if is_printed_once else ORDER_PATH
+        return replace(fact, recover=read(path), source=path, also_in=())
+
+    def keep_output(self, path: str, source: str) -> str:
+        """Return the source of a tool that must not run twice, changed so that the file `PRINTED_PATH` keeps its output.
+
+        Args:
+            path: Path of the tool, which ends in `.py`, `.ts` or `.sh`.
+            source: Source of the tool; unless it is a shell script, with at least one import, above which the change is inserted.
+        """
+        if not self.repeated_facts:
+            return source
+        if path.endswith(".sh"):
+            return f"{{\n{source}}} | tee -a {PRINTED_PATH}\n"
+        before, first_import, after = re.split(r"^(import |from )", source, maxsplit=1, flags=re.MULTILINE)
+        return before + load_text(__package__, f"keep{path[-3:]}") + first_import + after
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -130,6 +178,9 @@ class SheetSet:
             values: Values of the facts.
         """
         yield INDEX_PATH, self._render_index(titles)
+        if self.repeated_facts:
+            lines = [f"- {fact_texts[fact].sentence}" for fact in self.repeated_facts]
+            yield ORDER_PATH, Template("\n".join(["# The order once more", "", *lines, ""])).substitute(values)
         if self.has_placement("page"):
             lines = [f"- {sentence}" for sentence in render_sentences(self.statements, "page", fact_texts)]
             yield PAGE_PATH, Template("\n".join(["# What the house has settled", "", *lines, ""])).substitute(values)
@@ -142,6 +193,10 @@ class SheetSet:
         sources = [f"`{PAGE_PATH}`"] * self.has_placement("page") + [f"the output of `{ANSWERS_COMMAND}`"] * self.has_placement(
             "output"
         )
+        repetitions = (
+            f"`{ORDER_PATH}` repeats the order, except for: {', '.join(map(make_label, self.once_facts))}.",
+            f"`{PRINTED_PATH}` keeps what those tools print that must not run twice.",
+        )
         return "\n".join(
             [
                 "# Information sheets",
@@ -151,6 +206,7 @@ class SheetSet:
                 "    - SUBJECT: `VALUE`",
                 "",
                 f"The values are those of the order{''.join(f', of {source}' for source in sources)}.",
+                *repetitions * bool(self.repeated_facts),
                 "",
                 "| sheet | due | subjects |",
                 "| --- | --- | --- |",
@@ -198,7 +254,18 @@ def draw_sheets(
     sheets = tuple(
         Sheet(name, slots[slot_index], facts) for name, slot_index, facts in zip(names, slot_indexes, contents, strict=True)
     )
-    return SheetSet(sheets, _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **fact_texts}))
+    statements = _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **fact_texts})
+    in_request = [
+        statement.fact
+        for statement in statements
+        if statement.placement in PROMPT_PLACEMENTS and not statement.is_misleading and statement.fact not in only_stated
+    ]
+    once_counts = draws.pick(STATED_ONCE_COUNTS)
+    if once_counts is None:
+        return SheetSet(sheets, statements)
+    once_facts = draws.draw_subset("stated once", in_request, draws.make_rng("stated once count").choice(once_counts))
+    repeated_facts = draws.draw_order("order page", [fact for fact in in_request if fact not in once_facts])
+    return SheetSet(sheets, statements, repeated_facts, once_facts)
 
 
 def _deal_facts(

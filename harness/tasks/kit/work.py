@@ -137,7 +137,8 @@ class WorkChoices:
         The task's own facts come first, without the fact of the optional item if the item is not asked for. The facts about the
         organisation, which the agent needs for the information sheets, follow.
         """
-        return (*(fact for fact in facts if work.has_option or fact.name != self.option.fact), *work.sheets.facts)
+        own_facts = (fact for fact in facts if work.has_option or fact.name != self.option.fact)
+        return (*work.sheets.add_sources(own_facts), *work.sheets.facts)
 
     def list_checks(self, work: Work, checks: Iterable[Check], option_check: Check) -> tuple[Check, ...]:
         """Return the checks of a task with the drawn work.

@@ -114,14 +114,14 @@ def make_facts(structure: Structure) -> tuple[Fact, ...]:
     """Return all facts of a task with the given structure, wherever they are stated."""
     papers = dict(structure.papers)
     settled = {fact.name: fact for fact in _SETTLED}
-    return (
+    facts = (
         *(settled[name] for name in structure.settled_facts),
         *(_DESK if name == "desk" else _make_paper_fact(settled[name], papers[name]) for name in structure.desk_facts),
         *(_make_finding(structure, name) for name in structure.findings),
         *[_CASE_NUMBER] * ("case_number" in (*structure.filing_facts, *structure.handover_facts)),
         *[_SEAL_MARK] * bool(structure.first_portion),
-        *structure.sheets.facts,
     )
+    return (*structure.sheets.add_sources(facts), *structure.sheets.facts)
 
 
 def _make_paper_fact(fact: Fact, paper: str) -> Fact:

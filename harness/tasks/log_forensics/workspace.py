@@ -59,6 +59,8 @@ TEXTS = (
     *("docs/questions.md", "docs/form.md", "docs/runbook.md", "docs/addendum.md"),
     *("tools/open_case.py", "tools/seal.py", "tools/check_report.py"),
 )
+ONCE_TOOLS = ("tools/open_case.py", "tools/seal.py")
+"""Paths of the tools that must not run twice."""
 
 
 def build_papers(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
@@ -75,7 +77,10 @@ def build_papers(structure: Structure, values: Mapping[str, str], task_seed: int
         ("notes/README.md", "Shown to the customer.\n"),
         ("report/README.md", "The form is described in docs/form.md.\n"),
         ("tools/registry.json", json.dumps({"salt": values["salt"]}) + "\n"),
-        *((name, fill_text(__package__, name, words)) for name in TEXTS),
+        *(
+            (name, structure.sheets.keep_output(name, text) if name in ONCE_TOOLS else text)
+            for name, text in ((name, fill_text(__package__, name, words)) for name in TEXTS)
+        ),
         *structure.sheets.render_files(_render_parts(structure), load_all_fact_texts(__package__), values),
     )
 

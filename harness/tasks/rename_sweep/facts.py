@@ -47,7 +47,7 @@ def make_facts(structure: Structure) -> tuple[Fact, ...]:
         for fact in _FACTS
         if fact.name not in unused_facts
     )
-    return (*facts, *structure.sheets.facts)
+    return (*structure.sheets.add_sources(facts), *structure.sheets.facts)
 
 
 DESKS = ("gatehouse", "signals", "stores", "chandlery", "chartroom", "boathouse")

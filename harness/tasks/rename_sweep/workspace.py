@@ -16,6 +16,8 @@ from harness.tasks.rename_sweep.structure import MODULES, ORDERS, Structure
 
 STRAY_MODULES = ("signals", "tariffs", "watch")
 """Names of the modules that lie directly in the generated package rather than in one of its folders."""
+LEDGER_TOOL = "tools/ledger.py"
+"""Path of the tool that keeps the ledger; most of its commands must not run twice."""
 NOUNS = ("ship", "tide", "rope", "pilot", "buoy", "crane", "fee", "captain", "list", "wind", "basin", "lamp", "crew", "anchor")
 VERBS = ("noted", "counted", "charged", "waited", "weighed", "called", "moved", "asked")
 CASES = (("ORION", 5), ("MARTHA", 31), ("KAP HORN", 112))
@@ -72,6 +74,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
         files.update(_generate_folder(folder, values, task_seed, has_helper=has_helper))
     files.update(structure.sheets.render_files(_render_parts(structure), load_all_fact_texts(__package__), values))
     files["tests/__init__.py"] = ""
+    files[LEDGER_TOOL] = structure.sheets.keep_output(LEDGER_TOOL, files[LEDGER_TOOL])
     return tuple(sorted(files.items()))
 
 
@@ -162,7 +165,7 @@ def _generate_papers(structure: Structure, values: Mapping[str, str], task_seed:
     entries = ", ".join(f'"{key}": {number}' for key, number in sums.items())
     checksum = str(sums[values["registry_key"]])
     yield ("tools/check_registry.py", fill_text(__package__, "tools/check_registry.py", {"known": entries, "checksum": checksum}))
-    yield "tools/ledger.py", fill_text(__package__, "tools/ledger.py", {"helpers": repr(HELPERS), "desks": repr(DESKS)})
+    yield LEDGER_TOOL, fill_text(__package__, "tools/ledger.py", {"helpers": repr(HELPERS), "desks": repr(DESKS)})
     yield "tools/changelog.py", load_text(__package__, "tools/changelog.py")
     yield "tools/left.sh", load_text(__package__, "tools/left.sh")
     yield "tools/run_tests.py", load_text(kit.__name__, "run_tests.py")

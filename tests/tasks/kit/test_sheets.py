@@ -1,14 +1,19 @@
 """Sheets differ between instances, state facts that were stated before, and pass their checks only with the right values."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from string import Template
 
 import pytest
 
 from harness.task import DIFFICULTIES, Difficulty
 from harness.tasks.kit.agreements import NAMES, draw_agreements, load_agreements
-from harness.tasks.kit.sheets import SheetSet, draw_sheets, judge_sheets
+from harness.tasks.kit.calls import read
+from harness.tasks.kit.facts import make_output_fact, make_prompt_fact
+from harness.tasks.kit.sheets import SheetSet, draw_sheets, judge_sheets, make_label
 from harness.tasks.kit.statements import FactText
 from harness.tasks.kit.structure import StructureDraws
 
@@ -97,6 +102,54 @@ def test_the_list_of_sheets_follows_the_structure_and_says_where_agreements_are_
     for fact in sheet_set.facts:
         if fact.recover:
             assert values[fact.name] in files[fact.source]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_easy_task_repeats_the_request_on_a_page_except_for_one_or_two_facts(seed: int) -> None:
+    sheet_set, values = plan(seed, "easy"), {**draw_agreements("march", seed), "port": "8443", "mode": "night"}
+    files = dict(sheet_set.render_files(PARTS, {**OWN, **load_agreements()}, values))
+    page, index = files["sheets/order.md"], files["sheets/README.md"]
+    own = sheet_set.add_sources(make_prompt_fact(name, "value", "none", rf"The {name} is (\w+)\.") for name in OWN)
+    facts = [fact for fact in (*own, *sheet_set.facts) if fact.said_in == "prompt"]
+    once = {fact.name for fact in facts if fact.recover is None}
+    assert len(once) in {1, 2}
+    assert f"except for: {', '.join(map(make_label, sheet_set.once_facts))}." in index
+    for fact in facts:
+        stated = {match[1] for line in page.splitlines() for pattern in fact.patterns if (match := re.search(pattern, line))}
+        assert stated == (set() if fact.name in once else {values[fact.name]})
+
+
+def test_only_an_easy_task_has_a_page_that_repeats_the_request() -> None:
+    assert {len(plan(seed, "easy").once_facts) for seed in SEEDS} == {1, 2}
+    for difficulty in ("standard", "hard"):
+        sheet_set = plan(1, difficulty)
+        assert "sheets/order.md" not in dict(
+            sheet_set.render_files(PARTS, {**OWN, **load_agreements()}, draw_agreements("march", 1))
+        )
+        assert sheet_set.keep_output("tools/ask.sh", "echo 3\n") == "echo 3\n"
+        assert sheet_set.add_sources([TOLD]) == (TOLD,)
+
+
+TOLD = make_output_fact("number", "value", "", "0", r"the number is (\d+)")
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("tools/ask.py", '"""Ask."""\n\nimport sys\n\nprint("the number is", sys.argv[1])\nprint("it is billed")\n'),
+        ("tools/ask.sh", '#!/bin/sh\n# Ask.\necho "the number is $1"\necho it is billed\n'),
+    ],
+)
+def test_an_easy_task_keeps_the_output_of_a_tool_that_must_not_run_twice(path: str, source: str, tmp_path: Path) -> None:
+    sheet_set = plan(1, "easy")
+    (tmp_path / "sheets").mkdir()
+    (tmp_path / "ask").write_text(sheet_set.keep_output(path, source))
+    program = sys.executable if path.endswith(".py") else "sh"
+    printed = [subprocess.check_output([program, "ask", number], cwd=tmp_path, text=True) for number in ("7", "8")]
+    assert printed == [f"the number is {number}\nit is billed\n" for number in (7, 8)]
+    (fact,) = sheet_set.add_sources([TOLD])
+    assert fact.recover == read(fact.source)
+    assert (tmp_path / fact.source).read_text() == "".join(printed)
 
 
 def test_agreements_are_stated_in_every_place() -> None:
