@@ -23,7 +23,7 @@ reason, which pages state the correct tier and rounding mode, the order of the w
 and which documents must state which facts. The seed also decides the values: stages with a bug, prices, and names.
 """
 
-from harness.task import Difficulty, Task
+from harness.task import Cell, Difficulty, Task
 from harness.tasks.bug_hunt.facts import draw_values, make_facts
 from harness.tasks.bug_hunt.grader import build_checks, build_grader
 from harness.tasks.bug_hunt.looks import LOOKS
@@ -56,4 +56,5 @@ def make_bug_hunt(task_seed: int, *, difficulty: Difficulty = "standard", struct
         facts=facts,
         script=build_script(structure),
         values={fact.name: values[fact.name] for fact in facts},
+        cells=(Cell(difficulty="easy", window_tokens=32_768),),
     )

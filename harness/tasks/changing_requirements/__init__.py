@@ -18,12 +18,13 @@ agent writes, apart from the timetables, and that states some values to remember
 
 Most summaries keep the prompt, as instructed, and the prompt states the old rules. An agent that loses a later message
 therefore does not guess: it applies the outdated rule to new and to revised sheets. The interval is stated three times with
-three values, of which only the last is right. A bay number can be read again, at the cost of reading a whole survey.
+three values, of which only the last is right. At the difficulty `easy`, the second message repeats what only the first one
+stated, and all sheets are revised accordingly. A bay number can be read again, at the cost of reading a whole survey.
 """
 
 from collections.abc import Mapping
 
-from harness.task import Difficulty, Grader, LaterMessage, Task
+from harness.task import Cell, Difficulty, Grader, LaterMessage, Task
 from harness.tasks.changing_requirements.facts import BAY_FACTS, FACTS, draw_values
 from harness.tasks.changing_requirements.grader import judge
 from harness.tasks.changing_requirements.steps import build_script, find_change_steps
@@ -80,12 +81,17 @@ def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "stan
         grader=Grader(judge=judge, expected={**words, "sheets": sheets.expected}),
         facts=facts,
         script=build_script(structure),
-        later_messages=tuple(LaterMessage(step=step, text=_render_change(name, change, words)) for name, change, step in changes),
+        later_messages=tuple(
+            LaterMessage(step=step, text=_render_change(name, change, words, reminds=name == "second" and structure.reminds))
+            for name, change, step in changes
+        ),
         values={fact.name: values[fact.name] for fact in facts},
+        cells=(Cell(difficulty="easy", window_tokens=32_768),),
     )
 
 
-def _render_change(name: str, change: Change, words: Mapping[str, str]) -> str:
+def _render_change(name: str, change: Change, words: Mapping[str, str], *, reminds: bool) -> str:
     opening, *lines = fill_text(__package__, f"{name}.md", words).splitlines()
     news = (" ".join([lines[index], *NOTES[:count]]) for index, count in zip(change.lines, change.notes, strict=True))
-    return "\n".join([opening, *news])
+    reminder = fill_text(__package__, "reminder.md", words).splitlines() if reminds else ()
+    return "\n".join([opening, *news, *reminder])

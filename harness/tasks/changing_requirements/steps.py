@@ -58,7 +58,8 @@ def _build_sections(structure: Structure) -> tuple[tuple[StepSpec, ...], ...]:
         structure.sheets.read_index("Besides the timetables, information sheets are asked for; I look up which ones."),
     )
     after_first = (_revise_sheet(1, stop, "interval ${interval} first ${first_bus}") for stop in structure.stops[:first])
-    after_second = (_revise_sheet(2, stop, "interval ${interval} zone ${zone}") for stop in structure.stops[:second])
+    fields = "interval ${interval} zone ${zone}" + " first ${first_bus}" * structure.reminds
+    after_second = (_revise_sheet(2, stop, fields) for stop in structure.stops[:second])
     bays = "".join(f"- {stop}=${{bay_{stop}}}\n" for stop in structure.bays)
     papers = (
         do("overview", "The papers: first the overview.", write("plan/overview.md", _OVERVIEW)),

@@ -1,5 +1,6 @@
 """Choices that a seed makes for the task `changing-requirements`: bus stops, their order, and when the user changes the rules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.tasks.changing_requirements.facts import STOPS
@@ -20,6 +21,8 @@ SURVEY_CHARACTERS = (3_500, 6_000, 9_400)
 """Possible minimum lengths, in characters, of a survey (description of a bus stop); each survey fits into one tool output."""
 SURVEY_WEIGHTS = Levels(easy=(3, 1, 1), standard=(1, 1, 2), hard=(0, 1, 3))
 """Relative frequency of each length in `SURVEY_CHARACTERS`, for each difficulty."""
+STATED_ONCE_COUNTS: Levels[Sequence[int] | None] = Levels(easy=(3, 4), standard=None, hard=None)
+"""Possible numbers, by difficulty, of the facts of the request that no page repeats; None if no page repeats any."""
 STATED_FACTS = ("operator", "opening", "ticket", "greeting")
 """Names of the facts in the request that never change, so that an information sheet can need them at any time."""
 FIRST_RULES = ("interval_1", "first_bus_1", "zone_1")
@@ -53,6 +56,8 @@ class Structure:
     """Stops whose survey states a bay number, which the agent reads early and needs only at the end."""
     changes: tuple[Change, Change]
     """Time and layout of the two messages in which the user changes the rules."""
+    reminds: bool
+    """Whether the second change repeats the rules that only the first one states."""
     permit_after: int
     """Number of timetables that are finished when the agent requests the permit."""
     looks: tuple[str, ...]
@@ -74,10 +79,13 @@ def draw_structure(draws: StructureDraws) -> Structure:
         stops=stops,
         bays=draws.draw_subset("bays", stops[: 2 * len(stops) // 3], draws.draw_count("bay count", BAY_COUNTS)),
         changes=(_draw_change(draws, "first news", first), _draw_change(draws, "second news", second)),
+        reminds=draws.difficulty == "easy",
         permit_after=draws.make_rng("permit").randint(1, second),
         looks=draws.draw_subset("looks", stops, draws.draw_count("look count", LOOK_COUNTS)),
         survey_characters=tuple(sizes),
-        sheets=draw_sheets(draws, STATED_FACTS, (*stops, "papers"), fact_texts, only_stated=FIRST_RULES),
+        sheets=draw_sheets(
+            draws, STATED_FACTS, (*stops, "papers"), fact_texts, only_stated=FIRST_RULES, stated_once=STATED_ONCE_COUNTS
+        ),
     )
 
 

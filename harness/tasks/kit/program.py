@@ -9,8 +9,8 @@ A description has these tables:
 
 - The top: `name`, `title`, `tags` and `runtime` of the task, `teams` (prefixes of ticket numbers), `workspace` (paths of the
   initial files), `once_tools` (those of its tools that must not run twice), `folders` (listed first), `own_paths` (where the
-  agent writes), `papers` (documents whose order is drawn), `questions` to the agent's modules, and `final_text` (the agent's last
-  message).
+  agent writes), `papers` (documents whose order is drawn), `questions` to the agent's modules, `cells` (windows in tokens by
+  difficulty), and `final_text` (the agent's last message).
 - `paths`: fields of `harness.tasks.kit.steps.Program`, such as the path of a module.
 - `pages`: generated pages with their typical sizes, or fixed pages at whose end remarks are drawn.
 - `work` and `option`: fields of `harness.tasks.kit.work.WorkChoices` and its optional item.
@@ -24,21 +24,21 @@ A description has these tables:
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from itertools import chain, product
 from string import Template
 from typing import Any, TypeAlias
 
-from harness.task import Check, Difficulty, Fact, FunctionChange, Grader, Interview, Judge, Script, Submission, Task
+from harness.task import Cell, Check, Difficulty, Fact, FunctionChange, Grader, Interview, Judge, Script, Submission, Task
 from harness.tasks.kit.agreements import draw_agreements, load_all_fact_texts
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 from harness.tasks.kit.graders import compare_words, list_new_lines, make_check, make_interviews, read_json_object
 from harness.tasks.kit.prose import write_specification
-from harness.tasks.kit.sheets import judge_sheets
+from harness.tasks.kit.sheets import STATED_ONCE_COUNTS, judge_sheets
 from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 from harness.tasks.kit.structure import Levels, StructureDraws
 from harness.tasks.kit.texts import fill_text, load_text
@@ -133,6 +133,9 @@ class ProgramTask:
             action_times=work["action_times"],
             option=Option(option["name"], option["share"], option["fact"], frozenset(option["steps"])),
             stated_facts=tuple(fact.name for fact in self.facts if fact.said_in == "prompt"),
+            stated_once=replace(
+                STATED_ONCE_COUNTS, **{level: tuple(counts) for level, counts in work.get("stated_once", {}).items()}
+            ),
         )
 
     def list_checks(self, *, of_option: bool = False) -> tuple[Check, ...]:
@@ -166,6 +169,11 @@ class ProgramTask:
             facts=facts,
             script=_build_script(self, structure),
             values={fact.name: values[fact.name] for fact in facts},
+            cells=tuple(
+                Cell(difficulty=level, window_tokens=window_tokens)
+                for level, windows in self.description.get("cells", {}).items()
+                for window_tokens in windows
+            ),
         )
 
     def draw_structure(self, draws: StructureDraws) -> Structure:

@@ -5,7 +5,7 @@ Each sheet has its own check. Two seeds thus test the memory of different facts,
 task's own and agreements, i.e. facts about the organisation (see `harness.tasks.kit.agreements`).
 
 At the difficulty `easy`, most of what is stated once can be read again: a page repeats facts of the request, and a file keeps the
-output of tools that must not run twice. Success then depends on the few facts of the request that the page leaves out.
+output of tools that must not run twice. Success then depends on the fact of the request that the page leaves out.
 """
 
 import re
@@ -56,8 +56,11 @@ FACTS_PER_SHEET = Levels(easy=range(1, 3), standard=range(1, 4), hard=range(2, 5
 DUE_SHARES = Levels(easy=(0.0, 0.4), standard=(0.15, 1.0), hard=(0.6, 1.0))
 """Earliest and latest point of the work at which the agent has to write a sheet, as shares of the work (0–1), by difficulty."""
 MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 9), hard=range(6, 13))
-STATED_ONCE_COUNTS: Levels[range | None] = Levels(easy=range(1, 3), standard=None, hard=None)
-"""Number of facts of the request that no page repeats, by difficulty; None if no page repeats any fact."""
+STATED_ONCE_COUNTS: Levels[Sequence[int] | None] = Levels(easy=(1,), standard=None, hard=None)
+"""Possible numbers, by difficulty, of the facts of the request that no page repeats; None if no page repeats any.
+
+Tasks may have other numbers.
+"""
 LINE_WEIGHT_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
 """Bounds, by difficulty, of the share of facts that the request states in short lines, not in stories or rows of a table."""
 NOTE_SHARE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
@@ -233,6 +236,7 @@ def draw_sheets(
     fact_texts: Mapping[str, FactText],
     *,
     only_stated: Sequence[str] = (),
+    stated_once: Levels[Sequence[int] | None] = STATED_ONCE_COUNTS,
 ) -> SheetSet:
     """Draw at random which information sheets a task asks for, and which facts each one states.
 
@@ -244,6 +248,7 @@ def draw_sheets(
         slots: Names of the parts of the work, in order.
         fact_texts: Sentences that state the task's own facts, by name of the fact.
         only_stated: Names of facts that the request states and no sheet contains, e.g. values that the user changes later.
+        stated_once: Possible numbers, by difficulty, of the facts of the request that no page repeats; None without such a page.
     """
     agreements = draws.draw_subset("agreements", NAMES, draws.draw_count("agreement count", AGREEMENT_COUNTS))
     names = draws.draw_order("sheets", SHEET_NAMES)[: draws.draw_count("sheet count", SHEET_COUNTS)]
@@ -260,7 +265,7 @@ def draw_sheets(
         for statement in statements
         if statement.placement in PROMPT_PLACEMENTS and not statement.is_misleading and statement.fact not in only_stated
     ]
-    once_counts = draws.pick(STATED_ONCE_COUNTS)
+    once_counts = draws.pick(stated_once)
     if once_counts is None:
         return SheetSet(sheets, statements)
     once_facts = draws.draw_subset("stated once", in_request, draws.make_rng("stated once count").choice(once_counts))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from harness.task import Check, Fact
 from harness.tasks.kit.agreements import load_all_fact_texts
-from harness.tasks.kit.sheets import SheetSet, draw_sheets
+from harness.tasks.kit.sheets import STATED_ONCE_COUNTS, SheetSet, draw_sheets
 from harness.tasks.kit.statements import load_fact_texts, render_request
 from harness.tasks.kit.steps import StepSpec
 from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
@@ -108,6 +108,8 @@ class WorkChoices:
     """Item of work that only some seeds ask for."""
     stated_facts: Sequence[str]
     """Names of the task's own facts that the request states."""
+    stated_once: Levels[Sequence[int] | None] = STATED_ONCE_COUNTS
+    """Possible numbers, by difficulty, of the facts of the request that no page repeats; None if no page repeats any."""
 
     def draw(self, draws: StructureDraws) -> Work:
         """Draw the work for one seed at random, e.g. its order, and the documents that the agent has to write."""
@@ -119,7 +121,13 @@ class WorkChoices:
             looks=draws.draw_subset("looks", self.looks, look_count),
             action_time=draws.draw_order(f"{self.action} time", self.action_times)[0],
             has_option=draws.make_rng(self.option.name).random() < self.option.share,
-            sheets=draw_sheets(draws, self.stated_facts, parts, load_fact_texts(self.package, "constraints.md")),
+            sheets=draw_sheets(
+                draws,
+                self.stated_facts,
+                parts,
+                load_fact_texts(self.package, "constraints.md"),
+                stated_once=self.stated_once,
+            ),
         )
 
     def select_steps(self, work: Work, specs: Iterable[StepSpec]) -> Iterator[StepSpec]:

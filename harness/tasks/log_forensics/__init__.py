@@ -23,7 +23,7 @@ seeds are cached, since the logs are large.
 import hashlib
 from functools import lru_cache
 
-from harness.task import Difficulty, Grader, Task
+from harness.task import Cell, Difficulty, Grader, Task
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.log_forensics.facts import draw_values, make_facts
 from harness.tasks.log_forensics.grader import build_checks, judge
@@ -68,4 +68,5 @@ def make_log_forensics(task_seed: int, *, difficulty: Difficulty = "standard", s
         facts=facts,
         script=build_script(structure),
         values={fact.name: values[fact.name] for fact in facts},
+        cells=(Cell(difficulty="easy", window_tokens=32_768),),
     )

@@ -30,7 +30,7 @@ story, or before sentences without information); misleading sentences about othe
 from collections.abc import Iterator
 from functools import lru_cache
 
-from harness.task import Check, Grader, Submission, Task, World
+from harness.task import Cell, Check, Grader, Submission, Task, World
 from harness.tasks.kit.graders import make_check
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.long_march.facts import draw_values, make_facts
@@ -69,6 +69,7 @@ def make_long_march(task_seed: int, world: World | None = None, *, structure_see
         facts=make_facts(structure.marks),
         script=build_script(structure),
         values={mark.name: values.final[mark.key] for mark in structure.marks if mark.use_step},
+        cells=(Cell(difficulty="easy", window_tokens=32_768),),
     )
 
 

@@ -23,7 +23,7 @@ the agent reads; when the name for helpers is reserved; the order of the work af
 other documents state. The workspace is a working package whose modules, functions and tests are generated from the seed.
 """
 
-from harness.task import Difficulty, Task
+from harness.task import Cell, Difficulty, Task
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.rename_sweep.checks import build_checks
 from harness.tasks.rename_sweep.facts import draw_values, make_facts
@@ -56,4 +56,5 @@ def make_rename_sweep(task_seed: int, *, difficulty: Difficulty = "standard", st
         facts=facts,
         script=build_script(structure),
         values={fact.name: values[fact.name] for fact in facts},
+        cells=(Cell(difficulty="easy", window_tokens=32_768),),
     )

@@ -1,0 +1,47 @@
+"""Law 15: in the cells of the tasks, some sessions under the base policy succeed and others fail, and policies differ in success.
+
+Two tasks whose commands take little time, or with HARNESS_LAWS=full all tasks, also on the seeds with which cells were chosen.
+"""
+
+from functools import cache
+
+import pytest
+
+from harness.task_checks.cells import (
+    CALIBRATION_SEEDS,
+    MAX_SUCCESS,
+    MIN_SUCCESS,
+    CellResult,
+    CellSuccess,
+    check_cell,
+    measure_cell,
+)
+from harness.task_checks.instances import REPORT_SEEDS
+from harness.tasks import SUITE
+from tests.laws.suite import FULL, TASKS, open_action_cache
+
+pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.slow, pytest.mark.timeout(3_600)]
+
+MEASURED_TASKS = [task for task in TASKS if SUITE[task](1).cells] if FULL else ["changing-requirements", "log-forensics"]
+MIN_LIVE_TASKS = 5
+"""Smallest number of tasks of which some cell has an acceptable success with the seeds of the calibration."""
+
+
+@cache
+def measure(task: str, seeds: range) -> tuple[CellSuccess, ...]:
+    """Return the results in each cell of a task."""
+    template, cache = SUITE[task], open_action_cache()
+    cells = (measure_cell(task, template, cell, seeds, action_cache=cache) for cell in template(1).cells)
+    return tuple(CellSuccess(tuple[CellResult, ...](results)) for results in cells)
+
+
+@pytest.mark.parametrize("task", MEASURED_TASKS)
+def test_success_differs_between_seeds_and_between_policies(task: str) -> None:
+    assert [str(finding) for success in measure(task, REPORT_SEEDS) for finding in check_cell(success)] == []
+
+
+@pytest.mark.skipif(not FULL, reason="runs every task with 20 seeds under two policies: HARNESS_LAWS=full")
+def test_most_tasks_have_a_cell_with_success_in_the_middle() -> None:
+    shares = {task: [success.success for success in measure(task, CALIBRATION_SEEDS)] for task in MEASURED_TASKS}
+    live = [task for task, successes in shares.items() if any(MIN_SUCCESS <= success <= MAX_SUCCESS for success in successes)]
+    assert len(live) >= MIN_LIVE_TASKS, shares
