@@ -138,8 +138,8 @@ def check_task(name: str, seeds: int, difficulty: Difficulty, backend: BackendNa
     and with a new process for each reply. The exit code is 1 when a check fails.
 
     Checks that involve a policy use `keep-last` with its defaults. Not run are law-8 (a better summarizer never hurts), which
-    needs a grid; law-10 over HTTP, which needs a server; law-11 (instances differ), which `harness task spread` runs; and law-9
-    in the sandbox `local`, which has no action cache.
+    needs a grid; law-10 over HTTP, which needs a server; law-11 (instances differ), which `harness task spread` runs; law-15
+    (success differs in the cells), which `harness task cells` runs; and law-9 in the sandbox `local`, which has no action cache.
 
     Example: `harness task check mine.py --seeds 3`
     """
@@ -207,11 +207,51 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
         raise click.exceptions.Exit(1)
 
 
+@task_command.command("cells")
+@click.argument("name")
+@click.option("--first-seed", type=click.IntRange(min=0), default=100, help="Smallest seed of the instances.")
+@click.option("--seeds", type=options.POSITIVE, default=20, help="Number of instances to run.")
+@options.BACKEND
+@options.UNSAFE_LOCAL
+def measure_cells(name: str, first_seed: int, seeds: int, backend: BackendName, unsafe_local: bool) -> None:
+    """Measure how often a session passes every check in each cell of a task (law-15).
+
+    NAME is a built-in task, FILE.py or FILE.py:FUNCTION. A cell is a difficulty with a context window, as the field `cells` of
+    the task lists them. Two sessions of the scripted model run for each seed: under `keep-last` with its defaults, and with a
+    summarizer that loses four lines of five. The exit code is 1 when nearly all sessions succeed or nearly all fail, or when the
+    summarizer makes hardly any difference.
+
+    Example: `harness task cells log-forensics --seeds 10`
+    """
+    from harness.task_checks import cells  # noqa: PLC0415  (loads the agent and all that it needs)
+
+    whole_name = complete_name(name)
+    template = load_task(whole_name)
+    sandbox = SandboxChoice(backend=choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local))
+    task_cells = make_task(whole_name, first_seed).cells
+    if not task_cells:
+        raise UsageError(f"{name} has no cells; list pairs of difficulty and window in the field `cells` of its task")
+    findings = []
+    for cell in task_cells:
+        results = cells.measure_cell(whole_name, template, cell, range(first_seed, first_seed + seeds), sandbox)
+        success = cells.CellSuccess(tuple(results))
+        low, high = success.interval
+        words = f"{success.success:.0%} of {format_count(seeds, 'session')} succeed (95 % interval {low:.0%} to {high:.0%})"
+        print_line(f"{cell.difficulty}, {cell.window_tokens:,} tokens: {words}")
+        print_line(f"  {success.disagreement:.0%} of the seeds have another result with lossy summaries")
+        findings += cells.check_cell(success)
+    for finding in findings:
+        print_line(f"FAIL  law-15: {finding}")
+    if findings:
+        raise click.exceptions.Exit(1)
+
+
 def _list_skipped_laws(backend: str) -> Iterator[str]:
     yield "policies other than `keep-last` with its defaults"
     yield "law-8 (a better summarizer never hurts), which needs a grid (see `harness run`)"
     yield "law-10 over HTTP"
     yield "law-11 (instances differ), which needs many seeds (see `harness task spread`)"
+    yield "law-15 (success differs in the cells), which needs many seeds (see `harness task cells`)"
     if not is_isolated(backend):
         yield f"law-9, because the sandbox `{backend}` has no action cache"
 
