@@ -22,6 +22,7 @@ from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten
 from harness.experiment.trial import Trial, to_plain
 from harness.sandboxes.backends import SandboxChoice
+from harness.task import World
 from tests.laws.suite import FULL, each
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
@@ -32,8 +33,10 @@ ORDER = ["scripted/empty", "scripted/lossy-0.5", "scripted/extractive", "scripte
 """Levels of fidelity, from low to high. The losses of `scripted/survival` have no place among them."""
 FLASHCARDS = Experiment.from_toml(Path(__file__).parents[2] / "experiments" / "flashcards")
 TASK = FLASHCARDS.base.task if FULL else "changing-requirements"
+# standard, as all laws but law 15; the experiment is easy so that some of its sessions succeed
+STANDARD = replace(FLASHCARDS.base, world=World())
 LITERAL = replace(FLASHCARDS.base.policy, measure="estimate")  # type: ignore[type-var]  # the axes were chosen for estimates
-BASE = replace(FLASHCARDS.base, task=TASK, policy=LITERAL, sandbox=SandboxChoice(backend="bubblewrap"))
+BASE = replace(STANDARD, task=TASK, policy=LITERAL, sandbox=SandboxChoice(backend="bubblewrap"))
 VALUES: dict[str, list[Any]] = {
     path: sorted(set(values) & set(ORDER), key=ORDER.index) if path == "policy.summarizer" else sorted(values)
     for path, values in cast(dict[str, list[Any]], FLASHCARDS.axes).items()
