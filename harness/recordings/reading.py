@@ -14,7 +14,7 @@ from harness.errors import MalformedRecording, UnknownName, UsageError
 from harness.recordings import formats
 from harness.recordings.document import Document, open_document
 from harness.recordings.draft import Draft
-from harness.recordings.recording import Recording
+from harness.recordings.recording import Caveat, Recording
 
 
 class Format(Protocol):
@@ -94,7 +94,13 @@ def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> 
 
 
 def read_document(document: Document, format_name: str) -> tuple[Recording, ...]:
-    """Return all recorded sessions in a parsed file, which must be in the named format."""
+    """Return all recorded sessions in a parsed file, which must be in the named format.
+
+    A file that is a bare list does not name the agent that wrote it, which is a note of its sessions.
+    """
+    if isinstance(document.single_value, list):
+        note = Caveat(place="", text=f"the file, a bare list, names no agent; it was read as {format_name} by its shape")
+        document = replace(document, caveats=(*document.caveats, note))
     return tuple(draft.finish(format_name, document) for draft in FORMATS[format_name].read(document))
 
 

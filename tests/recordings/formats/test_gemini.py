@@ -32,6 +32,7 @@ def test_contents_get_generated_ids_and_an_orphan_is_dropped():
         ("compaction", 1, "unknown", None, "<state_snapshot>\nThe oven is hot.\n</state_snapshot>"),
     ]
     assert [caveat.text for caveat in recording.caveats] == [
+        "the file, a bare list, names no agent; it was read as gemini by its shape",
         "1 × part with inlineData, left out",
         "1 × result that the agent had masked before the file was written",
         "result of 'g9' dropped: its call is not in the file",

@@ -33,6 +33,7 @@ def test_actions_that_share_a_response_are_one_answer():
         ("compaction", 5, "auto", None, "The left box is up."),
     ]
     assert [caveat.text for caveat in recording.caveats] == [
+        "the file, a bare list, names no agent; it was read as openhands by its shape",
         "1 × action 'recall', whose text is not read",
         "call 'o3' has no result; one was made up",
     ]

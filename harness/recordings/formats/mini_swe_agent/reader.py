@@ -11,6 +11,7 @@ Properties of the format:
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from harness.recordings.blocks import (
     flatten_text,
@@ -31,13 +32,22 @@ def can_read(document: Document) -> bool:
     """Return whether a parsed file is a trajectory of mini-swe-agent, an object or a list of messages."""
     whole = document.single_value
     if isinstance(whole, list) and whole:
-        return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
+        begins_with_system = is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
+        return begins_with_system and any(map(_is_command, whole))
     if not is_object_with(whole, "messages") or "history" in whole:
         return False
     info = whole.get("info")
     return str(whole.get("trajectory_format", "")).startswith("mini-swe-agent") or (
         isinstance(info, dict) and ("mini_version" in info or "model_stats" in info)
     )
+
+
+def _is_command(message: Any) -> bool:
+    """Return whether a message is an answer of version 1, whose text has one command in a block."""
+    match message:
+        case {"role": "assistant", "content": str(text)}:
+            return "tool_calls" not in message and len(_COMMAND.findall(text)) == 1
+    return False
 
 
 def read(document: Document) -> Iterator[Draft]:

@@ -13,22 +13,36 @@ from typing import Any
 
 from harness.conversation.messages import Part, Text
 from harness.recordings.blocks import flatten_text, read_parts, read_usage
-from harness.recordings.document import Document, Fields
+from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
 from harness.recordings.recording import NativeCompaction
 
+_ROW_TYPES = (
+    "message",
+    "custom_message",
+    "compaction",
+    "model_change",
+    "thinking_level_change",
+    "session_info",
+    "label",
+    "custom",
+)
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary", "compactionSummary", "hookMessage")
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a session file of pi, recognised by a session row or a message's role."""
-    return any(_is_row(value) for _, value in document.rows)
+    """Return whether a parsed file is a session file of pi, recognised by its session row.
+
+    A file without a session row, which was cut at its beginning, is recognised if pi writes all its rows.
+    """
+    values = [value for _, value in document.rows if isinstance(value, dict)]
+    if any(is_object_with(value, "id", "cwd") and value.get("type") == "session" for value in values):
+        return True
+    return any(_is_message(value) for value in values) and all(value.get("type") in _ROW_TYPES for value in values)
 
 
-def _is_row(value: Any) -> bool:
+def _is_message(value: Any) -> bool:
     match value:
-        case {"type": "session", "id": _, "cwd": _}:
-            return True
         case {"type": "message", "message": {"role": role}}:
             return role in _ROLES
     return False
