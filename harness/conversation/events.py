@@ -301,6 +301,13 @@ class Compaction:
     fruitless: bool = False
     """Whether an applied compaction counts as an attempt without effect, because it missed its target; only for policies of this
     project. An attempt that was not applied always counts."""
+    reported_tokens_before: int | None = None
+    """Number of tokens in the context before the compaction by the count of the agent that made it.
+
+    None unless the compaction was recorded by another agent that gives the number.
+    """
+    reported_tokens_after: int | None = None
+    """Number of tokens in the context after the compaction by the same count."""
     kind: Literal["compaction"] = "compaction"
 
     @property

@@ -27,6 +27,7 @@ from harness.conversation.tokens import Usage
 from harness.conversation.view import find_violation
 from harness.errors import MalformedRecording, format_count
 from harness.recordings.document import Document, Fields, holds_words
+from harness.recordings.inferred import infer_compactions
 from harness.recordings.recording import (
     Caveat,
     LeftOutCall,
@@ -267,13 +268,16 @@ class Draft:
         costs = [recorded.cost_usd for recorded in messages if recorded.cost_usd is not None]
         costs += [call.cost_usd for call in self.left_out_calls if call.cost_usd is not None]
         anchors = [item.anchor for item in placed]
+        compactions = tuple([_locate_compaction(compaction, anchors, order.new_ids) for compaction in self._compactions])
+        if all(compaction.kind != "compaction" for compaction in compactions):
+            compactions += infer_compactions(messages)
         return Recording(
             source=source,
             session_id=self.session_id,
             models=tuple(dict.fromkeys(m.model for m in messages if m.model)) or tuple(self._models),
             messages=messages,
             system_recorded=system_recorded,
-            compactions=tuple(_locate_compaction(compaction, anchors, order.new_ids) for compaction in self._compactions),
+            compactions=compactions,
             cost_usd=sum(costs) if costs and self.cost_usd is None else self.cost_usd,
             caveats=tuple(self.caveats),
             parent_id=self.parent_id,

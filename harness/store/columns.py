@@ -598,6 +598,20 @@ COMPACTIONS: tuple[Column, ...] = (
     Column(
         "wall_seconds", "float64", "s", "Wall time from planning to logging, summarizer included; missing if unknown", migration=7
     ),
+    Column(
+        "reported_tokens_before",
+        "Int64",
+        "tokens",
+        "Size of the context before the compaction, as another agent counted it in its recording; else missing",
+        migration=25,
+    ),
+    Column(
+        "reported_tokens_after",
+        "Int64",
+        "tokens",
+        "Size of the context after the compaction, as another agent counted it in its recording; else missing",
+        migration=25,
+    ),
     Column("logged_at", "datetime64[ms, UTC]", "", "Time at which the compaction was logged", "e.at_ms"),
 )
 
