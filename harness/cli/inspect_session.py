@@ -1,4 +1,4 @@
-"""Command `harness inspect`, which shows the totals and the timeline of a session, or one of its requests.
+"""Command `harness inspect`, which shows totals and timeline of a session, a request, or the autopsy of a compaction.
 
 Texts of models and tools are printed as plain text, with their control characters replaced.
 """
@@ -21,6 +21,7 @@ from harness.conversation.transcript import find_key_argument
 from harness.conversation.truncation import note_expired_outputs
 from harness.errors import UsageError, format_count
 from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest, StepPoint, inspect_session, reconstruct_request
+from harness.recordings.session_log import Reading
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
@@ -49,8 +50,16 @@ MAX_COMPACTIONS_SHOWN = 4
 @click.option("--patch", is_flag=True, help="Show the changes to the workspace line by line, of --step or of all steps.")
 @click.option("--whole", is_flag=True, help="With --step: show long messages in full.")
 @click.option("--rows", type=options.POSITIVE, default=40, help="Maximum number of bars in the timeline.")
+@options.READING
 def command(
-    session: str, places: tuple[Path, ...], step: int | None, autopsy: int | None, patch: bool, whole: bool, rows: int
+    session: str,
+    places: tuple[Path, ...],
+    step: int | None,
+    autopsy: int | None,
+    patch: bool,
+    whole: bool,
+    rows: int,
+    reading: Reading,
 ) -> None:
     """Show the totals and the timeline of a session, one of its requests, or the autopsy of one of its compactions.
 
@@ -70,9 +79,9 @@ def command(
         click.echo(replace_control_characters(changes) or "no file was changed\n", nl=False)
         return
     if autopsy is not None:
-        print_parts(*render_autopsy(load_autopsy(session, places), autopsy))
+        print_parts(*render_autopsy(load_autopsy(session, places, reading), autopsy))
         return
-    stored = load_session(session, places)
+    stored = load_session(session, places, reading)
     if step is not None:
         print_parts(*render_step(reconstruct_request(stored.entries, step), whole=whole, saved_outputs=stored.saved_outputs))
         return

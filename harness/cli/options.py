@@ -3,13 +3,14 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from harness.conversation.codec import MAX_WHOLE_NUMBER
 from harness.errors import UsageError
 from harness.models.cassette import Cassette
+from harness.recordings.session_log import Reading
 from harness.sandboxes.backends import BACKEND_CHOICES
 from harness.task import DIFFICULTIES
 
@@ -50,6 +51,12 @@ OUTPUT_LIMIT_SCALE = click.option(
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
     help="Factor on the policy's limits on the length of tool outputs.",
+)
+READING = click.option(
+    "--reading",
+    type=click.Choice(get_args(Reading)),
+    default="recorded",
+    help="Read another agent's file with its compactions, or as if there had been none.",
 )
 RECORD = click.option("--record", type=FILE, help="Record the answers of real models in this cassette file.")
 REPLAY = click.option("--replay", type=FILE, help="Replay the answers in this cassette file; no real model is called.")

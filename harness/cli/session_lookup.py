@@ -10,6 +10,7 @@ from harness.inspection.autopsy import SessionAutopsy
 from harness.inspection.import_export import load_entries
 from harness.inspection.session_sources import RecordedFile, SessionSource
 from harness.inspection.session_task import build_session_autopsy, build_stored_autopsy
+from harness.recordings.session_log import Reading
 from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, find_session, list_journals
 
 EXPERIMENTS_FOLDER = "experiments"
@@ -73,8 +74,13 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
         raise UsageError(f"{name!r} is a file that is no journal; if it is a recording, add it with `harness import`") from None
 
 
-def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
+def load_session(name: str, named_places: tuple[Path, ...], reading: Reading = "recorded") -> StoredSession:
     """Read a stored session from a journal, or from a file that another agent or `harness export` wrote.
+
+    Args:
+        name: Name of the session or the file.
+        named_places: Journals and folders that the user named for the search.
+        reading: Whether the session of another agent has the compactions that the agent made.
 
     Raises:
         UsageError: Not exactly one session matches.
@@ -82,13 +88,13 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
     """
     source = resolve_source(name, named_places)
     if isinstance(source, RecordedFile):
-        return StoredSession(load_entries(source.path), times_ms=(), draft=None, saved_outputs=None)
+        return StoredSession(load_entries(source.path, reading), times_ms=(), draft=None, saved_outputs=None)
     assert isinstance(source, SessionLocation)
     return source.read()
 
 
-def load_autopsy(name: str, named_places: tuple[Path, ...]) -> SessionAutopsy:
-    """Return the autopsy of a session in a journal or in a file, found as `load_session` finds it.
+def load_autopsy(name: str, named_places: tuple[Path, ...], reading: Reading = "recorded") -> SessionAutopsy:
+    """Return the autopsy of a session in a journal or in a file, found and read as `load_session` does it.
 
     Raises:
         UsageError: Not exactly one session matches.
@@ -97,4 +103,4 @@ def load_autopsy(name: str, named_places: tuple[Path, ...]) -> SessionAutopsy:
     source = resolve_source(name, named_places)
     if isinstance(source, SessionLocation):
         return build_stored_autopsy(source)
-    return build_session_autopsy(load_session(name, named_places).entries)
+    return build_session_autopsy(load_session(name, named_places, reading).entries)

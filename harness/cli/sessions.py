@@ -19,6 +19,7 @@ from harness.conversation.truncation import note_expired_outputs
 from harness.errors import UsageError, format_count
 from harness.experiment.output import lock_folder
 from harness.inspection.import_export import export_session, import_session
+from harness.recordings.session_log import Reading
 from harness.session.totals import TOTALLED_KINDS, SessionTotals
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
@@ -166,7 +167,8 @@ def _read_totals(path: Path, session_id: str) -> SessionTotals:
 def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]) -> tuple[str | int, ...]:
     totals = _read_totals(path, row.session_id)
     folder = f" in {path}" if counts[row.session_id] > 1 else ""
-    begin = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
+    started_at = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC)
+    begin = f"{started_at:%Y-%m-%d %H:%M}" if row.created_at_ms else "?"  # a recording without times
     outcome = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
     cost = "?" if totals.total_cost_usd is None else f"{totals.total_cost_usd:.4f}"
@@ -322,11 +324,13 @@ def export_command(session: str, file: Path, places: tuple[Path, ...], _format: 
 @click.argument("file", type=options.FILE)
 @click.option("--journal", required=True, type=options.FILE, help="Journal (SQLite file) to write to.")
 @click.option("--as", "name", metavar="ID", help="Id of the session in the journal.  [default: its id in FILE]")
-def import_command(file: Path, journal: Path, name: str | None) -> None:
+@options.READING
+def import_command(file: Path, journal: Path, name: str | None, reading: Reading) -> None:
     """Import a session from a file into a journal.
 
     FILE was written by `harness export` or by another agent. An exported session is restored without loss. The session of
-    another agent is imported as if its messages had never been compacted.
+    another agent is imported with the compactions that the agent made, as far as the file says what they kept, or as if nobody
+    had compacted (`--reading uncompacted`).
 
     Example: `harness import session.jsonl --journal mine.sqlite`
     """
@@ -334,7 +338,7 @@ def import_command(file: Path, journal: Path, name: str | None) -> None:
         raise UsageError(
             f"the folder {str(journal.parent)!r} of the journal does not exist; create it or choose another --journal"
         )
-    imported = import_session(file, journal, name or "")
+    imported = import_session(file, journal, name or "", reading)
     events = format_count(imported.event_count, "event")
     print_line(f"imported session {format_line(imported.session_id)} ({events}, format {imported.format_name})")
     for line in list_first([format_line(caveat) for caveat in imported.caveats]):

@@ -11,7 +11,7 @@ from harness.errors import StoreError, UsageError
 from harness.recordings.document import open_document
 from harness.recordings.reading import detect_format, read_document, select_main_sessions
 from harness.recordings.session_file import NAME, TimedEntry, encode_lines, read_log
-from harness.recordings.session_log import build_entries
+from harness.recordings.session_log import Reading, build_timed_log
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
@@ -66,10 +66,15 @@ def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> i
     return len(log)
 
 
-def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
-    """Read the session in a file of any known format.
+def read_session(
+    file: str | os.PathLike[str], reading: Reading = "recorded"
+) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
+    """Read the session in a file of any known format, without the sessions of its sub-agents.
 
-    The session of another agent is read as if it had not been compacted, and the time of each of its events is 0.
+    Args:
+        file: File with one session.
+        reading: Whether the session of another agent has the compactions that the agent made. A session of this package always
+            has its compactions.
 
     Returns:
         Log of the session, name of the file's format, and notes about repaired data.
@@ -86,24 +91,27 @@ def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], 
     main = select_main_sessions(recordings)
     if len(main) > 1:
         raise UsageError(f"{file}: the file contains {len(main)} sessions; pass a file with a single session")
-    log = tuple([TimedEntry(entry, 0) for entry in build_entries(main[0])])
+    log = build_timed_log(main[0], reading=reading)
     return log, format_name, tuple(caveat.text for caveat in main[0].caveats)
 
 
-def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str], session_id: str = "") -> ImportedSession:
+def import_session(
+    file: str | os.PathLike[str], journal: str | os.PathLike[str], session_id: str = "", reading: Reading = "recorded"
+) -> ImportedSession:
     """Import a session from a file into a journal, which is created if necessary.
 
     Args:
         file: Exported session, or recording of another agent in any known format.
         journal: Journal file to which the session is added.
         session_id: Name of the session in the journal; empty keeps the name in the file.
+        reading: Whether the session of another agent has the compactions that the agent made.
 
     Raises:
         MalformedRecording: The format of the file is unknown, or the file breaks its format.
         UsageError: The file cannot be read, the name is missing, unprintable or used in the journal already; nothing was written.
         StoreError: The journal cannot be written.
     """
-    log, format_name, caveats = read_session(file)
+    log, format_name, caveats = read_session(file, reading)
     name = session_id or _find_session_name(log)
     if not name:
         raise UsageError(f"{str(file)!r} contains no name for its session; name it with --as")
@@ -133,11 +141,11 @@ def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
         yield (at_ms + 0.5) / 1000  # the log truncates to milliseconds; half a millisecond avoids rounding errors
 
 
-def load_entries(file: Path) -> tuple[Entry, ...]:
-    """Return the log of the session in a file of any known format, without times.
+def load_entries(file: Path, reading: Reading = "recorded") -> tuple[Entry, ...]:
+    """Return the log of the session in a file of any known format, without times (see `read_session`).
 
     Raises:
         MalformedRecording: The format of the file is unknown, or the file breaks its format.
         UsageError: The file cannot be read, or contains several sessions.
     """
-    return tuple(timed.entry for timed in read_session(file)[0])
+    return tuple(timed.entry for timed in read_session(file, reading)[0])

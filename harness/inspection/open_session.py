@@ -68,7 +68,7 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
         recordings = select_main_sessions(recordings)
     names = [recording.session_id or f"session {number}" for number, recording in enumerate(recordings, 1)]
     recording = recordings[names.index(_choose_name(path, tuple(names), session_id))]
-    return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording))
+    return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording, reading="recorded"))
 
 
 def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:

@@ -60,10 +60,17 @@ def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
     assert any("no result" in caveat for caveat in done.caveats)
     with Journal.open(tmp_path / "new" / "j.sqlite") as journal:
         assert journal.query("SELECT count(*) FROM messages")[0][0] > 5
-        data = [json.loads(row[0]) for row in journal.query("SELECT data_json FROM parts WHERE type = 'tool'")]
-    unknown = {"start": None, "end": None, "compacted": None}
-    assert data == [{"time": unknown, "seconds": None, "cached_seconds": None}] * len(data)
-    assert data
+        assert list(journal.list_session_ids()) == ["session-garden"]
+
+
+def test_an_imported_call_has_the_times_of_the_file_and_none_if_the_file_has_none(tmp_path):
+    times = []
+    for name in ("codex.jsonl", "mini-swe-agent-2.traj.json"):
+        import_session(FIXTURES[name], tmp_path / f"{name}.sqlite")
+        with Journal.open(tmp_path / f"{name}.sqlite") as journal:
+            rows = journal.query("SELECT data_json FROM parts WHERE type = 'tool'")
+            times.append([json.loads(row[0])["time"]["start"] for row in rows])
+    assert times == [[1767607200000] * 2, [None] * 3]
 
 
 def test_the_times_of_calls_go_out_and_come_in_as_they_were(tmp_path):
