@@ -224,6 +224,7 @@ def measure_cells(name: str, first_seed: int, seeds: int, backend: BackendName, 
     Example: `harness task cells log-forensics --seeds 10`
     """
     from harness.task_checks import cells  # noqa: PLC0415  (loads the agent and all that it needs)
+    from harness.task_checks.findings import Finding  # noqa: PLC0415
 
     whole_name = complete_name(name)
     template = load_task(whole_name)
@@ -231,7 +232,7 @@ def measure_cells(name: str, first_seed: int, seeds: int, backend: BackendName, 
     task_cells = make_task(whole_name, first_seed).cells
     if not task_cells:
         raise UsageError(f"{name} has no cells; list pairs of difficulty and window in the field `cells` of its task")
-    findings = []
+    findings = list[Finding]()
     for cell in task_cells:
         results = cells.measure_cell(whole_name, template, cell, range(first_seed, first_seed + seeds), sandbox)
         success = cells.CellSuccess(tuple(results))

@@ -111,7 +111,11 @@ WIDGETS = (
 def draw_first_grid(folder: Path) -> None:
     """Run the grid of the README and draw its token curves."""
     base = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=32_768, max_steps=300)
-    axes: dict[str, Sequence[object]] = {"policy.threshold": [0.5, 0.95], "seed": [0, 1, 2, 3, 4]}
+    axes: dict[str, Sequence[object]] = {
+        "world.difficulty": ["easy"],
+        "policy.threshold": [0.5, 0.95],
+        "seed": [0, 1, 2, 3, 4],
+    }
     results = Experiment(name="two-thresholds", base=base, axes=axes, folder=folder).run(progress="off")
     figure = figures.token_curves.draw(figures.token_curves.table(results))
     figure.savefig(PICTURES / "first_grid.png", dpi=DOTS_PER_INCH)

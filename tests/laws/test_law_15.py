@@ -22,9 +22,9 @@ from tests.laws.suite import FULL, TASKS, open_action_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.slow, pytest.mark.timeout(3_600)]
 
-MEASURED_TASKS = [task for task in TASKS if SUITE[task](1).cells] if FULL else ["changing-requirements", "log-forensics"]
+FAST_TASKS = ("changing-requirements", "log-forensics")
 MIN_LIVE_TASKS = 5
-"""Smallest number of tasks of which some cell has an acceptable success with the seeds of the calibration."""
+"""Smallest number of tasks whose cells keep the law."""
 
 
 @cache
@@ -35,13 +35,21 @@ def measure(task: str, seeds: range) -> tuple[CellSuccess, ...]:
     return tuple(CellSuccess(tuple[CellResult, ...](results)) for results in cells)
 
 
-@pytest.mark.parametrize("task", MEASURED_TASKS)
+def list_findings(task: str) -> list[str]:
+    return [str(finding) for success in measure(task, REPORT_SEEDS) for finding in check_cell(success)]
+
+
+@pytest.mark.skipif(FULL, reason="all tasks together are checked")
+@pytest.mark.parametrize("task", FAST_TASKS)
 def test_success_differs_between_seeds_and_between_policies(task: str) -> None:
-    assert [str(finding) for success in measure(task, REPORT_SEEDS) for finding in check_cell(success)] == []
+    assert list_findings(task) == []
 
 
-@pytest.mark.skipif(not FULL, reason="runs every task with 20 seeds under two policies: HARNESS_LAWS=full")
-def test_most_tasks_have_a_cell_with_success_in_the_middle() -> None:
-    shares = {task: [success.success for success in measure(task, CALIBRATION_SEEDS)] for task in MEASURED_TASKS}
+@pytest.mark.skipif(not FULL, reason="runs every task with 40 seeds under two policies: HARNESS_LAWS=full")
+def test_most_tasks_have_a_cell_in_which_success_tells_policies_apart() -> None:
+    """On the seeds of the calibration, success is in the middle; on others, the cells of the same tasks have no finding."""
+    tasks = [task for task in TASKS if SUITE[task](1).cells]
+    shares = {task: [success.success for success in measure(task, CALIBRATION_SEEDS)] for task in tasks}
     live = [task for task, successes in shares.items() if any(MIN_SUCCESS <= success <= MAX_SUCCESS for success in successes)]
-    assert len(live) >= MIN_LIVE_TASKS, shares
+    findings = {task: list_findings(task) for task in live}
+    assert sum(not found for found in findings.values()) >= MIN_LIVE_TASKS, (shares, findings)

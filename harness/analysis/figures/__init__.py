@@ -35,6 +35,7 @@ from harness.analysis.figures import (
     reliability,
     retention,
     score_by_threshold,
+    success_by_loss,
     token_curves,
 )
 
@@ -50,6 +51,7 @@ FIGURES: Mapping[str, ModuleType] = {
     "compaction_rounds": compaction_rounds,
     "completion_by_calls": completion_by_calls,
     "retention": retention,
+    "success_by_loss": success_by_loss,
     "reliability": reliability,
 }
 """Modules that draw charts, by the file name of the chart without its ending."""
