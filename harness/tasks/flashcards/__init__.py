@@ -22,13 +22,16 @@ The seed decides the structure of the task, which comprises:
 - the sheets: how many, which ones, after which phase each is due, and which facts it states;
 - the form in which the prompt states each fact (a short line, the end of a story or the row of a table), and which misleading
   sentences stand among them;
+- how many constraints the page `sheets/order.md` leaves out, and which;
 - when a release is reserved, and whether the deck is fed to a catalogue in two portions, of which the second needs a resume token
   that the tool prints once;
 - at which files and outputs the agent looks on the way, and how long the pages are.
 
-Constraints are stated once and used late and often twice. A compaction policy that keeps the prompt keeps all of them. A
-summarizer that ranks lines keeps different constraints for different seeds. A forgotten value of a page can be read again. The
-release id and the resume token cannot be recovered without harm. Three actions must not be forgotten either: an agent that
+Constraints are used late and often twice. A compaction policy that keeps the prompt keeps all of them. A summarizer that ranks
+lines keeps different constraints for different seeds. At the difficulties `easy` and `standard`, the page `sheets/order.md`
+repeats the constraints except for one to three, or one, two or ten; the others can be read again, as can the values of pages,
+and the file `sheets/printed.txt` keeps the release id and the resume token. At the difficulty `hard`, no page repeats a
+constraint, and neither the id nor the token can be recovered without harm. Three actions must not be forgotten: an agent that
 forgets them reserves a second release, feeds a portion twice, or writes a second entry to the change log. All other work leaves
 files, which the agent can list.
 
