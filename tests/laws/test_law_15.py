@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.slow, pytest
 
 FAST_TASKS = ("changing-requirements", "log-forensics")
 MIN_LIVE_TASKS = 5
-"""Smallest number of tasks whose cells keep the law."""
+"""Smallest number of tasks of which some cell keeps the law."""
 
 
 @cache
@@ -35,21 +35,21 @@ def measure(task: str, seeds: range) -> tuple[CellSuccess, ...]:
     return tuple(CellSuccess(tuple[CellResult, ...](results)) for results in cells)
 
 
-def list_findings(task: str) -> list[str]:
-    return [str(finding) for success in measure(task, REPORT_SEEDS) for finding in check_cell(success)]
-
-
 @pytest.mark.skipif(FULL, reason="all tasks together are checked")
 @pytest.mark.parametrize("task", FAST_TASKS)
 def test_success_differs_between_seeds_and_between_policies(task: str) -> None:
-    assert list_findings(task) == []
+    assert [str(finding) for success in measure(task, REPORT_SEEDS) for finding in check_cell(success)] == []
 
 
 @pytest.mark.skipif(not FULL, reason="runs every task with 40 seeds under two policies: HARNESS_LAWS=full")
 def test_most_tasks_have_a_cell_in_which_success_tells_policies_apart() -> None:
-    """On the seeds of the calibration, success is in the middle; on others, the cells of the same tasks have no finding."""
-    tasks = [task for task in TASKS if SUITE[task](1).cells]
-    shares = {task: [success.success for success in measure(task, CALIBRATION_SEEDS)] for task in tasks}
-    live = [task for task, successes in shares.items() if any(MIN_SUCCESS <= success <= MAX_SUCCESS for success in successes)]
-    findings = {task: list_findings(task) for task in live}
-    assert sum(not found for found in findings.values()) >= MIN_LIVE_TASKS, (shares, findings)
+    """On the seeds of the calibration, success is in the middle; on others, the same cell has no finding."""
+    live, reasons = set[str](), []
+    for task in [task for task in TASKS if SUITE[task](1).cells]:
+        for chosen, reported in zip(measure(task, CALIBRATION_SEEDS), measure(task, REPORT_SEEDS), strict=True):
+            findings = [str(finding) for finding in check_cell(reported)]
+            if MIN_SUCCESS <= chosen.success <= MAX_SUCCESS and not findings:
+                live.add(task)
+            else:
+                reasons.append((task, chosen.success, findings))
+    assert len(live) >= MIN_LIVE_TASKS, reasons
