@@ -10,6 +10,7 @@ from harness.conversation.transcript import parse_arguments
 from harness.tasks.flashcards import make_flashcards
 from harness.tasks.flashcards.program import PROGRAM
 from harness.tasks.kit.agreements import ANSWERS_PATH
+from harness.tasks.kit.sheets import ORDER_PATH, PRINTED_PATH
 
 SEEDS = range(200)
 BY_NAME = {fact.name: fact for seed in range(10) for fact in make_flashcards(seed).facts}
@@ -50,13 +51,14 @@ def test_the_same_seed_gives_the_same_task():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_fact_of_the_prompt_is_stated_once_there_and_nowhere_else(seed):
+def test_a_fact_of_the_prompt_is_stated_once_there_and_at_most_on_the_page_that_repeats_it(seed):
     task = make_flashcards(seed)
-    papers = "\n".join(text for _, text in task.workspace)
     for fact in task.facts:
         if fact.said_in == "prompt":
-            assert find_values(fact.name, task.prompt) == [task.values[fact.name]]
-            assert find_values(fact.name, papers) == []
+            value = task.values[fact.name]
+            values_by_page = {path: values for path, text in task.workspace if (values := find_values(fact.name, text))}
+            assert find_values(fact.name, task.prompt) == [value]
+            assert values_by_page == ({ORDER_PATH: [value]} if fact.source == ORDER_PATH else {})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -93,7 +95,7 @@ def test_a_bullet_or_a_quotation_of_a_statement_is_read_as_well():
 
 
 def test_recovering_calls_show_their_facts(reference):
-    """Recovering calls occur in the script, and their results contain the value."""
+    """Recovering calls occur in the script, except for files that repeat what was said, and their results contain the value."""
     outputs: dict[tuple[str, str], str] = {}
     calls = {call.call_id: call for message in reference.messages for call in message.calls}
     for message in reference.messages:
@@ -102,13 +104,19 @@ def test_recovering_calls_show_their_facts(reference):
             outputs[call.name, next(iter(map(str, parse_arguments(call).values())))] = result.output
     task = make_flashcards(1)
     for fact in task.facts:
-        if fact.recover:
+        if fact.recover and fact.source not in {ORDER_PATH, PRINTED_PATH}:
             assert find_values(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [task.values[fact.name]]
             assert fact.source in dict(task.workspace)
 
 
-def test_the_prompt_alone_knows_most_constraints_and_some_outputs_cannot_be_had_again():
-    facts = make_flashcards(1).facts
+def test_the_prompt_of_a_hard_task_alone_knows_most_constraints_and_some_outputs_cannot_be_had_again():
+    facts = make_flashcards(1, difficulty="hard").facts
     lost = {fact.name for fact in facts if fact.recover is None}
     assert {fact.name for fact in facts if fact.said_in == "prompt"} < lost
     assert lost & {"release_id", "ingest_token"} == {"release_id", "ingest_token"}
+
+
+@pytest.mark.parametrize(("difficulty", "counts"), [("easy", {1, 2, 3}), ("standard", {1, 2, 10})])
+def test_the_prompt_of_another_task_alone_knows_few_constraints_or_many(difficulty, counts):
+    tasks = [make_flashcards(seed, difficulty=difficulty) for seed in range(20)]
+    assert {sum(fact.recover is None for fact in task.facts) for task in tasks} == counts
