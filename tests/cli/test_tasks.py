@@ -203,3 +203,44 @@ def test_a_task_whose_seeds_are_copies_has_no_spread(tmp_path):
     assert re.search(r"^seed 3: score 1\.000, \d compactions?, course [0-9a-f]{8}$", measured.stdout, re.MULTILINE)
     assert "standard deviation between seeds 0.000" in measured.stdout
     assert "FAIL  law-11: all 2 seeds repeat one case" in measured.stdout
+
+
+CELL = """\
+from dataclasses import replace
+
+from harness.task import Cell
+from tests.experiment.tiny_task import make_tiny_task
+
+
+def roomy(seed):
+    return replace(make_tiny_task(seed, "seq 1 40"), cells=(Cell(difficulty="standard", window_tokens=64_000),))
+
+
+def easy(seed):
+    return replace(roomy(seed), cells=(Cell(difficulty="easy", window_tokens=64_000),))
+"""
+"""Two tasks with a cell: one in whose window nothing is compacted, and one with a difficulty that its template does not know."""
+
+
+def test_a_cell_in_which_every_session_succeeds_is_reported(tmp_path):
+    file = tmp_path / "celled.py"
+    file.write_text(CELL)
+    measured = within("task", "cells", f"{file}:roomy", "--seeds", "2", *LOCAL)
+    assert measured.exit_code == 1
+    assert "standard, 64,000 tokens: 100% of 2 sessions succeed (95 % interval 34% to 100%)" in measured.stdout
+    assert "  0% of the seeds have another result with lossy summaries" in measured.stdout
+    assert "FAIL  law-15: 2 of 2 sessions have no compaction: choose a smaller window" in measured.stdout
+
+
+def test_cells_that_are_missing_or_not_supported_are_refused(tmp_path):
+    file = tmp_path / "celled.py"
+    file.write_text(CELL)
+    unsupported = within("task", "cells", f"{file}:easy", "--seeds", "1", *LOCAL)
+    assert unsupported.exit_code == 2
+    assert "has no levels of difficulty, so only 'standard' is possible (got 'easy')" in " ".join(unsupported.stderr.split())
+    missing = within("task", "cells", TINY, "--seeds", "1", *LOCAL)
+    assert missing.exit_code == 2
+    assert "has no cells" in missing.stderr
+    refused = within("task", "check", TINY, "--difficulty", "hard", *LOCAL)
+    assert refused.exit_code == 2
+    assert "has no levels of difficulty" in refused.stderr

@@ -26,6 +26,7 @@ NOT_RUN = {
     "harness task check mine.py --seeds 3": "takes a minute; a page of the guide runs it",
     "harness run experiments/quickstart": "takes minutes; its plan runs in test_examples.py",
     "harness task spread flashcards --seeds 10": "takes minutes",
+    "harness task cells log-forensics --seeds 10": "takes minutes",
 }
 """Reason why an example does not run, by the line of the example."""
 SESSION_ID = "3f416a59ee3d"
