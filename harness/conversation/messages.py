@@ -156,10 +156,12 @@ def sanitize_message(message: Message) -> Message:
 
 
 def _sanitize_part(part: Part) -> Part:
-    values = [(name, getattr(part, name)) for name in part.__dataclass_fields__]
-    texts = {name: value for name, value in values if isinstance(value, str) and not value.isascii()}
-    broken = {name: replace_surrogates(text) for name, text in texts.items() if text != replace_surrogates(text)}
-    return replace(part, **broken) if broken else part  # type: ignore[arg-type]
+    mended: dict[str, str] = {}
+    for name in part.__dataclass_fields__:
+        value = getattr(part, name)
+        if isinstance(value, str) and not value.isascii() and (text := replace_surrogates(value)) != value:
+            mended[name] = text
+    return replace(part, **mended) if mended else part  # type: ignore[arg-type]
 
 
 PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {

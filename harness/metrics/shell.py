@@ -40,6 +40,7 @@ _WORD = re.compile(r"""(?:[^ \t\r\n'"();<>|&]|'[^']*'|"[^"]*")+|[();<>|&]+""")
 """Word or operator in a command without backslashes, as the module `shlex` would split the command, only ten times faster."""
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 _COMMAND_SEPARATORS = frozenset({"|", "||", "&&", ";", "&", "|&"})
+_ASSIGNMENT = re.compile(r"\w+=.*")
 _PATH_PATTERN = re.compile(r"[\w@+~./-]+")
 _EXTENSION_PATTERN = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
 
@@ -98,9 +99,9 @@ def _split_commands(words: Sequence[str]) -> Iterator[list[str]]:
 
 def _is_read_only_command(words: list[str]) -> bool:
     rest = list(words)
-    while rest and re.fullmatch(r"\w+=.*", rest[0]):
+    while rest and _ASSIGNMENT.fullmatch(rest[0]):
         del rest[0]
-    if not rest or any(sign and set(sign) <= {"(", ")"} for sign in rest) or _has_redirect(rest):
+    if not rest or any(sign and not sign.strip("()") for sign in rest) or _has_redirect(rest):
         return False
     program, arguments = basename(rest[0]), rest[1:]
     writing, operands = _WRITE_OPTIONS.get(program), [word for word in arguments if not word.startswith("-")]
@@ -119,7 +120,7 @@ def _is_read_only_command(words: list[str]) -> bool:
 
 def _has_redirect(words: Sequence[str]) -> bool:
     for index, word in enumerate(words):
-        if set(word) <= set("<>&|") and ">" in word:
+        if ">" in word and not word.strip("<>&|"):
             into = words[index + 1] if index + 1 < len(words) else ""
             if into != "/dev/null" and not (word == ">&" and into in {"1", "2"}):
                 return True

@@ -104,6 +104,8 @@ class _CacheSavings:
     def compute_totals(self) -> tuple[float | None, float | None]:
         """Return what the provider's cache saved so far, and what an ideal cache would have saved."""
         for model, step in self.pending:
+            if self.saved_usd is None and self.could_save_usd is None:  # no other step makes an unknown sum known
+                break
             ideal_usage = _assume_ideal_cache(step)
             self.saved_usd = add_costs(self.saved_usd, compute_cache_saving_usd(model, step.usage) if model else None)
             self.could_save_usd = add_costs(self.could_save_usd, compute_cache_saving_usd(model, ideal_usage) if model else None)

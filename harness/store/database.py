@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -280,8 +281,14 @@ def build_insert(table: str, names: Sequence[str], *, replaces: bool = False) ->
 
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
     """Return the named fields of a record for an SQL statement, with lone surrogates replaced."""
-    values = [getattr(record, name) for name in names]
+    values = _make_getter(tuple(names))(record)
     return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])
+
+
+@cache
+def _make_getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
+    """Return a function that reads all named attributes at once, which takes less time than one after the other."""
+    return attrgetter(*names) if len(names) > 1 else lambda record: tuple(getattr(record, name) for name in names)
 
 
 @contextmanager
