@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harness.experiment.trial import Trial
     from harness.experiment.workers import Workers
     from harness.inspection.loading import load
+    from harness.inspection.recording_folder import load_sessions
     from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
     from harness.models.factory import open_model, open_summarizer
     from harness.reporting.best_arm import estimate_best_arm
@@ -80,6 +81,7 @@ _MODULE_BY_NAME = {
     "inspect_session": "harness.inspection.timeline",
     "load": "harness.inspection.loading",
     "load_outcomes": "harness.analysis.outcomes",
+    "load_sessions": "harness.inspection.recording_folder",
     "load_task": "harness.tasks",
     "make_standard_tools": "harness.tools",
     "open_model": "harness.models.factory",
@@ -127,6 +129,7 @@ __all__ = [
     "inspect_session",
     "load",
     "load_outcomes",
+    "load_sessions",
     "load_task",
     "make_standard_tools",
     "open_model",

@@ -20,7 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "inspect": ("inspect_session", "Show the totals and the timeline of a session, or one of its requests."),
     "sessions": ("sessions", "List, read, search, archive and clean up logged sessions."),
     "export": ("sessions:export_command", "Write a session to a JSONL file."),
-    "import": ("sessions:import_command", "Import a session from a file into a journal."),
+    "import": ("imports", "Read recorded sessions of agents from a file or folder."),
     "agent": ("agent", "Give the agent a request and watch it work."),
     "tasks": ("tasks:tasks_command", "List the built-in tasks, or show one task."),
     "task": ("tasks:task_command", "Create a task of your own, or check one."),

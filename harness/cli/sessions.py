@@ -14,12 +14,11 @@ from rich.text import Text
 
 from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, resolve_places, resolve_session
-from harness.cli.terminal import build_table, format_counts, format_line, list_first, print_line, print_parts
+from harness.cli.terminal import build_table, format_counts, format_line, print_line, print_parts
 from harness.conversation.truncation import note_expired_outputs
 from harness.errors import UsageError, format_count
 from harness.experiment.output import lock_folder
-from harness.inspection.import_export import export_session, import_session
-from harness.recordings.session_log import Reading
+from harness.inspection.import_export import export_session
 from harness.session.totals import TOTALLED_KINDS, SessionTotals
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
@@ -320,26 +319,8 @@ def export_command(session: str, file: Path, places: tuple[Path, ...], _format: 
     print_line(f"wrote {format_line(str(file))}: {events:,} events")
 
 
-@click.command("import")
-@click.argument("file", type=options.FILE)
-@click.option("--journal", required=True, type=options.FILE, help="Journal (SQLite file) to write to.")
-@click.option("--as", "name", metavar="ID", help="Id of the session in the journal.  [default: its id in FILE]")
-@options.READING
-def import_command(file: Path, journal: Path, name: str | None, reading: Reading) -> None:
-    """Import a session from a file into a journal.
-
-    FILE was written by `harness export` or by another agent. An exported session is restored without loss. The session of
-    another agent is imported with the compactions that the agent made, as far as the file says what they kept, or as if nobody
-    had compacted (`--reading uncompacted`).
-
-    Example: `harness import session.jsonl --journal mine.sqlite`
-    """
-    if not journal.parent.is_dir():
-        raise UsageError(
-            f"the folder {str(journal.parent)!r} of the journal does not exist; create it or choose another --journal"
-        )
-    imported = import_session(file, journal, name or "", reading)
-    events = format_count(imported.event_count, "event")
-    print_line(f"imported session {format_line(imported.session_id)} ({events}, format {imported.format_name})")
-    for line in list_first([format_line(caveat) for caveat in imported.caveats]):
-        print_line(f"  {line}")
+@command.command("import", hidden=True, context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1)
+def refuse_import(arguments: tuple[str, ...]) -> None:
+    """Say that the command is named `harness import`."""
+    raise UsageError(f"`harness sessions import` is now `harness import {' '.join(arguments) or 'FOLDER'}`")

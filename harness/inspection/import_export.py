@@ -1,7 +1,7 @@
 """Import of sessions from other files into journal files, and export to JSONL files. Events and times stay unchanged."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -123,12 +123,23 @@ def import_session(
     with Journal.open(journal) as opened:
         if name in opened.list_session_ids():
             raise UsageError(f"journal {str(journal)!r} already contains a session {name!r}; choose another name with --as")
-        times = _iter_times(log)
-        session = opened.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
-        # events with the same time are added together
-        for _, group in groupby(log, key=lambda timed: timed.at_ms):
-            session.append([entry.event for entry, _ in group])
+        write_log(opened, name, log)
     return ImportedSession(name, len(log), format_name, caveats)
+
+
+def write_log(journal: Journal, name: str, log: Sequence[TimedEntry]) -> None:
+    """Add a session with its log to a journal; the events keep their times.
+
+    Args:
+        journal: Open journal without a session of this name.
+        name: Name of the session in the journal.
+        log: Events of the session with their times, which never decrease.
+    """
+    times = _iter_times(log)
+    session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
+    # events with the same time are added together
+    for _, group in groupby(log, key=lambda timed: timed.at_ms):
+        session.append([entry.event for entry, _ in group])
 
 
 def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
@@ -136,7 +147,7 @@ def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
     return first.session_id if isinstance(first, SessionStarted) else ""
 
 
-def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
+def _iter_times(log: Sequence[TimedEntry]) -> Iterator[float]:
     for at_ms, _ in groupby(log, key=lambda timed: timed.at_ms):
         yield (at_ms + 0.5) / 1000  # the log truncates to milliseconds; half a millisecond avoids rounding errors
 

@@ -38,17 +38,26 @@ class Price:
     """Price of a million tokens read from the prompt cache in USD; None means the price of input tokens."""
     cache_write_usd: float | None = None
     """Price of a million tokens written to the prompt cache in USD; None means the price of input tokens."""
+    cache_hour_write_usd: float | None = None
+    """Price of a million tokens written to the prompt cache for an hour in USD; None means the price of other cache writes."""
     above_prompt_tokens: int = 0
     """Prompt length in tokens above which the price applies, for providers that charge more for long prompts."""
 
-    def compute_cost_usd(self, usage: Usage) -> float:
-        """Return the cost in USD of a call with this token usage at this price."""
+    def compute_cost_usd(self, usage: Usage, hour_write_tokens: int = 0) -> float:
+        """Return the cost in USD of a call with this token usage at this price.
+
+        Args:
+            usage: Numbers of tokens of the call.
+            hour_write_tokens: Part of the tokens written to the cache that the provider keeps for an hour.
+        """
         cache_read_usd = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
         write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
         uncached_usd = usage.input_tokens * self.input_usd + usage.output_tokens * self.output_usd
         if self.reasoning_usd is not None:
             reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
             uncached_usd += reasoning_tokens * (self.reasoning_usd - self.output_usd)
+        hour_write = write if self.cache_hour_write_usd is None else self.cache_hour_write_usd
+        uncached_usd += hour_write_tokens * (hour_write - write)
         return (uncached_usd + usage.cache_read_tokens * cache_read_usd + usage.cache_write_tokens * write) / MILLION
 
 
@@ -93,10 +102,16 @@ def _look_up_listed_prices(name: str, _table: str | None) -> tuple[Price, ...]:
     return tuple(price for price in prices if price is not None) if _build_price(known, "", 0) else ()
 
 
-def compute_cost_usd(name: str, usage: Usage) -> float | None:
-    """Return the cost in USD of a model call with this token usage; None when the price is unknown."""
+def compute_cost_usd(name: str, usage: Usage, hour_write_tokens: int = 0) -> float | None:
+    """Return the cost in USD of a model call with this token usage; None when the price is unknown.
+
+    Args:
+        name: Name of the model.
+        usage: Numbers of tokens of the call.
+        hour_write_tokens: Part of the tokens written to the cache that the provider keeps for an hour.
+    """
     prices = [price for price in look_up_prices(name) if usage.prompt_tokens > price.above_prompt_tokens]
-    return prices[-1].compute_cost_usd(usage) if prices else None
+    return prices[-1].compute_cost_usd(usage, hour_write_tokens) if prices else None
 
 
 def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
@@ -125,5 +140,6 @@ def _build_price(known: Mapping[str, Any], suffix: str, above: int) -> Price | N
         reasoning_usd=read_rate("output_cost_per_reasoning_token"),
         cache_read_usd=read_rate("cache_read_input_token_cost"),
         cache_write_usd=read_rate("cache_creation_input_token_cost"),
+        cache_hour_write_usd=read_rate("cache_creation_input_token_cost_above_1hr"),
         above_prompt_tokens=above,
     )

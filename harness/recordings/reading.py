@@ -18,7 +18,10 @@ from harness.recordings.recording import Caveat, Recording
 
 
 class Format(Protocol):
-    """Format of files with recorded sessions; a module with the functions `can_read` and `read` implements it."""
+    """Format of files with recorded sessions; a module with the functions `can_read` and `read` implements it.
+
+    A module may also have `FOLDERS`, a tuple of the folders in which the agent stores its sessions (`~` is the home folder).
+    """
 
     def can_read(self, document: Document) -> bool:
         """Return whether a parsed file is in the format that this module implements."""

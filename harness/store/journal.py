@@ -221,6 +221,14 @@ class Journal(AbstractContextManager["Journal"]):
             )
         return int(rows[0][0])
 
+    def remove_session(self, session_id: str) -> None:
+        """Delete a session with its events and its trial; texts that no session refers to any more are deleted by a cleanup."""
+        with self.database.transaction():
+            execute = self.database.execute
+            execute('DELETE FROM "check" WHERE trial_id IN (SELECT trial_id FROM trial WHERE session_id = ?)', (session_id,))
+            execute("DELETE FROM trial WHERE session_id = ?", (session_id,))
+            execute("DELETE FROM session WHERE id = ?", (session_id,))
+
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """Return the rows of a SQL query over the journal's tables and views; views show compressed texts in full."""
         return self.database.query(sql, *parameters)

@@ -114,11 +114,7 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
         raise StoreError(
             f"cannot write to {str(file.parent)!r}: {error.strerror}; free some space or make the folder writable"
         ) from None
-    with journal.database.transaction():
-        execute = journal.database.execute
-        execute('DELETE FROM "check" WHERE trial_id IN (SELECT trial_id FROM trial WHERE session_id = ?)', (session_id,))
-        execute("DELETE FROM trial WHERE session_id = ?", (session_id,))
-        execute("DELETE FROM session WHERE id = ?", (session_id,))
+    journal.remove_session(session_id)
     return ArchivedSession(session_id, file, file.stat().st_size)
 
 

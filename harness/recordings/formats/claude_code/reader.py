@@ -27,6 +27,9 @@ from harness.recordings.recording import NativeCompaction, SubAgentLink
 MID_SESSION_TOKENS = 100_000
 """Number of tokens in the first recorded prompt above which a file is assumed to begin in the middle of a session."""
 
+FOLDERS = ("~/.claude/projects", "~/.config/claude/projects")
+"""Folders in which the agent stores its sessions."""
+
 
 def can_read(document: Document) -> bool:
     """Return whether a parsed file is a session file of Claude Code, recognised by the fields of its rows."""

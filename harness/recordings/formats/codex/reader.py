@@ -32,6 +32,9 @@ _ENVELOPE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context",
 _ITEM_TYPES = ("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
+FOLDERS = ("~/.codex/sessions", "~/.codex/archived_sessions")
+"""Folders in which the agent stores its sessions."""
+
 
 def can_read(document: Document) -> bool:
     """Return whether a parsed file is a rollout (session file) of Codex CLI, in the current or the old form."""

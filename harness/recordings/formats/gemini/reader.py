@@ -27,6 +27,9 @@ from harness.text import replace_surrogates
 _SNAPSHOT = "<state_snapshot>"
 _MASKED = "<tool_output_masked>"
 
+FOLDERS = ("~/.gemini/tmp",)
+"""Folders in which the agent stores its sessions."""
+
 
 def can_read(document: Document) -> bool:
     """Return whether a parsed file is of Gemini CLI: a list of contents, or a session with a project hash."""

@@ -29,6 +29,9 @@ _ROW_TYPES = (
 )
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary", "compactionSummary", "hookMessage")
 
+FOLDERS = ("~/.pi/agent/sessions",)
+"""Folders in which the agent stores its sessions."""
+
 
 def can_read(document: Document) -> bool:
     """Return whether a parsed file is a session file of pi, recognised by its session row.

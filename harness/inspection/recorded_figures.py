@@ -1,0 +1,224 @@
+"""Figures of recorded sessions: model calls with their usage, how far each figure can be believed, and costs.
+
+Each model call has a mark:
+
+- `measured`: The provider reported its tokens.
+- `placeholder`: The agent stored a usage report from the beginning of the answer: at most `MAX_PLACEHOLDER_TOKENS` output tokens
+  for more than `MIN_PLACEHOLDER_CHARACTERS` characters. Its prompt tokens count, its output tokens are too few.
+- `implausible`: The reported prompt is longer than the model can read.
+- `estimated`: The file has no usage; the tokens are a quarter of the characters of the messages so far that the file holds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, count_characters
+from harness.recordings.recording import Recording
+
+UsageMark: TypeAlias = Literal["measured", "placeholder", "implausible", "estimated"]
+MAX_PLACEHOLDER_TOKENS = 8
+MIN_PLACEHOLDER_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFigures:
+    """Usage and cost of one model call of a recorded session, without its text."""
+
+    model: str
+    usage: Usage
+    """Reported usage, or the estimate if `is_reported` is false."""
+    is_reported: bool
+    answer_characters: int
+    hour_write_tokens: int = 0
+    cost_usd: float | None = None
+    """Cost that the file gives for the call; None if it gives none."""
+    at_ms: int | None = None
+    request_key: str = ""
+    copied: bool = False
+    """Whether the call belongs to another recording, from which it was copied."""
+    left_out: str = ""
+    """Reason why the answer is no message of the session, such as `rewound`; empty if it is one."""
+
+    def mark(self, window_tokens: int | None) -> UsageMark:
+        """Return how far the usage can be believed, given the longest prompt that the model can read; None if unknown."""
+        if not self.is_reported:
+            return "estimated"
+        if window_tokens is not None and self.usage.prompt_tokens > window_tokens:
+            return "implausible"
+        if self.usage.output_tokens <= MAX_PLACEHOLDER_TOKENS and self.answer_characters > MIN_PLACEHOLDER_CHARACTERS:
+            return "placeholder"
+        return "measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFigures:
+    """Figures of one recorded session, without its texts."""
+
+    source: str
+    """Name of the file's format."""
+    session_id: str
+    parent_id: str
+    started_at_ms: int | None
+    ended_at_ms: int | None
+    messages: int
+    logged_messages: int
+    """Number of messages in the log of the session, which has a system message also where the file has none."""
+    characters: int
+    """Number of characters of all messages, without reasoning."""
+    tool_calls: int
+    results: int
+    """Number of tool results in the file, without made-up ones."""
+    compactions: int
+    clearings: int
+    inferred_compactions: int
+    sub_agents: int
+    recorded_cost_usd: float | None
+    """Total cost that the file gives, or the sum over its calls; None if it gives none."""
+    calls: tuple[CallFigures, ...]
+    caveats: tuple[str, ...]
+
+
+def measure_recording(recording: Recording) -> SessionFigures:
+    """Return the figures of a recorded session."""
+    counter, so_far_tokens = QuarterOfCharacters(), 0
+    first_model = recording.models[0] if recording.models else ""
+    calls: list[CallFigures] = []
+    for item in recording.messages:
+        tokens = counter.count(item.message)
+        if item.message.role == "assistant" and item.step is not None:
+            estimate = Usage(input_tokens=Measured(so_far_tokens), output_tokens=Measured(tokens))
+            calls.append(
+                CallFigures(
+                    model=item.model or first_model,
+                    usage=item.usage or estimate,
+                    is_reported=item.usage is not None and item.usage.is_reported,
+                    answer_characters=count_characters(item.message),
+                    hour_write_tokens=item.hour_write_tokens,
+                    cost_usd=item.cost_usd,
+                    at_ms=item.at_ms,
+                    request_key=item.request_key,
+                    copied=item.copied,
+                )
+            )
+        so_far_tokens += tokens
+    calls += [
+        CallFigures(
+            model=left_out.model or first_model,
+            usage=left_out.usage,
+            is_reported=True,
+            answer_characters=0,
+            hour_write_tokens=left_out.hour_write_tokens,
+            cost_usd=left_out.cost_usd,
+            at_ms=left_out.at_ms,
+            request_key=left_out.request_key,
+            left_out=left_out.reason,
+        )
+        for left_out in recording.left_out_calls
+        if left_out.usage is not None
+    ]
+    times_ms = [item.at_ms for item in recording.messages if item.at_ms is not None]
+    compactions = [event for event in recording.compactions if event.kind == "compaction"]
+    return SessionFigures(
+        source=recording.source,
+        session_id=recording.session_id,
+        parent_id=recording.parent_id,
+        started_at_ms=min(times_ms, default=None),
+        ended_at_ms=max(times_ms, default=None),
+        messages=len(recording.messages),
+        logged_messages=len(recording.messages) + (not recording.system_recorded),
+        characters=sum(count_characters(item.message) for item in recording.messages if not item.synthetic),
+        tool_calls=sum(len(item.message.calls) for item in recording.messages),
+        results=sum(len(item.message.results) for item in recording.messages if not item.synthetic),
+        compactions=sum(not event.inferred for event in compactions),
+        clearings=len(recording.compactions) - len(compactions),
+        inferred_compactions=sum(event.inferred for event in compactions),
+        sub_agents=len(recording.sub_agents),
+        recorded_cost_usd=recording.cost_usd,
+        calls=tuple(calls),
+        caveats=tuple([caveat.text for caveat in recording.caveats]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageTotals:
+    """Totals over the own model calls of a recorded session, apart by mark."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    """Prompt tokens of measured calls and of calls with a placeholder."""
+    output_tokens: int = 0
+    """Output tokens of measured calls."""
+    placeholder_calls: int = 0
+    placeholder_output_tokens: int = 0
+    implausible_calls: int = 0
+    implausible_prompt_tokens: int = 0
+    estimated_calls: int = 0
+    estimated_prompt_tokens: int = 0
+    estimated_output_tokens: int = 0
+    copied_calls: int = 0
+    """Calls that belong to another recording; they are in no other field."""
+    cost_usd: float | None = None
+    """Cost in USD, without implausible and estimated calls; None if the price of a model is unknown."""
+    cost_source: Literal["recorded", "priced", "unknown"] = "unknown"
+    """Whether the file gives the cost, or it was computed from the prices of the models."""
+    unpriced_models: tuple[str, ...] = ()
+    """Models whose price is unknown, so that there is no cost."""
+
+
+def total_usage(
+    session: SessionFigures,
+    find_window_tokens: Callable[[str], int | None],
+    price_call: Callable[[str, Usage, int], float | None],
+) -> UsageTotals:
+    """Return the totals over the own calls of a recorded session.
+
+    Args:
+        session: Figures of the session; calls that it copied from another recording are counted only as such.
+        find_window_tokens: Function that returns the longest prompt that a model can read, in tokens; None if unknown.
+        price_call: Function that returns the cost in USD of a call of a model, given its usage and the number of tokens written
+            to the cache for an hour; None if the price is unknown.
+    """
+    totals, costs, unpriced, has_own_cost = UsageTotals(), list[float](), dict[str, None](), False
+    for call in session.calls:
+        if call.copied:
+            totals = replace(totals, copied_calls=totals.copied_calls + 1)
+            continue
+        prompt, output = call.usage.prompt_tokens, call.usage.output_tokens
+        totals = replace(totals, calls=totals.calls + 1)
+        match call.mark(find_window_tokens(call.model)):
+            case "estimated":
+                totals = replace(
+                    totals,
+                    estimated_calls=totals.estimated_calls + 1,
+                    estimated_prompt_tokens=totals.estimated_prompt_tokens + prompt,
+                    estimated_output_tokens=totals.estimated_output_tokens + output,
+                )
+            case "implausible":
+                totals = replace(
+                    totals,
+                    implausible_calls=totals.implausible_calls + 1,
+                    implausible_prompt_tokens=totals.implausible_prompt_tokens + prompt,
+                )
+            case mark:
+                is_placeholder = mark == "placeholder"
+                totals = replace(
+                    totals,
+                    prompt_tokens=totals.prompt_tokens + prompt,
+                    output_tokens=totals.output_tokens + (0 if is_placeholder else output),
+                    placeholder_calls=totals.placeholder_calls + is_placeholder,
+                    placeholder_output_tokens=totals.placeholder_output_tokens + (output if is_placeholder else 0),
+                )
+                cost = price_call(call.model, call.usage, call.hour_write_tokens) if call.cost_usd is None else call.cost_usd
+                has_own_cost |= call.cost_usd is not None
+                if cost is None:
+                    unpriced[call.model] = None
+                else:
+                    costs.append(cost)
+    if session.recorded_cost_usd is not None and not totals.copied_calls and not has_own_cost:
+        return replace(totals, cost_usd=session.recorded_cost_usd, cost_source="recorded")
+    if unpriced:
+        return replace(totals, unpriced_models=tuple(unpriced))
+    if not costs:
+        return totals
+    return replace(totals, cost_usd=sum(costs), cost_source="recorded" if has_own_cost else "priced")
