@@ -135,7 +135,7 @@ def _find_journals(place: str | os.PathLike[str]) -> tuple[Path, ...]:
         if not is_database(path):
             raise StoreError(
                 f"no results in {str(path)!r}: it is a file, but no journal (SQLite); load the folder of an experiment or a "
-                f"journal, or import a recording first with `harness sessions import {path} --in NEW.sqlite`"
+                f"journal, or import a recording first with `harness import {path} --journal NEW.sqlite`"
             )
         return (path,)
     is_experiment = any((path / name).exists() for name in (OUTPUT_FOLDER, JOURNAL_FILE, JOURNALS_FOLDER))
