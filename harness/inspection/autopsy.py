@@ -24,7 +24,7 @@ from harness.models.scripted.profiles import EXACT, Reader
 from harness.store.records import CheckRecord
 from harness.task import Task
 
-Outcome: TypeAlias = Literal["wrong", "stale", "looked up", "stated again", "lost later", "right", "unused"]
+Outcome: TypeAlias = Literal["wrong", "stale", "needed", "looked up", "stated again", "lost later", "right", "unused"]
 """First thing that happened to a fact after a compaction.
 
 - `wrong`, `stale`: A tool call used a wrong value, or one that had been replaced.
@@ -32,9 +32,11 @@ Outcome: TypeAlias = Literal["wrong", "stale", "looked up", "stated again", "los
 - `stated again`: A message of the user or of the agent, or a summary, showed the lost value again before any use.
 - `lost later`: The value stayed in view, and a later compaction removed it before any use.
 - `right`: A tool call used the right value.
+- `needed`: In a replay under another policy, in place of `right`, `wrong` and `stale`: the recorded session used the fact. What
+  the agent would have used is not known.
 - `unused`: None of these.
 """
-OUTCOMES: tuple[Outcome, ...] = ("wrong", "stale", "looked up", "stated again", "unused", "lost later", "right")
+OUTCOMES: tuple[Outcome, ...] = ("wrong", "stale", "needed", "looked up", "stated again", "unused", "lost later", "right")
 """All outcomes, in the order in which a view lists them for lost facts: the gravest first."""
 NO_TASK = "The session has no task whose facts are known, so the view shows messages instead of facts."
 NO_FACTS = "The task of the session has no facts, so the view shows messages instead of facts."
@@ -100,7 +102,7 @@ class CompactionAutopsy:
 
 Visibility: TypeAlias = Literal["in view", "in view again"]
 """Whether the model saw a fact without interruption since it was stated (`in view`), or after it had been lost."""
-MarkKind: TypeAlias = Literal["right", "wrong", "stale", "looked up"]
+MarkKind: TypeAlias = Literal["right", "wrong", "stale", "needed", "looked up"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +202,7 @@ def build_autopsy(
     reader: Reader = EXACT,
     checks: Sequence[CheckRecord] | None = None,
     notice: str = "",
+    is_replay: bool = False,
 ) -> SessionAutopsy:
     """Compute from a session's log which facts each compaction lost, and what happened to them afterwards.
 
@@ -210,6 +213,8 @@ def build_autopsy(
         reader: Rule by which a scripted model finds values in texts.
         checks: Results of the task's checks; None if they are not known.
         notice: Reason why the task is not known; empty for a standard text.
+        is_replay: Whether the log is a replay of a recorded session under another policy, in which the tool calls stay those of
+            the recorded session.
     """
     history = FactHistory(task, counter, reader)
     history.read(entries)
@@ -225,7 +230,10 @@ def build_autopsy(
             event=compaction.event,
             step=compaction.step,
             step_index=compaction.step_index,
-            fates=_sort_fates(_build_fate(history, compaction.event, change, titles_by_fact) for change in compaction.changes),
+            fates=_sort_fates(
+                _build_fate(history, compaction.event, change, titles_by_fact, is_replay=is_replay)
+                for change in compaction.changes
+            ),
             attempt=compaction.attempt,
         )
         for compaction in history.compactions
@@ -237,7 +245,7 @@ def build_autopsy(
     return SessionAutopsy(
         steps=tuple(history.steps),
         compactions=compactions,
-        strips=_build_strips(history, compactions),
+        strips=_build_strips(history, compactions, is_replay=is_replay),
         failed_checks=None
         if failed is None
         else tuple(_explain_check(check, required.get(check.check, ()), compactions) for check in failed),
@@ -249,7 +257,9 @@ def _sort_fates(fates: Iterable[FactFate]) -> tuple[FactFate, ...]:
     return tuple(sorted(fates, key=lambda fate: (fate.is_kept, OUTCOMES.index(fate.outcome), _find_step(fate) or 0)))
 
 
-def _build_fate(history: FactHistory, event: int, change: FactChange, titles_by_fact: dict[str, list[str]]) -> FactFate:
+def _build_fate(
+    history: FactHistory, event: int, change: FactChange, titles_by_fact: dict[str, list[str]], *, is_replay: bool
+) -> FactFate:
     use = history.find_use(change.name, event)
     appearance = None if change.is_kept else history.find_appearance(change.name, event)
     loss = history.find_loss(change.name, event) if change.is_kept else None
@@ -260,7 +270,7 @@ def _build_fate(history: FactHistory, event: int, change: FactChange, titles_by_
     elif lost_by_round is not None:
         outcome = "lost later"
     else:
-        outcome = "unused" if use is None else use.use
+        outcome = "unused" if use is None else "needed" if is_replay else use.use
     return FactFate(
         name=change.name,
         kind=change.kind,
@@ -282,7 +292,7 @@ def _find_step(fate: FactFate) -> int | None:
     match fate.outcome:
         case "looked up" | "stated again":
             return None if fate.appearance is None else fate.appearance.step
-        case "wrong" | "stale" | "right":
+        case "wrong" | "stale" | "right" | "needed":
             return None if fate.use is None else fate.use.step
         case _:
             return None
@@ -306,7 +316,7 @@ def _explain_check(check: CheckRecord, names: Sequence[str], compactions: Sequen
     return FailedCheck(name=check.check, title=check.title, detail=check.detail, causes=tuple(causes))
 
 
-def _build_strips(history: FactHistory, compactions: Sequence[CompactionAutopsy]) -> tuple[FactStrip, ...]:
+def _build_strips(history: FactHistory, compactions: Sequence[CompactionAutopsy], *, is_replay: bool) -> tuple[FactStrip, ...]:
     gravest: dict[str, int] = {}
     for compaction in compactions:
         for fate in compaction.lost:
@@ -315,7 +325,11 @@ def _build_strips(history: FactHistory, compactions: Sequence[CompactionAutopsy]
     for name, kind in history.kinds.items():
         spans = tuple(_list_spans([name in visible for visible in history.visible_by_step]))
         marks: list[Mark] = [
-            *(Mark(step_index=use.step_index, kind=use.use, value=use.value) for use in history.uses if use.name == name),
+            *(
+                Mark(step_index=use.step_index, kind="needed" if is_replay else use.use, value=use.value)
+                for use in history.uses
+                if use.name == name
+            ),
             *(
                 Mark(step_index=appearance.step_index, kind="looked up", value=appearance.value)
                 for appearance in history.appearances
@@ -347,12 +361,16 @@ def describe_compaction(compaction: CompactionAutopsy) -> str:
     if not lost:
         return f"None of the {format_count(total, 'fact')} in view was lost." if total > 1 else "The fact in view was kept."
     wrong = [fate for fate in lost if fate.outcome in ("wrong", "stale")]
+    needed = [fate for fate in lost if fate.outcome == "needed"]
     looked_up = [fate.appearance for fate in lost if fate.outcome == "looked up" and fate.appearance]
     parts = []
     if wrong:
         first = min(step for fate in wrong if (step := _find_step(fate)) is not None)
         at = f"at step {first}" if len(wrong) == 1 else f"the first at step {first}"
         parts.append(f"{len(wrong)} later used wrong, {at}")
+    if needed:
+        first = min(step for fate in needed if (step := _find_step(fate)) is not None)
+        parts.append(f"{len(needed)} needed later, the first at step {first}")
     if looked_up:
         parts.append(f"{len(looked_up)} looked up again, {_describe_cost(looked_up)}")
     sentence = "; ".join([f"{len(lost)} of {format_count(total, 'fact')} lost", *parts]) + "."
@@ -377,8 +395,13 @@ def describe_action(fate: FactFate) -> str:
     return {"summarized": "nothing in the summary carries it", "masked": "the shorter text has no value"}.get(fate.action, "")
 
 
-def describe_outcome(fate: FactFate) -> list[str]:
-    """Return the first consequence of a compaction for a fact, as lines of text, the first one in a few words."""
+def describe_outcome(fate: FactFate, *, is_replay: bool = False) -> list[str]:
+    """Return the first consequence of a compaction for a fact, as lines of text, the first one in a few words.
+
+    Args:
+        fate: Fact with what the compaction did to it.
+        is_replay: Whether the compaction belongs to a replay, which does not know what the agent would have used.
+    """
     lines = []
     use, appearance = fate.use, fate.appearance
     match fate.outcome:
@@ -395,15 +418,48 @@ def describe_outcome(fate: FactFate) -> list[str]:
             lines.append(f"stated again by {who}, step {appearance.step}")
         case "right" if use is not None:
             lines.append(f"used right at step {use.step}")
+        case "needed" if use is not None:
+            lines.append(f"needed at step {use.step}")
+            lines.append(f"{use.call} in the recorded session")
         case "lost later":
             lines.append(f"in view until compaction {fate.lost_by_round}")
         case _:
             lines.append("no use recognised afterwards")
-    if fate.outcome in ("looked up", "stated again") and use is not None:
+    if fate.outcome in ("looked up", "stated again") and use is not None and not is_replay:
         lines.append(f"then used {'right' if use.use == 'right' else use.use} at step {use.step}")
     if not fate.is_kept and fate.failed_checks and fate.outcome not in ("right", "lost later"):
         lines.append(f"failed: {'; '.join(fate.failed_checks)}")
     return lines
+
+
+def list_kept(compaction: CompactionAutopsy, other: SessionAutopsy) -> tuple[str, ...]:
+    """Return the names of the facts that a compaction lost and that another autopsy shows in view at the same step.
+
+    Args:
+        compaction: Compaction of a session.
+        other: Autopsy of a replay of the same session under another policy.
+    """
+    spans = {strip.name: strip.spans for strip in other.strips}
+    index = compaction.step_index
+    return tuple(
+        fate.name for fate in compaction.lost if any(span.start <= index < span.end for span in spans.get(fate.name, ()))
+    )
+
+
+def describe_kept(compaction: CompactionAutopsy, other: SessionAutopsy, owner: str) -> str:
+    """Return how many of the facts that a compaction lost would be in view at its step under another policy, as a sentence.
+
+    Args:
+        compaction: Compaction of a session, or of a replay of it.
+        other: Autopsy of a replay of the session under the other policy.
+        owner: Words for what the compaction belongs to, e.g. `the recorded session`.
+    """
+    beginning = f"Compaction {compaction.round} of {owner}, before step {compaction.step}"
+    if not compaction.lost:
+        return f"{beginning}, lost none of {format_count(len(compaction.fates), 'fact')}."
+    lost = f"lost {len(compaction.lost)} of {format_count(len(compaction.fates), 'fact')}"
+    kept = list_kept(compaction, other)
+    return f"{beginning}, {lost}; this policy would have kept {len(kept)} of the {len(compaction.lost)}."
 
 
 def describe_check(check: FailedCheck) -> str:

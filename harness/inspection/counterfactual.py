@@ -205,7 +205,13 @@ class CounterfactualRun:
         self._places: list[tuple[int, int]] = []
         """For each step processed so far, the number of log events and of attempted compactions before its model call."""
         self._usage = cast("Usage | None", None)
+        self._last_step = 0
         self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Log entries of the run so far: the recorded messages and steps, and the compactions of the policy."""
+        return self._history.entries
 
     @property
     def is_done(self) -> bool:
@@ -242,7 +248,7 @@ class CounterfactualRun:
     def _run_step(self, step: TraceStep) -> None:
         if step.messages_at_turn is not None:
             self._compact(step, "turn")
-        self._add_messages(step.messages_at_request)
+        self._add_messages(step.messages_at_request, self._last_step)
         self._compact(step, "step")
         for _ in range(MAX_EMERGENCY_COMPACTIONS):
             tokens_before = self._history.view.tokens
@@ -253,16 +259,17 @@ class CounterfactualRun:
         sent_tokens = self._history.view.tokens
         self.view_tokens.append(sent_tokens)
         self._places.append((len(self._history), len(self.attempts)))
-        self._add_messages(step.messages_at_end)
+        self._add_messages(step.messages_at_end, step.end_event.step)
+        self._last_step = step.end_event.step
         answers = self.trace.messages[step.messages_at_request : step.messages_at_end][:1]
         output_tokens = sum(map(self.counter.count, answers))
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
         self._fold_event(replace(step.end_event, usage=self._usage))  # the recorded report measured the recorded messages
 
-    def _add_messages(self, end: int) -> None:
-        """Add the recorded messages with an index below `end`, except those already added."""
+    def _add_messages(self, end: int, step: int) -> None:
+        """Add the recorded messages with an index below `end`, except those already added, as messages of a step."""
         for message in self.trace.messages[len(self._items) : end]:
-            self._items.append(ItemId(self._fold_event(MessageAdded(message=message, step=0)).seq))
+            self._items.append(ItemId(self._fold_event(MessageAdded(message=message, step=step)).seq))
 
     def _compact(self, step: TraceStep, hook: Hook) -> None:
         view = self._history.view

@@ -13,6 +13,7 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import SampleOracle
 from harness.inspection.sample_story import find_last_use, load_story
 from harness.inspection.session_sources import SAMPLE_NAME, BuiltInSession, RecordedFile, resolve_session
+from harness.inspection.session_task import SessionTask, find_session_task
 from harness.recordings.document import open_document
 from harness.recordings.reading import detect_format, read_recordings, select_main_sessions
 from harness.recordings.session_file import NAME
@@ -20,6 +21,7 @@ from harness.recordings.session_log import build_entries
 from harness.session.execution import execute_session
 from harness.session.oracle import build_scripted_oracle
 from harness.session.spec import SessionSpec
+from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation, is_partial_id
 from harness.task import Task
 from harness.tasks import make_task
@@ -50,14 +52,29 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
     """
     match resolve_session(os.fspath(source) or os.curdir, session_id):
         case SessionLocation() as location:
-            stored = location.read()
-            return RecordedSession(
-                name=location.session_id, entries=stored.entries, journal=location.journal, saved_outputs=stored.saved_outputs
-            )
+            return open_stored_session(location)
         case RecordedFile(path=path):
             return _open_file(path, session_id)
         case BuiltInSession(name=name):
             return _open_built_in(name)
+
+
+def open_stored_session(location: SessionLocation) -> RecordedSession:
+    """Return a session in a journal, with its task and the results of its checks as far as they are known.
+
+    Raises:
+        StoreError: The journal cannot be read or has no such session.
+    """
+    stored = location.read()
+    with Journal.open(location.journal, read_only=True) as journal:
+        known_task = find_session_task(stored.entries, journal, location.session_id)
+    return RecordedSession(
+        name=location.session_id,
+        entries=stored.entries,
+        journal=location.journal,
+        saved_outputs=stored.saved_outputs,
+        known_task=known_task,
+    )
 
 
 def _open_file(path: Path, session_id: str | None) -> RecordedSession:
@@ -92,7 +109,8 @@ def _open_built_in(name: str) -> RecordedSession:
     if name == SAMPLE_NAME:
         return RecordedSession(name="sample session", entries=load_story(), oracle=SampleOracle(find_last_use))
     task = make_task(name, 0)
-    return RecordedSession(name=f"task {name}", entries=_run_scripted(task), oracle=build_scripted_oracle(task))
+    oracle, known_task = build_scripted_oracle(task), SessionTask(task=task)
+    return RecordedSession(name=f"task {name}", entries=_run_scripted(task), oracle=oracle, known_task=known_task)
 
 
 def _run_scripted(task: Task) -> tuple[Entry, ...]:

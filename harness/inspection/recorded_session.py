@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.conversation.events import Entry, SessionStarted
+from harness.inspection.session_task import SessionTask
 from harness.protocols import Oracle
 
 
@@ -24,6 +25,8 @@ class RecordedSession:
     """Names of the session's saved tool outputs that were not deleted; None if the session is not in a journal."""
     oracle: Oracle | None = None
     """Prediction of which messages the session needs again, for policies that use such an oracle; None if unknown."""
+    known_task: SessionTask | None = None
+    """Task of the session with the results of its checks; None if at most the log has the task."""
 
     @property
     def start_event(self) -> SessionStarted | None:

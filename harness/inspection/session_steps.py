@@ -13,7 +13,9 @@ from harness.conversation.events import Compaction, WorkspaceSaved
 from harness.conversation.messages import Message, extract_part_text
 from harness.conversation.truncation import note_expired_outputs
 from harness.errors import HarnessError, format_count
+from harness.inspection.autopsy import SessionAutopsy
 from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.session_task import build_session_autopsy
 from harness.inspection.timeline import (
     EncodedMessages,
     Inspection,
@@ -60,6 +62,11 @@ class SessionSteps:
     def inspection(self) -> Inspection:
         """Numbers of the whole session."""
         return inspect_session(self.session.entries)
+
+    @cached_property
+    def autopsy(self) -> SessionAutopsy:
+        """Facts that each compaction of the session lost, and what happened to them afterwards."""
+        return build_session_autopsy(self.session.entries, self.session.known_task)
 
     def describe_all(self) -> Iterator[tuple[SentRequest, list[tuple[str, str]]]]:
         """Yield the request of each step, with names and values of numbers such as its cost, in order.
@@ -138,6 +145,7 @@ class SessionSteps:
                     compaction.tokens_after,
                     compaction.status,
                     compaction.reason[:MAX_REASON_CHARACTERS],
+                    compaction.round if compaction.status == "applied" else 0,
                 )
                 for compaction in session.compactions
             ],
@@ -171,15 +179,16 @@ def get_message(sent: SentRequest, index: int) -> StepMessage:
     return StepMessage(kind, message, is_new=False)
 
 
-def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, str]]:
-    """Return the compactions before a step as plain JSON, each with title, reason and summary."""
+def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, str | int]]:
+    """Return the compactions before a step as plain JSON: number (0 if not applied), title, reason and summary."""
     return [_encode_compaction(compaction) for compaction in compactions]
 
 
-def _encode_compaction(event: Compaction) -> Mapping[str, str]:
+def _encode_compaction(event: Compaction) -> Mapping[str, str | int]:
     changes = f"{len(event.patch.forget)} evicted, {len(event.patch.replace)} replaced, {len(event.patch.insert)} inserted"
     numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
     return {
+        "round": event.round if event.status == "applied" else 0,
         "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
         "reason": event.explanation[:MAX_REASON_CHARACTERS],
         "summary": cut_text(event.summary),

@@ -5,7 +5,7 @@ and computing a view from the beginning of the log would take too much time. A `
 few hundred entries and computes the others from the nearest stored view before them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from harness.conversation.events import Entry
 from harness.conversation.tokens import Counter
@@ -37,6 +37,11 @@ class ViewHistory:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Entries of the log so far."""
+        return self._entries
 
     def append(self, entry: Entry) -> None:
         """Add the next entry of the log, and update the view with it."""

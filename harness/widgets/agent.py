@@ -132,7 +132,7 @@ class AgentWidget(SnapshotWidget):
         self._page_fork: AgentWidget | None = None
         """Fork that was opened with the button of the page; forks made by `fork` belong to the caller."""
         self.session = open_session()
-        self._feed = build_feed(CompactionHistory(spec.task, spec.policy.counter), self.session.entries)
+        self._feed = build_feed(CompactionHistory(spec.task, spec.policy.counter, reader=spec.reader), self.session.entries)
         self._describe_session(spec)
         self._publisher_thread = threading.Thread(target=self._publish_updates, name="harness-agent-panel", daemon=True)
         self._publisher_thread.start()
@@ -415,9 +415,12 @@ class AgentWidget(SnapshotWidget):
     def _show_round(self, message: Mapping[str, Any]) -> None:
         number = message.get("seq")
         with self._feed_lock:
-            compaction_round = self._feed.history.rounds_by_seq.get(number) if isinstance(number, int) else None
+            history = self._feed.history
+            compaction_round = history.rounds_by_seq.get(number) if isinstance(number, int) else None
+            autopsy = None if compaction_round is None else history.build_autopsy(compaction_round.seq)
         if compaction_round is not None:
-            self.send({"kind": "round", "view": message.get("view"), **compaction_round.build_details()})
+            details = {**compaction_round.build_details(), "autopsy": autopsy}
+            self.send({"kind": "round", "view": message.get("view"), **details})
 
 
 def _read_step(message: Mapping[str, Any]) -> int:

@@ -8,14 +8,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.conversation.events import Compaction, Entry, RolledBack
+from harness.conversation.events import Compaction, Entry, RolledBack, StepFinished
 from harness.conversation.tokens import Counter as TokenCounter
 from harness.conversation.tokens import QuarterOfCharacters
 from harness.conversation.view import View, drop_rolled_back, fold
+from harness.inspection.autopsy import build_autopsy
+from harness.inspection.autopsy_page import encode_compaction, encode_session
 from harness.inspection.disposition import MessageDisposition, classify_messages
 from harness.inspection.sample_run import CompactionAttempt
 from harness.inspection.session_steps import format_message_line
 from harness.metrics.session_metrics import FactProber
+from harness.models.scripted.profiles import EXACT, Reader
 from harness.store.records import FactRecord
 from harness.task import Task
 
@@ -88,6 +91,8 @@ class CompactionHistory:
 
     task: Task | None = None
     counter: TokenCounter = field(default_factory=QuarterOfCharacters)
+    reader: Reader = EXACT
+    """Rule by which a scripted model finds values in texts."""
     view: View = field(default_factory=View)
     rounds_by_seq: dict[int, CompactionRound] = field(default_factory=dict)
     """Attempted compactions, each by the sequence number of its event in the session log."""
@@ -95,7 +100,7 @@ class CompactionHistory:
     _prober: FactProber | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self._prober = FactProber(self.task) if self.task and self.task.facts else None
+        self._prober = FactProber(self.task, self.reader) if self.task and self.task.facts else None
 
     def receive(self, entry: Entry) -> CompactionRound | None:
         """Process the session's next log entry; return the compaction that it records, or None.
@@ -111,6 +116,31 @@ class CompactionHistory:
         for kept_entry in self._entries:
             self._add(kept_entry)
         return None
+
+    def build_autopsy(self, seq: int) -> dict[str, object] | None:
+        """Return the autopsy of an applied compaction as plain JSON, with token curve and facts of the session so far.
+
+        The result is None if the compaction was not applied, or if the facts of the session are not known.
+
+        Args:
+            seq: Number of the compaction's event in the session log.
+        """
+        autopsy = build_autopsy(self._entries, self.task, self.counter, reader=self.reader)
+        compaction = next((one for one in autopsy.compactions if one.event == seq), None)
+        if compaction is None or autopsy.notice:
+            return None
+        ended = [entry.event for entry in self._entries if isinstance(entry.event, StepFinished)]
+        session = {
+            "steps": [event.step for event in ended],
+            "curve": [event.view_tokens for event in ended],
+            "attempts": [
+                (one.step, one.tokens_before, one.tokens_after, one.status, one.reason, one.round)
+                for one in (entry.event for entry in self._entries)
+                if isinstance(one, Compaction) and one.status == "applied"
+            ],
+            **encode_session(autopsy),
+        }
+        return {"session": session, "compaction": encode_compaction(autopsy, compaction)}
 
     def _add(self, entry: Entry) -> CompactionRound | None:
         before, self.view = self.view, fold(self.view, entry, self.counter)

@@ -11,6 +11,7 @@ from typing import Any
 import traitlets
 
 from harness.errors import UsageError
+from harness.inspection.autopsy_page import encode_compaction, encode_session
 from harness.inspection.open_session import open_recorded_session
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_sources import SAMPLE_NAME
@@ -78,7 +79,8 @@ class SessionInspector(StepWidget):
             )
         self._sent: dict[int, SentRequest] = {}
         self._step_number = 1
-        self.channel.update_state(session=self._steps.build_constants(), step=self._build_step(""), refused=None)
+        constants = {**self._steps.build_constants(), "autopsy": encode_session(self._steps.autopsy)}
+        self.channel.update_state(session=constants, step=self._build_step(""), autopsy=None, refused=None)
 
     @property
     def step_count(self) -> int:
@@ -97,6 +99,37 @@ class SessionInspector(StepWidget):
         with self._lock:
             self._go_to_step("", step)
         self._publish_traits()
+
+    def show_autopsy(self, compaction: int | None) -> None:
+        """Show what an applied compaction did to each fact of the task, and the first consequence.
+
+        Args:
+            compaction: Number of the applied compaction, from 1; None closes the view.
+
+        Raises:
+            UsageError: The session has no such compaction; the view stays the same.
+        """
+        with self._lock:
+            self._open_autopsy(compaction)
+
+    def _open_autopsy(self, number: object) -> None:
+        shown = None
+        if number is not None:
+            if not isinstance(number, int):
+                raise UsageError(f"autopsy: must be the number of a compaction (got {number!r:.80})")
+            autopsy = self._steps.autopsy
+            shown = encode_compaction(autopsy, autopsy.find_compaction(number))
+        self.channel.update_state(autopsy=shown)
+
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
+        if message.get("kind") != "autopsy":
+            super()._handle_page_message(message)
+            return
+        with self._lock:
+            try:
+                self._open_autopsy(message.get("number"))
+            except UsageError as error:
+                self.channel.update_state(refused={"request": "", "text": str(error)})
 
     @traitlets.validate("step")
     def _check_step(self, proposal: Mapping[str, Any]) -> int:

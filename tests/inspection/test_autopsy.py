@@ -19,7 +19,9 @@ from harness.inspection.autopsy import (
     describe_action,
     describe_check,
     describe_compaction,
+    describe_kept,
     describe_outcome,
+    list_kept,
 )
 from harness.inspection.disposition import classify_messages
 from harness.metrics.session_metrics import measure_session
@@ -110,9 +112,9 @@ def test_fates_are_the_rows_of_the_table_of_probes(session):
     names = {fact.number: fact.name for fact in probes.facts}
     rows = {(row.event, names[row.fact]): row for row in probes.rows if row.seen_before}
     autopsy = examine(session)
-    found = {(compaction.event, fate.name): fate for compaction in autopsy.compactions for fate in compaction.fates}
-    assert found.keys() == rows.keys()
-    for key, fate in found.items():
+    fates_by_key = {(compaction.event, fate.name): fate for compaction in autopsy.compactions for fate in compaction.fates}
+    assert fates_by_key.keys() == rows.keys()
+    for key, fate in fates_by_key.items():
         row = rows[key]
         assert fate.is_kept == row.seen_after
         assert (fate.use.step if fate.use else None, fate.use.use if fate.use else None) == (row.used_step, row.used)
@@ -333,3 +335,43 @@ def test_in_a_whole_session_every_failed_check_of_one_wrong_fact_leads_to_its_co
         if wrong & {cause.name for cause in one.causes}:
             assert one.causes[0].outcome == "wrong"
             assert one.causes[0].round is not None
+
+
+@given(sessions())
+def test_a_replay_says_when_the_session_needs_a_fact_and_not_what_the_agent_would_have_used(session):
+    recorded = examine(session)
+    replay = build_autopsy(session.entries, CHECKED, COUNTER, is_replay=True)
+    for one, other in zip(recorded.compactions, replay.compactions, strict=True):
+        uses = {fate.name: (fate.outcome, fate.is_kept) for fate in one.fates}
+        for fate in other.fates:
+            outcome, is_kept = uses[fate.name]
+            assert fate.is_kept == is_kept
+            assert fate.outcome == ("needed" if outcome in ("right", "wrong", "stale") else outcome)
+            assert not any("used" in line for line in describe_outcome(fate, is_replay=True)[1:])
+    assert {mark.kind for strip in replay.strips for mark in strip.marks} <= {"needed", "looked up"}
+
+
+@given(sessions())
+def test_a_session_keeps_exactly_what_it_shows_when_compared_with_itself(session):
+    autopsy = examine(session)
+    strips = {strip.name: strip for strip in autopsy.strips}
+    for compaction in autopsy.compactions:
+        kept = list_kept(compaction, autopsy)
+        for fate in compaction.lost:
+            spans = strips[fate.name].spans if fate.name in strips else ()
+            assert (fate.name in kept) == any(span.start <= compaction.step_index < span.end for span in spans)
+
+
+def test_another_policy_is_compared_at_the_step_of_the_compaction():
+    session, other = SteppedSession(task=TASK.prompt), SteppedSession(task=TASK.prompt)
+    for one in (session, other):
+        one.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(3, 4, 5)
+    other.compact(3)
+    for one in (session, other):
+        one.reply("I go on.")
+    compaction = examine(session).find_compaction(1)
+    assert list_kept(compaction, examine(other)) == ("table",)
+    assert describe_kept(compaction, examine(other), "the recorded session") == (
+        "Compaction 1 of the recorded session, before step 2, lost 2 of 2 facts; this policy would have kept 1 of the 2."
+    )

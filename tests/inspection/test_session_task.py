@@ -21,7 +21,7 @@ CONFIGURATION = json.dumps({"task": TINY, "seed": 3, "world": {"difficulty": "st
 CHECK = CheckRecord(trial_id="the-trial", check="port", title="The port is written down", passed=False, detail="got ''")
 
 
-def store(path, *, config_json=CONFIGURATION, request=None, setup_json=""):
+def store(path, *, config_json=CONFIGURATION, request=None, setup_json="", **changes):
     """Store a trial of the tiny task whose request was removed before a wrong value was written; return its location."""
     task = make_task(TINY, 3)
     session = SteppedSession(task=task.prompt if request is None else request)
@@ -34,7 +34,7 @@ def store(path, *, config_json=CONFIGURATION, request=None, setup_json=""):
     with Journal.open(path) as journal:
         begun(journal, "first").append(events)
         if config_json:
-            journal.record_trial(trial("the-trial", "first", config_json=config_json), [CHECK])
+            journal.record_trial(trial("the-trial", "first", config_json=config_json, **changes), [CHECK])
     return SessionLocation(path, "first", "")
 
 

@@ -212,9 +212,9 @@ TEXTS: dict[str, Marks] = {
         (".h-row > :not(.h-swatch)", "color"),
         (".h-name-threshold", "color"),
         (".h-name-window", "color"),
-        (".h-top", "color"),
+        (".h-levels span", "color"),
     ],
-    "inspector": [(".h-row > *", "color"), (".h-top", "color")],
+    "inspector": [(".h-row > *", "color"), (".h-levels span", "color")],
 }
 """Texts in drawings, which axe cannot judge."""
 

@@ -260,6 +260,9 @@ def shows_what_a_compaction_did(page, linked):
     assert "Compaction 1 before step" in details
     assert "Facts of the task in view before: 1; lost: 0" in details
     assert "Summary by scripted/oracle" in details
+    assert page.locator(".a-details .u-says").inner_text() == "The fact in view was kept."
+    assert page.locator(".a-details .u-row mark").count() == 2
+    assert page.locator(".a-details .s-track").count() == 1
     assert page.evaluate("document.activeElement.className") == "a-details"
     page.keyboard.press("Escape")
     assert page.locator(".a-details").is_hidden()

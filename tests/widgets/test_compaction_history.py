@@ -7,6 +7,8 @@ import pytest
 
 from harness.conversation.events import Compaction, Entry, RolledBack, TransientEvent
 from harness.conversation.view import fold
+from harness.inspection.autopsy import build_autopsy
+from harness.inspection.autopsy_page import encode_compaction
 from harness.inspection.session_steps import MAX_LABEL_CHARACTERS, format_message_line
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import execute_session
@@ -87,3 +89,21 @@ def test_a_message_is_summed_up_in_a_short_line(session):
     lines = [format_message_line(entry.event.message) for entry in log if hasattr(entry.event, "message")]
     assert 0 < len(lines) < MAX_LISTED_MESSAGES
     assert all(len(line) <= MAX_LABEL_CHARACTERS and "\n" not in line for line in lines)
+
+
+def test_the_autopsy_of_a_compaction_is_that_of_the_whole_log(session):
+    _, task, log = session
+    rounds, changes = heard(task, log)
+    whole = build_autopsy(log, task, POLICY.counter)
+    for one in changes:
+        shown = rounds.build_autopsy(one.seq)
+        if one.change.event.status != "applied":
+            assert shown is None
+            continue
+        number = one.change.event.round
+        assert shown["compaction"] == encode_compaction(whole, whole.find_compaction(number))
+        assert [round_["number"] for round_ in shown["session"]["rounds"]] == [other.round for other in whole.compactions]
+        lost = [row["name"] for row in shown["compaction"]["rows"] if not row["kept"]]
+        assert lost == [fact["name"] for fact in one.build_details()["facts"]["lost"]]
+    without_task = heard(None, log)[0]
+    assert [without_task.build_autopsy(seq) for seq in without_task.rounds_by_seq] == [None] * len(changes)

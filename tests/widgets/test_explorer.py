@@ -18,6 +18,7 @@ from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs
 from harness.widgets.grid import GridWidget
 from harness.widgets.harness_widget import MAX_SENT_ROWS
 from tests.inspection.test_counterfactual import finished
+from tests.inspection.test_session_task import store
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 SAID_TOKENS = 30_000
@@ -130,6 +131,45 @@ def test_the_fallback_tells_the_same_and_is_escaped(post):
     assert "&lt;img src=x" in explorer.render_html()
     for word in ("summarized", "before step", "in view"):
         assert word in explorer.render_html()
+
+
+@pytest.fixture
+def lossy(tmp_path, post):
+    """Explorer of a trial whose compaction removed a port that the agent then wrote wrong, under a policy that keeps it."""
+    location = store(tmp_path / "journal.sqlite")
+    return CompactionExplorer(location.journal, session_id=location.session_id, policy="none", window_tokens=16_000, sender=post)
+
+
+def test_the_facts_that_another_policy_keeps_are_counted(lossy):
+    assert lossy._exploration.describe_kept() == [
+        "Compaction 1 of the recorded session, before step 2, lost 1 of 1 fact; this policy would have kept 1 of the 1."
+    ]
+    lossy.change_settings(policy="keep-last", trigger_tokens=20, keep_last=1, summary_tokens=1)
+    run = lossy._exploration.build_run()
+    assert [attempt.status for attempt in run["attempts"]] == ["no-op", "applied"]
+    lossy.show_autopsy(1)
+    (row,) = lossy.channel._state["autopsy"]["rows"]
+    assert (row["name"], row["kept"], row["outcome"], row["lines"][0]) == ("port", False, "needed", "needed at step 2")
+    with pytest.raises(UsageError, match="only number 1"):
+        lossy.show_autopsy(2)
+    lossy.change_settings(policy="none")
+    assert lossy.channel._state["autopsy"] is None
+
+
+@pytest.mark.browser
+def test_the_strip_and_the_autopsy_are_those_of_the_shown_policy(link, lossy, page):
+    linked = link(lossy)
+    assert "would have kept 1 of the 1" in page.locator(".x-kept").inner_text()
+    assert page.locator(".s-track").get_attribute("aria-label") == "port: in view at steps 1 to 2; needed at 2"
+    lossy.change_settings(policy="keep-last", trigger_tokens=20, keep_last=1, summary_tokens=1)
+    linked.settle()
+    assert "would have kept 0 of the 1" in page.locator(".x-kept").inner_text()
+    page.locator(".h-tick.h-applied").click()
+    linked.settle()
+    assert "needed at step 2" in page.locator(".u-row").inner_text()
+    page.get_by_role("button", name="close the autopsy").click()
+    linked.settle()
+    assert page.locator(".u-autopsy").is_hidden()
 
 
 @pytest.mark.browser

@@ -19,8 +19,10 @@ from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.families import find_withheld, read_families
 from harness.analysis.other_models import split_other_models
 from harness.analysis.tables import Tables
+from harness.conversation.events import Entry
 from harness.errors import StoreError, format_count
 from harness.experiment.interim_analyses import find_interim_analysis
+from harness.inspection.session_task import SessionTask, find_session_task
 from harness.reporting.claims import PROGRESS_HEADING
 from harness.reporting.experiment_report import Report, report, report_progress
 from harness.reporting.headlines import HEADLINES
@@ -125,7 +127,7 @@ def collect_page(
     withheld = find_withheld(results, allows_interim_analysis=is_shown)
     document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
-    blocks = _read_blocks(results, session_ids)
+    blocks = _read_blocks(results, session_ids, shows_checks=withheld is None)
     values = {
         "parts": build_parts(own_results, against, list(blocks), document.claims, others)
         if withheld is None
@@ -151,12 +153,17 @@ def _describe_standing(results: Tables, *, is_withheld: bool) -> str:
     return "Exploratory: the plan declares no contrasts, so nothing on this page can be claimed."
 
 
-def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, str]:
+def _read_blocks(results: Results, session_ids: Sequence[str], *, shows_checks: bool) -> Mapping[str, str]:
     path = results.output / JOURNAL_FILE
     if not session_ids or not path.is_file():
         return {}
     with Journal.open(path, read_only=True) as journal:
-        return build_blocks(session_ids, journal.read_entries, journal.list_saved_outputs)
+
+        def find_task(session_id: str, entries: Sequence[Entry]) -> SessionTask:
+            known = find_session_task(entries, journal, session_id)
+            return known if shows_checks else replace(known, checks=None)
+
+        return build_blocks(session_ids, journal.read_entries, journal.list_saved_outputs, find_task)
 
 
 def build_served_values(data: PageData) -> dict[str, Any]:

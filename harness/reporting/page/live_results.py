@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE
 from harness.files.bounded_input import open_input
-from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.open_session import open_stored_session
 from harness.reporting.page.document import PageData, build_served_values, collect_page
 from harness.reporting.page.session_blocks import compress, encode_session
 from harness.store.results import Results, load_experiment
@@ -101,10 +101,11 @@ class LiveResults:
         """
         for path in self._list_journals():
             try:
-                stored = SessionLocation(path, session_id, trial_id="").read()
+                session = open_stored_session(SessionLocation(path, session_id, trial_id=""))
             except StoreError:
                 continue
-            session = RecordedSession(name=session_id, entries=stored.entries, journal=path, saved_outputs=stored.saved_outputs)
+            if self.page.values["is_withheld"] and session.known_task is not None:  # failed checks are outcomes
+                session = replace(session, known_task=replace(session.known_task, checks=None))
             if plain := encode_session(session):
                 return compress(plain)
         raise UsageError(f"no session {session_id!r} with a finished step in {str(self.output)!r}")

@@ -22,8 +22,11 @@ from harness.conversation.events import Entry
 from harness.conversation.messages import Message
 from harness.conversation.truncation import note_expired_outputs
 from harness.errors import HarnessError
+from harness.inspection.autopsy_page import encode_compaction
+from harness.inspection.autopsy_page import encode_session as encode_session_autopsy
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps, encode_compactions, format_full_text, format_message_line
+from harness.inspection.session_task import SessionTask
 from harness.inspection.timeline import EncodedMessages
 from harness.process import pause_garbage_collection
 
@@ -70,6 +73,7 @@ def build_blocks(
     session_ids: Sequence[str],
     read_entries: Callable[[str, dict[str, Message]], Iterable[Entry]],
     list_saved_outputs: Callable[[str], Collection[str] | None] = lambda _: None,
+    find_task: Callable[[str, Sequence[Entry]], SessionTask | None] = lambda _, __: None,
     max_bytes: int = MAX_BLOCK_BYTES,
 ) -> Mapping[str, str]:
     """Return the sessions of a page as compressed base64 texts, by session id.
@@ -80,6 +84,8 @@ def build_blocks(
         session_ids: Ids of the sessions, the most useful first.
         read_entries: Function that reads the log of a session, given the id and a dictionary in which it keeps messages.
         list_saved_outputs: Function that returns the names of the saved tool outputs of a session that were not deleted.
+        find_task: Function that returns the task of a session, with the results of its checks if the page may show them, given
+            the id and the log of the session.
         max_bytes: Maximum size of all texts together.
     """
     blocks: dict[str, str] = {}
@@ -89,7 +95,12 @@ def build_blocks(
         for session_id in session_ids:
             try:
                 entries = tuple(read_entries(session_id, known.by_row))
-                session = RecordedSession(name=session_id, entries=entries, saved_outputs=list_saved_outputs(session_id))
+                session = RecordedSession(
+                    name=session_id,
+                    entries=entries,
+                    saved_outputs=list_saved_outputs(session_id),
+                    known_task=find_task(session_id, entries),
+                )
                 plain = encode_session(session, known)
             except HarnessError:
                 continue  # an incomplete log has no transcript, and the page says so
@@ -173,7 +184,13 @@ def encode_session(session: RecordedSession, known: KnownMessages | None = None)
         return None
     messages = _MessageTable(known, session.saved_outputs)
     encoded_steps = list(_encode_steps(steps, messages))
-    return {"session": steps.build_constants(), "messages": messages.rows, "steps": encoded_steps}
+    autopsy = steps.autopsy
+    return {
+        "session": {**steps.build_constants(), "autopsy": encode_session_autopsy(autopsy)},
+        "messages": messages.rows,
+        "steps": encoded_steps,
+        "autopsies": [encode_compaction(autopsy, compaction) for compaction in autopsy.compactions],
+    }
 
 
 class _MessageTable:

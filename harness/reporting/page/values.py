@@ -167,7 +167,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         **_build_task_cells(groups),
         "about": _describe_estimands(groups),
         "tables": lay_out_arms(measured),
-        "trials": _encode_trials(measured, names, session_ids),
+        **_encode_trials(measured, names, session_ids, getattr(results, "checks", None)),
     }
     return part | {"shades": shade_cells(part, names)}
 
@@ -458,7 +458,8 @@ def _list_unique_texts(values: Iterator[object]) -> list[str]:
     return list(dict.fromkeys(str(value) for value in sorted(values, key=build_sort_key)))
 
 
-def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
+def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str], checks: pd.DataFrame | None) -> Json:
+    """Return the columns of the table of trials, and the names and titles of the checks that failed in any of them."""
     columns = _encode_identity(trials, names, session_ids)
     valid_ids = set(select_valid(trials)["trial_id"])
     columns["outcome"] = [_describe_outcome(trial, trial.trial_id in valid_ids) for trial in trials.itertuples()]
@@ -466,7 +467,20 @@ def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequ
     columns["error"] = [_shorten_error(text) for text in trials["error"]]
     for metric in METRICS.values():
         columns[metric.name] = [_encode_number(value) for value in trials[metric.column].astype(float)]
-    return columns
+    failed_checks, columns["failed"] = _list_failed_checks(trials, checks)
+    return {"trials": columns, "checks": failed_checks}
+
+
+def _list_failed_checks(trials: pd.DataFrame, checks: pd.DataFrame | None) -> tuple[list[tuple[str, str]], list[list[int]]]:
+    """Return names and titles of the checks that failed in any trial, and for each trial the indices of its failed checks."""
+    if checks is None:
+        return [], [[] for _ in trials["trial_id"]]
+    failed = checks[~checks["passed"].astype(bool) & checks["trial_id"].isin(set(trials["trial_id"]))]
+    indices: dict[tuple[str, str], int] = {}
+    by_trial: dict[str, list[int]] = {}
+    for trial_id, name, title in zip(failed["trial_id"], failed["check"], failed["title"], strict=True):
+        by_trial.setdefault(trial_id, []).append(indices.setdefault((name, title), len(indices)))
+    return list(indices), [by_trial.get(trial_id, []) for trial_id in trials["trial_id"]]
 
 
 def _encode_identity(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:

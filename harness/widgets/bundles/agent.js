@@ -348,6 +348,424 @@ function showRounds({ rounds: box, roundsCard }, rounds, openRound) {
   if (isAtEnd) box.scrollTop = box.scrollHeight;
 }
 
+// harness/widgets/js/autopsy.js
+var HEADS = ["before", "what the policy did", "view after", "first consequence"];
+var ROWS_SHOWN = 12;
+var KEPT_SHOWN = 3;
+function showAutopsy(box, autopsy, asked, acts) {
+  const { number, count, title, about, says, notice, checks } = autopsy;
+  const { open, goTo } = acts;
+  const button = (text, name, act) => make("button", { type: "button", text, "aria-label": name, "data-key": name,
+  on: { click: act } });
+  const bar = make("div", { class: "u-bar" }, make("h4", { class: "u-title", tabindex: "-1", text: title }));
+  const buttons = make("span", { class: "u-buttons" });
+  if (goTo) buttons.append(button("transcript here", "transcript at this compaction", () => goTo(autopsy.place)));
+  if (open && number > 1) buttons.append(button("◀ previous", "autopsy of the previous compaction", () => open(
+  number - 1)));
+  if (open && number < count) buttons.append(button("next ▶", "autopsy of the next compaction", () => open(number +
+  1)));
+  if (acts.close) buttons.append(button("close", "close the autopsy", acts.close));
+  bar.append(buttons);
+  const lines = [make("p", { class: "h-faint u-about", text: about })];
+  if (notice) lines.push(make("p", { class: "u-notice", role: "note", text: notice }));
+  if (says) lines.push(make("p", { class: "u-says", text: says }));
+  if (asked) lines.push(make("p", { class: "u-asked", text: asked.text }));
+  const summary = autopsy.summary ? [
+    make(
+      "details",
+      { class: "u-summary" },
+      make("summary", { text: `the whole summary${autopsy.summarizer && `, by ${autopsy.summarizer}`}` }),
+      make("pre", { tabindex: "0", text: autopsy.summary })
+    )
+  ] : [];
+  const failed = checks.length ? [
+    make(
+      "details",
+      { class: "u-checks" },
+      make("summary", { text: `failed checks that need a fact lost here: ${formatNumber(checks.length)}` }),
+      make("ul", {}, ...checks.map((text) => make("li", { text })))
+    )
+  ] : [];
+  box.replaceChildren(bar, ...lines, ...makeTable(autopsy, asked?.fact, acts), ...failed, ...summary);
+  box.hidden = false;
+}
+function makeTable({ rows: ordered, subject }, fact, { goTo }) {
+  if (!ordered.length) return [];
+  const rows = [...ordered.filter((row) => row.name === fact), ...ordered.filter((row) => row.name !== fact)];
+  const head = make("tr", {}, ...[subject, ...HEADS].map((text) => make("th", { scope: "col", text })));
+  const lost = rows.filter((row) => !row.kept).length;
+  const count = subject === "fact" ? Math.min(ROWS_SHOWN, lost + KEPT_SHOWN) : ROWS_SHOWN;
+  const body = make("tbody", {}, ...rows.slice(0, count).map((row) => makeRow(row, goTo)));
+  const label = `${subject}s before and after the compaction`;
+  const table = make("table", { class: "u-table" }, make("thead", {}, head), body);
+  const scroll = make("div", { class: "u-scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+  const rest = rows.slice(count);
+  if (!rest.length) return [scroll];
+  const kept = rest.filter((row) => row.kept).length;
+  const more = make("button", {
+    type: "button",
+    text: `show ${formatNumber(rest.length)} more: ${formatNumber(rest.length - kept)} lost, ${formatNumber(kept)}\
+ in view`,
+    on: {
+      click: () => {
+        body.append(...rest.map((row) => makeRow(row, goTo)));
+        more.remove();
+        scroll.focus({ preventScroll: true });
+      }
+    }
+  });
+  return [scroll, more];
+}
+function makeRow({ name, kind, outcome, kept, before, action, why, after, lines, place }, goTo) {
+  const [first, ...rest] = lines;
+  const said = ["wrong", "stale"].includes(outcome) && !kept ? make("b", { text: first }) : first;
+  const link = (step) => make(
+    "button",
+    { type: "button", class: "u-link", "aria-label": `transcript: ${name} ${first}`, on: { click: () => goTo?.(
+    step) } },
+    said
+  );
+  const consequence = [
+    goTo && place !== null ? link(place) : said,
+    ...rest.map((text) => make("span", { class: "u-line", text }))
+  ];
+  const state = kept ? "✓ in view" : "— not in view";
+  return make(
+    "tr",
+    { class: `u-row u-${outcome.replaceAll(" ", "-")} ${kept ? "u-kept" : "u-lost"}` },
+    make("th", { scope: "row" }, name, make("small", { text: kind })),
+    makeCell("before", ...makeQuote(before)),
+    makeCell("what the policy did", make("span", { class: `u-chip u-is-${action}`, text: action }), why && ` ${why}`),
+    makeCell("view after", make("span", { class: "u-state", text: state }), ...after ? makeQuote(after) : []),
+    makeCell("first consequence", ...consequence)
+  );
+}
+function makeCell(name, ...children) {
+  return make("td", {}, make("span", { class: "u-column", "aria-hidden": "true", text: name }), make("div", {},
+  ...children));
+}
+function makeQuote([label, before, value, after]) {
+  const place = label ? [make("span", { class: "u-place h-faint", text: label })] : [];
+  return [...place, make("q", {}, before, ...value ? [make("mark", { text: value })] : [], after)];
+}
+
+// harness/widgets/js/fact_strip.js
+var SHOWN = 8;
+var SIGNS = { right: "●", wrong: "✕", stale: "✕", needed: "●", "looked up": "○" };
+var WORDS = {
+  right: "used right",
+  wrong: "used wrong",
+  stale: "used an outdated value",
+  needed: "needed",
+  "looked up": "looked up"
+};
+function createFactStrip(choose) {
+  const rows = make("div", { class: "s-rows" });
+  const [wrongWords, rightWords] = [make("span"), make("span")];
+  const key = make(
+    "p",
+    { class: "h-faint s-key" },
+    make("span", { class: "s-swatch s-seen" }),
+    "in view ",
+    make("span", { class: "s-swatch s-again" }),
+    "in view again after a loss ",
+    make("span", { class: "s-sign s-wrong", text: SIGNS.wrong }),
+    wrongWords,
+    make("span", { class: "s-sign s-right", text: SIGNS.right }),
+    rightWords,
+    make("span", { class: "s-sign s-looked", text: SIGNS["looked up"] }),
+    " looked up again"
+  );
+  const more = make("button", {
+    type: "button",
+    class: "s-more",
+    "data-key": "all facts",
+    on: {
+      click: () => {
+        showsAll = !showsAll;
+        draw2();
+      }
+    }
+  });
+  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows);
+  const foot = make("div", { class: "s-foot" }, more, key);
+  let showsAll = false;
+  let known = (
+    /** @type {{ strips: Strip[], steps: number[], rounds: number[], chosen: number }} */
+    {
+      strips: [],
+      steps: [],
+      rounds: [],
+      chosen: -1
+    }
+  );
+  const draw2 = () => {
+    const { strips, steps, rounds, chosen } = known;
+    element.hidden = foot.hidden = strips.length === 0;
+    const shown = showsAll ? strips : strips.slice(0, SHOWN);
+    rows.replaceChildren(...shown.map((strip) => makeRow2(strip, steps, rounds, chosen, choose)));
+    const isReplay = strips.some(({ marks }) => marks.some(([, kind]) => kind === "needed"));
+    wrongWords.textContent = isReplay ? "" : " used wrong or outdated ";
+    rightWords.textContent = isReplay ? " used in the recorded session " : " used right ";
+    key.classList.toggle("s-replay", isReplay);
+    more.hidden = strips.length <= SHOWN;
+    more.textContent = showsAll ? "show fewer facts" : `show all ${formatNumber(strips.length)} facts`;
+  };
+  return {
+    element,
+    foot,
+    /**
+     * @param {Strip[]} strips
+     * @param {number[]} steps Numbers of the steps.
+     * @param {number[]} rounds Index of the step before which each applied compaction took place.
+     * @param {number} chosen Index of the step of the compaction that is open; -1 if none is.
+     */
+    show: (strips, steps, rounds, chosen) => {
+      known = { strips, steps, rounds, chosen };
+      draw2();
+    }
+  };
+}
+function makeRow2(strip, steps, rounds, chosen, choose) {
+  const count = Math.max(1, steps.length);
+  const at = (index) => `${100 * index / count}%`;
+  const bars = strip.spans.map(([start, end, visibility]) => {
+    const bar = make("span", { class: visibility === "in view" ? "s-span s-seen" : "s-span s-again" });
+    [bar.style.left, bar.style.width] = [at(start), at(end - start)];
+    return bar;
+  });
+  const cuts = [...new Set(rounds)].map((index) => {
+    const cut = make("span", { class: index === chosen ? "s-cut s-chosen" : "s-cut" });
+    cut.style.left = at(index);
+    return cut;
+  });
+  const marks = strip.marks.map(([index, kind, value]) => {
+    const title = `${strip.name}: ${WORDS[kind]} at step ${formatNumber(steps[index])}, value ${value}`;
+    const mark = make("span", { class: `s-mark s-${kind === "looked up" ? "looked" : kind}`, title, text: SIGNS[kind] });
+    mark.style.left = at(index + 0.5);
+    mark.addEventListener("click", () => choose(index));
+    return mark;
+  });
+  const label = describeRow(strip, steps);
+  return make(
+    "div",
+    { class: "s-row" },
+    make("span", { class: "s-name", title: `${strip.name} (${strip.kind})`, text: strip.name, "aria-hidden": "\
+true" }),
+    make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks)
+  );
+}
+function describeRow({ name, spans, marks }, steps) {
+  const seen = spans.map(([start, end]) => `${formatNumber(steps[start])} to ${formatNumber(steps[end - 1])}`);
+  const parts = [seen.length ? `in view at steps ${seen.join(", ")}` : "never in view"];
+  for (
+    const kind of
+    /** @type {Mark[1][]} */
+    ["wrong", "stale", "needed", "looked up", "right"]
+  ) {
+    const places = marks.flatMap(([index, one]) => one === kind ? [formatNumber(steps[index])] : []);
+    if (places.length) parts.push(`${WORDS[kind]} at ${places.join(", ")}`);
+  }
+  return `${name}: ${parts.join("; ")}`;
+}
+
+// harness/widgets/js/timeline.js
+var TIMELINE = { width: 1e3, height: 150, points: 1e3, ticks: 80, short: 12, line: 16 };
+function listMarks(steps, attempts) {
+  const place = new Map(steps.map((step, index) => [step, index]));
+  return attempts.map(([step, before, after, status, reason, round]) => ({
+    round,
+    index: place.get(step) ?? steps.length - 1,
+    kind: status === "applied" ? "applied" : "fruitless",
+    text: `before step ${formatNumber(step)}: ${formatNumber(before)} → ${formatNumber(after)} tokens, ${status}\
+: ${reason}`
+  }));
+}
+function buildPoints(values, steps, top) {
+  const group = Math.max(1, Math.ceil(values.length / TIMELINE.points));
+  const points = [];
+  for (let start = 0; start < values.length; start += group) {
+    let at = start;
+    for (let index = start; index < Math.min(start + group, values.length); index += 1) {
+      if (values[index] > values[at]) at = index;
+    }
+    const x = (at + 0.5) / steps * TIMELINE.width;
+    points.push(`${x.toFixed(1)},${(TIMELINE.height * (1 - values[at] / top)).toFixed(1)}`);
+  }
+  return points.join(" ");
+}
+function groupRanges(indices) {
+  const ranges = [];
+  for (const index of indices) {
+    const last = ranges.at(-1);
+    if (last && last[1] === index) last[1] += 1;
+    else ranges.push([index, index + 1]);
+  }
+  return ranges;
+}
+function groupLimits(limits, level) {
+  const groups = [];
+  for (const limit of limits.toSorted((a, b) => b.tokens - a.tokens)) {
+    const last = groups.at(-1);
+    if (last && level(limit) - level(last[0]) < TIMELINE.line) last.push(limit);
+    else groups.push([limit]);
+  }
+  return groups;
+}
+function listPlaces(steps) {
+  const size = Math.max(1, Math.ceil(steps / 6));
+  return Array.from({ length: Math.ceil(steps / size) }, (_, place) => place * size);
+}
+function describeLines(whole, isCut, hasPinned, marks) {
+  const parts = ["Solid line: tokens in view"];
+  if (whole.length) {
+    const end = `${formatNumber(whole.at(-1))} tokens at the end`;
+    parts.push(`dotted: the whole conversation, ${end}${isCut ? ", above the chart" : ""}`);
+  }
+  if (hasPinned) parts.push("dashed: pinned settings");
+  if (marks) parts.push(marks);
+  return `${parts.join("; ")}.`;
+}
+function listLevels(most) {
+  const rough = most / 3;
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
+  const size = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? power;
+  return Array.from({ length: Math.floor(most / size) + 1 }, (_, place) => place * size);
+}
+function createTimeline(choose, openRound) {
+  const { width, height } = TIMELINE;
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
+  const names = make("div", { class: "h-limits", "aria-hidden": "true" });
+  const ticks = make("div", { class: "h-marks" });
+  const levels = make("div", { class: "h-levels h-faint", "aria-hidden": "true" });
+  const key = make("p", { class: "h-key h-faint" });
+  const readout = make("p", { class: "h-readout h-faint" });
+  const axis = make("div", { class: "h-axis h-faint", "aria-hidden": "true" });
+  const pointer = make("div", { class: "h-pointer", hidden: true });
+  const strip = createFactStrip(choose);
+  const element = make(
+    "div",
+    { class: "h-timeline" },
+    make("div", { class: "h-chart" }, levels, make("div", { class: "h-plot" }, svg, names, ticks, pointer)),
+    strip.element,
+    axis,
+    readout,
+    strip.foot,
+    key
+  );
+  let steps = 1;
+  let describe = (_) => "";
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.min(steps - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps)));
+    readout.textContent = describe(index);
+    pointer.hidden = false;
+    pointer.style.left = `${100 * (index + 0.5) / steps}%`;
+  });
+  svg.addEventListener("pointerleave", () => {
+    pointer.hidden = true;
+    readout.textContent = "";
+  });
+  svg.addEventListener("click", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.floor((event.clientX - box.left) / box.width * steps);
+    choose(Math.min(steps - 1, Math.max(0, index)));
+  });
+  const show = ({
+    whole = [],
+    pinned = [],
+    curve,
+    oversized = [],
+    limits,
+    marks,
+    steps: numbers,
+    strips = [],
+    chosen = 0,
+    at,
+    label
+  }) => {
+    steps = Math.max(whole.length, curve.length, 1);
+    const seen = [...curve, ...pinned, ...limits.map((limit) => limit.tokens)].reduce((most2, one) => Math.max(
+    most2, one), 1);
+    const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.at(-1) ?? 0));
+    const end = whole.findIndex((tokens) => tokens > most);
+    const uncut = end < 0 ? whole : whole.slice(0, end + 1);
+    const isCrowded = marks.length > TIMELINE.ticks;
+    const findMiddle = (index) => (index + 0.5) / steps;
+    const level = (limit) => height * (1 - limit.tokens / most);
+    const drawLine = (kind, values) => draw("polyline", { class: kind, points: buildPoints(values, steps, most) });
+    const cursor = findMiddle(at) * width;
+    svg.replaceChildren(
+      ...marks.map((mark) => {
+        const x = mark.index / steps * width;
+        return draw("line", { class: `h-mark h-${mark.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short :
+        height });
+      }),
+      drawLine(
+        "h-whole",
+        uncut.map((tokens) => Math.min(tokens, most))
+      ),
+      drawLine("h-pinned", pinned),
+      drawLine("h-curve", curve),
+      ...limits.map((limit) => {
+        const y = level(limit).toFixed(1);
+        return draw("line", { class: `h-${limit.kind}`, x1: 0, x2: width, y1: y, y2: y });
+      }),
+      ...groupRanges(oversized).map(([first, last]) => {
+        const wide = Math.max(last - first, steps / width);
+        return draw("rect", { class: "h-oversized", x: first / steps * width, width: wide / steps * width, y: 0,
+        height });
+      }),
+      draw("line", { class: "h-cursor", x1: cursor, x2: cursor, y1: 0, y2: height })
+    );
+    svg.setAttribute("aria-label", label);
+    names.replaceChildren(
+      ...groupLimits(limits, level).map((group) => {
+        const name = ({ kind, name: name2, tokens }) => make("span", { class: `h-name-${kind}`, text: `${name2}\
+ ${formatNumber(tokens)}` });
+        const line = make("div", {}, ...group.map(name).reverse());
+        line.style.top = `${100 * level(group[0]) / height}%`;
+        return line;
+      })
+    );
+    ticks.replaceChildren(
+      ...(isCrowded ? [] : marks).map(({ index, kind, text, round }) => {
+        const given = { type: "button", title: text, "aria-label": text, tabindex: "-1", text: "▼" };
+        const act = () => openRound && round ? openRound(round, index) : choose(index);
+        const isOpen = round > 0 && round === chosen ? " h-open" : "";
+        const tick = make("button", { ...given, class: `h-tick h-${kind}${isOpen}`, on: { click: act } });
+        tick.style.left = `${100 * index / steps}%`;
+        return tick;
+      })
+    );
+    levels.replaceChildren(
+      ...listLevels(most / 1.04).map((tokens) => {
+        const line = make("span", { text: tokens ? formatTokens(tokens) : "0 tokens" });
+        line.style.top = `${100 * level({ tokens }) / height}%`;
+        return line;
+      })
+    );
+    axis.replaceChildren(
+      ...listPlaces(steps).map((index) => {
+        const tick = make("span", { text: `${index ? "" : "step "}${formatNumber(numbers[index] ?? index + 1)}` });
+        tick.style.left = `${100 * findMiddle(index)}%`;
+        return make("span", { class: "h-axis-place" }, tick);
+      })
+    );
+    describe = (index) => {
+      const here = marks.flatMap((mark) => mark.index === index ? [mark.text] : []);
+      const size = index < curve.length ? `${formatCount(curve[index], "token")} in view` : "not computed yet";
+      return [`step ${formatNumber(numbers[index] ?? index + 1)}: ${size}`, ...here].join("; ");
+    };
+    const rounds = marks.flatMap((mark) => mark.round ? [mark.index] : []);
+    strip.show(strips, numbers, rounds, marks.find((mark) => chosen > 0 && mark.round === chosen)?.index ?? -1);
+    element.classList.toggle("h-has-facts", strips.length > 0);
+    const named = isCrowded ? "short lines at the top: compactions" : "▼ compactions";
+    key.textContent = describeLines(whole, end >= 0, pinned.length > 0, marks.length ? named : "");
+  };
+  return { element, show };
+}
+
 // harness/widgets/js/compaction_details.js
 var DISPOSITIONS = [
   ["summary", "inserted"],
@@ -356,7 +774,7 @@ var DISPOSITIONS = [
   ["masked", "masked"],
   ["kept", "kept"]
 ];
-function showDetails(box, content, close) {
+function showDetails(box, content, close, open) {
   const { status, round, step } = content;
   const title = status === "applied" ? `Compaction ${round} before step ${step}` : `Compaction before step ${step}\
 : ${status}`;
@@ -367,6 +785,7 @@ function showDetails(box, content, close) {
   ];
   if (content.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${content.failure}` }));
   if (content.facts) lines.push(...makeFactLines(content.facts.lost, content.facts.kept));
+  if (content.autopsy) lines.push(...makeAutopsy(content.autopsy, open));
   if (content.summary) {
     const name = make("summary", { text: `Summary${content.summarizer && ` by ${content.summarizer}`}` });
     lines.push(make("details", { open: true }, name, make("pre", { class: "a-text", text: content.summary })));
@@ -382,6 +801,18 @@ function showDetails(box, content, close) {
   }
   box.replaceChildren(...lines);
   box.hidden = false;
+}
+function makeAutopsy({ session, compaction }, open) {
+  const { steps, curve, attempts, strips } = session;
+  const line = createTimeline(() => {
+  }, open);
+  const marks = listMarks(steps, attempts);
+  const at = Math.max(0, compaction.place - 1);
+  const label = `tokens in view over ${formatCount(steps.length, "step")}`;
+  if (steps.length) line.show({ curve, limits: [], marks, steps, strips, chosen: compaction.number, at, label });
+  const section = make("section", { class: "u-autopsy", "aria-label": "autopsy of this compaction" });
+  showAutopsy(section, { ...compaction, summary: "" }, null, { open });
+  return [make("div", { class: "harness-looking" }, ...steps.length ? [line.element] : []), section];
 }
 function describeSizes({ before, after, messages_before, messages_after, messages_removed, reason }) {
   const messages = `${messages_before} → ${formatCount(messages_after, "message")}, ${formatNumber(messages_removed)}\
@@ -744,7 +1175,7 @@ var Transcript = class {
 };
 
 // harness/widgets/js/agent.js
-var WORDS = {
+var WORDS2 = {
   new: "not started",
   starting: "starting",
   working: "working",
@@ -946,9 +1377,23 @@ var Agent = class {
   showRound(details) {
     const box = this.parts.details;
     (this.place.isConnected ? this.place : this.parts.roundsCard).append(box);
-    showDetails(box, details, () => this.closeDetails());
+    showDetails(
+      box,
+      details,
+      () => this.closeDetails(),
+      (round) => this.openNumber(round)
+    );
     memory.round = details.seq;
     box.focus();
+  }
+  /**
+   * Show the details of the applied compaction with a number.
+   *
+   * @param {number} round
+   */
+  openNumber(round) {
+    const known = (this.known.rounds ?? []).find((one) => one.round === round && one.status === "applied");
+    if (known) this.openRound(known.seq, this.place);
   }
   /**
    * Remove a message from those that the kernel has not received yet; a refused one returns to the input field.
@@ -975,7 +1420,7 @@ var Agent = class {
     const { parts } = this;
     const isOver = phase === "closed" || phase === "failed";
     const hasStarted = phase !== "new" && phase !== "starting";
-    parts.phase.textContent = WORDS[phase] ?? phase;
+    parts.phase.textContent = WORDS2[phase] ?? phase;
     parts.phase.className = `a-phase a-is-${phase}`;
     enable(parts.start, phase === "new");
     enable(parts.stop, ["starting", "working", "compacting", "asking"].includes(phase));

@@ -43,6 +43,119 @@ function keepPlainKeys(element) {
   });
 }
 
+// harness/widgets/js/numbers.js
+var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+function formatNumber(value) {
+  return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
+}
+function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+function formatTokens(tokens = 0) {
+  return tokens < 1e4 ? formatNumber(tokens) : `${(tokens / 1e3).toFixed(tokens < 1e5 ? 1 : 0)}K`;
+}
+
+// harness/widgets/js/autopsy.js
+var HEADS = ["before", "what the policy did", "view after", "first consequence"];
+var ROWS_SHOWN = 12;
+var KEPT_SHOWN = 3;
+function showAutopsy(box, autopsy, asked, acts) {
+  const { number, count, title, about, says, notice, checks } = autopsy;
+  const { open, goTo } = acts;
+  const button = (text, name, act) => make("button", { type: "button", text, "aria-label": name, "data-key": name,
+  on: { click: act } });
+  const bar = make("div", { class: "u-bar" }, make("h4", { class: "u-title", tabindex: "-1", text: title }));
+  const buttons = make("span", { class: "u-buttons" });
+  if (goTo) buttons.append(button("transcript here", "transcript at this compaction", () => goTo(autopsy.place)));
+  if (open && number > 1) buttons.append(button("◀ previous", "autopsy of the previous compaction", () => open(
+  number - 1)));
+  if (open && number < count) buttons.append(button("next ▶", "autopsy of the next compaction", () => open(number +
+  1)));
+  if (acts.close) buttons.append(button("close", "close the autopsy", acts.close));
+  bar.append(buttons);
+  const lines = [make("p", { class: "h-faint u-about", text: about })];
+  if (notice) lines.push(make("p", { class: "u-notice", role: "note", text: notice }));
+  if (says) lines.push(make("p", { class: "u-says", text: says }));
+  if (asked) lines.push(make("p", { class: "u-asked", text: asked.text }));
+  const summary = autopsy.summary ? [
+    make(
+      "details",
+      { class: "u-summary" },
+      make("summary", { text: `the whole summary${autopsy.summarizer && `, by ${autopsy.summarizer}`}` }),
+      make("pre", { tabindex: "0", text: autopsy.summary })
+    )
+  ] : [];
+  const failed = checks.length ? [
+    make(
+      "details",
+      { class: "u-checks" },
+      make("summary", { text: `failed checks that need a fact lost here: ${formatNumber(checks.length)}` }),
+      make("ul", {}, ...checks.map((text) => make("li", { text })))
+    )
+  ] : [];
+  box.replaceChildren(bar, ...lines, ...makeTable(autopsy, asked?.fact, acts), ...failed, ...summary);
+  box.hidden = false;
+}
+function makeTable({ rows: ordered, subject }, fact, { goTo }) {
+  if (!ordered.length) return [];
+  const rows = [...ordered.filter((row) => row.name === fact), ...ordered.filter((row) => row.name !== fact)];
+  const head = make("tr", {}, ...[subject, ...HEADS].map((text) => make("th", { scope: "col", text })));
+  const lost = rows.filter((row) => !row.kept).length;
+  const count = subject === "fact" ? Math.min(ROWS_SHOWN, lost + KEPT_SHOWN) : ROWS_SHOWN;
+  const body = make("tbody", {}, ...rows.slice(0, count).map((row) => makeRow(row, goTo)));
+  const label = `${subject}s before and after the compaction`;
+  const table = make("table", { class: "u-table" }, make("thead", {}, head), body);
+  const scroll = make("div", { class: "u-scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+  const rest = rows.slice(count);
+  if (!rest.length) return [scroll];
+  const kept = rest.filter((row) => row.kept).length;
+  const more = make("button", {
+    type: "button",
+    text: `show ${formatNumber(rest.length)} more: ${formatNumber(rest.length - kept)} lost, ${formatNumber(kept)}\
+ in view`,
+    on: {
+      click: () => {
+        body.append(...rest.map((row) => makeRow(row, goTo)));
+        more.remove();
+        scroll.focus({ preventScroll: true });
+      }
+    }
+  });
+  return [scroll, more];
+}
+function makeRow({ name, kind, outcome, kept, before, action, why, after, lines, place }, goTo) {
+  const [first, ...rest] = lines;
+  const said = ["wrong", "stale"].includes(outcome) && !kept ? make("b", { text: first }) : first;
+  const link = (step) => make(
+    "button",
+    { type: "button", class: "u-link", "aria-label": `transcript: ${name} ${first}`, on: { click: () => goTo?.(
+    step) } },
+    said
+  );
+  const consequence = [
+    goTo && place !== null ? link(place) : said,
+    ...rest.map((text) => make("span", { class: "u-line", text }))
+  ];
+  const state = kept ? "✓ in view" : "— not in view";
+  return make(
+    "tr",
+    { class: `u-row u-${outcome.replaceAll(" ", "-")} ${kept ? "u-kept" : "u-lost"}` },
+    make("th", { scope: "row" }, name, make("small", { text: kind })),
+    makeCell("before", ...makeQuote(before)),
+    makeCell("what the policy did", make("span", { class: `u-chip u-is-${action}`, text: action }), why && ` ${why}`),
+    makeCell("view after", make("span", { class: "u-state", text: state }), ...after ? makeQuote(after) : []),
+    makeCell("first consequence", ...consequence)
+  );
+}
+function makeCell(name, ...children) {
+  return make("td", {}, make("span", { class: "u-column", "aria-hidden": "true", text: name }), make("div", {},
+  ...children));
+}
+function makeQuote([label, before, value, after]) {
+  const place = label ? [make("span", { class: "u-place h-faint", text: label })] : [];
+  return [...place, make("q", {}, before, ...value ? [make("mark", { text: value })] : [], after)];
+}
+
 // harness/widgets/js/untrusted_text.js
 var SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 function reveal(value) {
@@ -151,15 +264,6 @@ function nest(model, name, box) {
   };
 }
 
-// harness/widgets/js/numbers.js
-var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-function formatNumber(value) {
-  return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
-}
-function formatCount(count, noun) {
-  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
-}
-
 // harness/widgets/js/row_list.js
 var ROW_PIXELS = 24;
 var ROWS_BEYOND = 6;
@@ -182,7 +286,7 @@ function createRowList(label, fill, choose, need) {
     const end = Math.ceil((element.scrollTop + (element.clientHeight || 300)) / ROW_PIXELS) + ROWS_BEYOND;
     return [first, Math.max(first + 1, end)];
   };
-  const makeRow2 = (index) => {
+  const makeRow4 = (index) => {
     const data = known.get(index);
     const row = data === void 0 ? { children: ["…"] } : fill(data);
     return make(
@@ -204,7 +308,7 @@ function createRowList(label, fill, choose, need) {
     const [first, end] = visible();
     const last = Math.min(count, end);
     const indices = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
-    seen.replaceChildren(...indices.map(makeRow2));
+    seen.replaceChildren(...indices.map(makeRow4));
     seen.style.transform = `translateY(${first * ROW_PIXELS}px)`;
     if (chosen >= first && chosen < last) element.setAttribute("aria-activedescendant", `${name}-${chosen}`);
     else element.removeAttribute("aria-activedescendant");
@@ -311,11 +415,132 @@ function createSlider(given, { kind, least, most, notch, optional }, value, chan
   return input;
 }
 
+// harness/widgets/js/fact_strip.js
+var SHOWN = 8;
+var SIGNS = { right: "●", wrong: "✕", stale: "✕", needed: "●", "looked up": "○" };
+var WORDS = {
+  right: "used right",
+  wrong: "used wrong",
+  stale: "used an outdated value",
+  needed: "needed",
+  "looked up": "looked up"
+};
+function createFactStrip(choose) {
+  const rows = make("div", { class: "s-rows" });
+  const [wrongWords, rightWords] = [make("span"), make("span")];
+  const key = make(
+    "p",
+    { class: "h-faint s-key" },
+    make("span", { class: "s-swatch s-seen" }),
+    "in view ",
+    make("span", { class: "s-swatch s-again" }),
+    "in view again after a loss ",
+    make("span", { class: "s-sign s-wrong", text: SIGNS.wrong }),
+    wrongWords,
+    make("span", { class: "s-sign s-right", text: SIGNS.right }),
+    rightWords,
+    make("span", { class: "s-sign s-looked", text: SIGNS["looked up"] }),
+    " looked up again"
+  );
+  const more = make("button", {
+    type: "button",
+    class: "s-more",
+    "data-key": "all facts",
+    on: {
+      click: () => {
+        showsAll = !showsAll;
+        draw2();
+      }
+    }
+  });
+  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows);
+  const foot = make("div", { class: "s-foot" }, more, key);
+  let showsAll = false;
+  let known = (
+    /** @type {{ strips: Strip[], steps: number[], rounds: number[], chosen: number }} */
+    {
+      strips: [],
+      steps: [],
+      rounds: [],
+      chosen: -1
+    }
+  );
+  const draw2 = () => {
+    const { strips, steps, rounds, chosen } = known;
+    element.hidden = foot.hidden = strips.length === 0;
+    const shown = showsAll ? strips : strips.slice(0, SHOWN);
+    rows.replaceChildren(...shown.map((strip) => makeRow2(strip, steps, rounds, chosen, choose)));
+    const isReplay = strips.some(({ marks }) => marks.some(([, kind]) => kind === "needed"));
+    wrongWords.textContent = isReplay ? "" : " used wrong or outdated ";
+    rightWords.textContent = isReplay ? " used in the recorded session " : " used right ";
+    key.classList.toggle("s-replay", isReplay);
+    more.hidden = strips.length <= SHOWN;
+    more.textContent = showsAll ? "show fewer facts" : `show all ${formatNumber(strips.length)} facts`;
+  };
+  return {
+    element,
+    foot,
+    /**
+     * @param {Strip[]} strips
+     * @param {number[]} steps Numbers of the steps.
+     * @param {number[]} rounds Index of the step before which each applied compaction took place.
+     * @param {number} chosen Index of the step of the compaction that is open; -1 if none is.
+     */
+    show: (strips, steps, rounds, chosen) => {
+      known = { strips, steps, rounds, chosen };
+      draw2();
+    }
+  };
+}
+function makeRow2(strip, steps, rounds, chosen, choose) {
+  const count = Math.max(1, steps.length);
+  const at = (index) => `${100 * index / count}%`;
+  const bars = strip.spans.map(([start, end, visibility]) => {
+    const bar = make("span", { class: visibility === "in view" ? "s-span s-seen" : "s-span s-again" });
+    [bar.style.left, bar.style.width] = [at(start), at(end - start)];
+    return bar;
+  });
+  const cuts = [...new Set(rounds)].map((index) => {
+    const cut = make("span", { class: index === chosen ? "s-cut s-chosen" : "s-cut" });
+    cut.style.left = at(index);
+    return cut;
+  });
+  const marks = strip.marks.map(([index, kind, value]) => {
+    const title = `${strip.name}: ${WORDS[kind]} at step ${formatNumber(steps[index])}, value ${value}`;
+    const mark = make("span", { class: `s-mark s-${kind === "looked up" ? "looked" : kind}`, title, text: SIGNS[kind] });
+    mark.style.left = at(index + 0.5);
+    mark.addEventListener("click", () => choose(index));
+    return mark;
+  });
+  const label = describeRow(strip, steps);
+  return make(
+    "div",
+    { class: "s-row" },
+    make("span", { class: "s-name", title: `${strip.name} (${strip.kind})`, text: strip.name, "aria-hidden": "\
+true" }),
+    make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks)
+  );
+}
+function describeRow({ name, spans, marks }, steps) {
+  const seen = spans.map(([start, end]) => `${formatNumber(steps[start])} to ${formatNumber(steps[end - 1])}`);
+  const parts = [seen.length ? `in view at steps ${seen.join(", ")}` : "never in view"];
+  for (
+    const kind of
+    /** @type {Mark[1][]} */
+    ["wrong", "stale", "needed", "looked up", "right"]
+  ) {
+    const places = marks.flatMap(([index, one]) => one === kind ? [formatNumber(steps[index])] : []);
+    if (places.length) parts.push(`${WORDS[kind]} at ${places.join(", ")}`);
+  }
+  return `${name}: ${parts.join("; ")}`;
+}
+
 // harness/widgets/js/timeline.js
 var TIMELINE = { width: 1e3, height: 150, points: 1e3, ticks: 80, short: 12, line: 16 };
 function listMarks(steps, attempts) {
   const place = new Map(steps.map((step, index) => [step, index]));
-  return attempts.map(([step, before, after, status, reason]) => ({
+  return attempts.map(([step, before, after, status, reason, round]) => ({
+    round,
     index: place.get(step) ?? steps.length - 1,
     kind: status === "applied" ? "applied" : "fruitless",
     text: `before step ${formatNumber(step)}: ${formatNumber(before)} → ${formatNumber(after)} tokens, ${status}\
@@ -356,6 +581,10 @@ function groupLimits(limits, level) {
   }
   return groups;
 }
+function listPlaces(steps) {
+  const size = Math.max(1, Math.ceil(steps / 6));
+  return Array.from({ length: Math.ceil(steps / size) }, (_, place) => place * size);
+}
 function describeLines(whole, isCut, hasPinned, marks) {
   const parts = ["Solid line: tokens in view"];
   if (whole.length) {
@@ -366,22 +595,64 @@ function describeLines(whole, isCut, hasPinned, marks) {
   if (marks) parts.push(marks);
   return `${parts.join("; ")}.`;
 }
-function createTimeline(choose) {
+function listLevels(most) {
+  const rough = most / 3;
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
+  const size = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? power;
+  return Array.from({ length: Math.floor(most / size) + 1 }, (_, place) => place * size);
+}
+function createTimeline(choose, openRound) {
   const { width, height } = TIMELINE;
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
   const names = make("div", { class: "h-limits", "aria-hidden": "true" });
   const ticks = make("div", { class: "h-marks" });
-  const top = make("span", { class: "h-top h-faint" });
+  const levels = make("div", { class: "h-levels h-faint", "aria-hidden": "true" });
   const key = make("p", { class: "h-key h-faint" });
-  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top),
-  key);
+  const readout = make("p", { class: "h-readout h-faint" });
+  const axis = make("div", { class: "h-axis h-faint", "aria-hidden": "true" });
+  const pointer = make("div", { class: "h-pointer", hidden: true });
+  const strip = createFactStrip(choose);
+  const element = make(
+    "div",
+    { class: "h-timeline" },
+    make("div", { class: "h-chart" }, levels, make("div", { class: "h-plot" }, svg, names, ticks, pointer)),
+    strip.element,
+    axis,
+    readout,
+    strip.foot,
+    key
+  );
   let steps = 1;
+  let describe = (_) => "";
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.min(steps - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps)));
+    readout.textContent = describe(index);
+    pointer.hidden = false;
+    pointer.style.left = `${100 * (index + 0.5) / steps}%`;
+  });
+  svg.addEventListener("pointerleave", () => {
+    pointer.hidden = true;
+    readout.textContent = "";
+  });
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
     const index = Math.floor((event.clientX - box.left) / box.width * steps);
     choose(Math.min(steps - 1, Math.max(0, index)));
   });
-  const show = ({ whole = [], pinned = [], curve, oversized = [], limits, marks, at, label }) => {
+  const show = ({
+    whole = [],
+    pinned = [],
+    curve,
+    oversized = [],
+    limits,
+    marks,
+    steps: numbers,
+    strips = [],
+    chosen = 0,
+    at,
+    label
+  }) => {
     steps = Math.max(whole.length, curve.length, 1);
     const seen = [...curve, ...pinned, ...limits.map((limit) => limit.tokens)].reduce((most2, one) => Math.max(
     most2, one), 1);
@@ -395,7 +666,7 @@ function createTimeline(choose) {
     const cursor = findMiddle(at) * width;
     svg.replaceChildren(
       ...marks.map((mark) => {
-        const x = findMiddle(mark.index) * width;
+        const x = mark.index / steps * width;
         return draw("line", { class: `h-mark h-${mark.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short :
         height });
       }),
@@ -427,15 +698,37 @@ function createTimeline(choose) {
       })
     );
     ticks.replaceChildren(
-      ...(isCrowded ? [] : marks).map(({ index, kind, text }) => {
-        const given = { type: "button", class: `h-tick h-${kind}`, title: text, "aria-label": text, tabindex: "\
--1", text: "▼" };
-        const tick = make("button", { ...given, on: { click: () => choose(index) } });
-        tick.style.left = `${100 * findMiddle(index)}%`;
+      ...(isCrowded ? [] : marks).map(({ index, kind, text, round }) => {
+        const given = { type: "button", title: text, "aria-label": text, tabindex: "-1", text: "▼" };
+        const act = () => openRound && round ? openRound(round, index) : choose(index);
+        const isOpen = round > 0 && round === chosen ? " h-open" : "";
+        const tick = make("button", { ...given, class: `h-tick h-${kind}${isOpen}`, on: { click: act } });
+        tick.style.left = `${100 * index / steps}%`;
         return tick;
       })
     );
-    top.textContent = formatCount(Math.round(most / 1.08), "token");
+    levels.replaceChildren(
+      ...listLevels(most / 1.04).map((tokens) => {
+        const line = make("span", { text: tokens ? formatTokens(tokens) : "0 tokens" });
+        line.style.top = `${100 * level({ tokens }) / height}%`;
+        return line;
+      })
+    );
+    axis.replaceChildren(
+      ...listPlaces(steps).map((index) => {
+        const tick = make("span", { text: `${index ? "" : "step "}${formatNumber(numbers[index] ?? index + 1)}` });
+        tick.style.left = `${100 * findMiddle(index)}%`;
+        return make("span", { class: "h-axis-place" }, tick);
+      })
+    );
+    describe = (index) => {
+      const here = marks.flatMap((mark) => mark.index === index ? [mark.text] : []);
+      const size = index < curve.length ? `${formatCount(curve[index], "token")} in view` : "not computed yet";
+      return [`step ${formatNumber(numbers[index] ?? index + 1)}: ${size}`, ...here].join("; ");
+    };
+    const rounds = marks.flatMap((mark) => mark.round ? [mark.index] : []);
+    strip.show(strips, numbers, rounds, marks.find((mark) => chosen > 0 && mark.round === chosen)?.index ?? -1);
+    element.classList.toggle("h-has-facts", strips.length > 0);
     const named = isCrowded ? "short lines at the top: compactions" : "▼ compactions";
     key.textContent = describeLines(whole, end >= 0, pinned.length > 0, marks.length ? named : "");
   };
@@ -506,7 +799,7 @@ var SUMMARY_LENGTH = {
   choices: [],
   optional: false
 };
-var HEADS = ["disposition", "messages", "tokens as logged", "tokens in view"];
+var HEADS2 = ["disposition", "messages", "tokens as logged", "tokens in view"];
 var Explorer = class {
   name = make("span", { class: "h-faint" });
   /** @type {HTMLSelectElement} */
@@ -533,7 +826,16 @@ var Explorer = class {
   sentence = make("p", { class: "h-sentence" });
   rule = make("p", { class: "h-faint" });
   error = make("p", { class: "h-error", role: "alert" });
-  line = createTimeline((index) => this.goTo(index));
+  line = createTimeline(
+    (index) => this.goTo(index),
+    (round, index) => {
+      this.goTo(index);
+      this.openRound(round);
+    }
+  );
+  kept = make("p", { class: "x-kept", "aria-live": "polite" });
+  autopsy = make("section", { class: "u-autopsy", "aria-label": "autopsy of a compaction", hidden: true });
+  movesFocus = false;
   /** @type {HTMLInputElement} */
   step = make("input", {
     type: "range",
@@ -555,6 +857,13 @@ var Explorer = class {
     text: "use in a grid",
     title: "open a form for a grid with these values, below",
     on: { click: () => this.model.send({ kind: "form" }) }
+  });
+  lost = make("button", {
+    type: "button",
+    text: "what it lost",
+    "aria-label": "autopsy of the compaction before this step",
+    hidden: true,
+    on: { click: () => this.openRound(this.findRound(this.known.picture.index)) }
   });
   comparison = make("table", { class: "h-comparison", hidden: true });
   code = make("pre", { tabindex: "0", role: "region", "aria-label": "Python code" });
@@ -579,7 +888,7 @@ var Explorer = class {
     null;
     this.list = createRowList(
       "messages",
-      makeRow,
+      makeRow3,
       (index) => model.send({ kind: "read", message: index }),
       (wanted) => model.send({ kind: "rows", rows: wanted })
     );
@@ -604,7 +913,7 @@ var Explorer = class {
     const jump = (text, title, way) => make("button", { type: "button", text, title, "aria-label": title, on: {
     click: () => this.jump(way) } });
     const field = (text, control) => make("label", { class: "h-field" }, make("span", { text }), control);
-    const heads = HEADS.map((text) => make("th", { text, scope: "col" }));
+    const heads = HEADS2.map((text) => make("th", { text, scope: "col" }));
     this.root.append(
       make("header", { class: "h-head" }, make("strong", { text: "Compaction explorer" }), this.name),
       make(
@@ -628,8 +937,11 @@ var Explorer = class {
         this.step,
         this.at,
         jump("◀ compaction", "previous compaction", -1),
-        jump("compaction ▶", "next compaction", 1)
+        jump("compaction ▶", "next compaction", 1),
+        this.lost
       ),
+      this.kept,
+      this.autopsy,
       this.status,
       this.comparison,
       this.bars,
@@ -674,6 +986,37 @@ var Explorer = class {
     this.step.value = String(next + 1);
     this.goTo(next);
   }
+  /** @param {number} round Number of an applied compaction; 0 opens none. */
+  openRound(round) {
+    if (!round) return;
+    this.movesFocus = true;
+    this.model.send({ kind: "autopsy", number: round });
+  }
+  /**
+   * Return the number of the applied compaction before a step; 0 if there is none.
+   *
+   * @param {number} index
+   */
+  findRound(index) {
+    return this.listMarks().find((mark) => mark.index === index && mark.round > 0)?.round ?? 0;
+  }
+  /** @param {Autopsy | null} autopsy */
+  showAutopsy(autopsy) {
+    this.autopsy.hidden = autopsy === null;
+    if (autopsy) {
+      showAutopsy(this.autopsy, autopsy, null, {
+        open: (number) => this.openRound(number),
+        close: () => this.model.send({ kind: "autopsy", number: null }),
+        goTo: (place) => this.goTo(place - 1)
+      });
+      const title = (
+        /** @type {HTMLElement} */
+        this.autopsy.querySelector("h4")
+      );
+      if (this.movesFocus) title.focus({ preventScroll: true });
+    }
+    this.movesFocus = false;
+  }
   listMarks() {
     return listMarks(this.known.session.steps, this.known.run.attempts);
   }
@@ -688,12 +1031,13 @@ var Explorer = class {
     if (changed.session || changed.offered) this.showSession(whole);
     const { refused } = changed;
     if (refused) this.ask.acceptAnswer(refused.request);
+    if (changed.autopsy !== void 0) this.showAutopsy(changed.autopsy);
     if (changed.picture) {
       const newest = this.ask.acceptAnswer(picture.request);
       if (newest) this.showSettings(picture.look, Boolean(changed.policy));
       this.draw(whole);
       if (newest && !picture.done && this.look) this.ask.want(this.look);
-    }
+    } else if (changed.autopsy !== void 0) this.draw(whole);
     if (changed.rows) this.list.receive(whole.rows);
     if (refused !== void 0) this.showError(refused?.text ?? "");
     if (changed.reading !== void 0) this.showText(changed.reading);
@@ -757,8 +1101,12 @@ var Explorer = class {
 ompaction")}`;
     const pinned = run.pinned?.curve ?? [];
     const { curve, oversized } = run;
-    this.line.show({ whole: session.whole, pinned, curve, oversized, limits: listLimits(run), marks, at: index,
-    label });
+    const { whole, steps } = session;
+    const [limits, strips, chosen] = [listLimits(run), run.autopsy?.strips ?? [], this.known.autopsy?.number ??
+    0];
+    this.line.show({ whole, pinned, curve, oversized, limits, marks, steps, strips, chosen, at: index, label });
+    this.kept.textContent = picture.kept.join(" ");
+    this.lost.hidden = !this.findRound(index);
     this.pin.textContent = run.pinned ? "unpin" : "pin to compare";
     this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with \
 these";
@@ -858,7 +1206,7 @@ function makeBar(name, runs, total, widest, dispositions) {
   bar.style.width = `${100 * total / widest}%`;
   return make("div", { class: "h-barline" }, make("span", { class: "h-faint", text: name }), make("span", {}, bar));
 }
-function makeRow([role, text, disposition, before, after, changed]) {
+function makeRow3([role, text, disposition, before, after, changed]) {
   const tokens = disposition === "masked" ? `${formatNumber(before)}→${formatNumber(after)}` : formatNumber(
   before);
   const since = changed ? ` since step ${formatNumber(changed)}` : "";

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple, cast, get_args
 
@@ -19,6 +20,8 @@ from harness.conversation.view import View
 from harness.errors import UsageError, format_count
 from harness.experiment.source_text import format_trial_code, format_trial_plan
 from harness.experiment.trial import Trial
+from harness.inspection.autopsy import SessionAutopsy, build_autopsy, describe_kept, list_kept
+from harness.inspection.autopsy_page import encode_compaction, encode_session
 from harness.inspection.counterfactual import (
     STAND_IN_TOKENS,
     CounterfactualRun,
@@ -30,6 +33,7 @@ from harness.inspection.counterfactual import (
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_text, format_message_line
+from harness.inspection.session_task import build_session_autopsy, find_session_task
 from harness.policies import find_public_name, load_policy_class, policy_from_plain
 from harness.protocols import Policy
 
@@ -106,6 +110,8 @@ class AttemptRow(NamedTuple):
     tokens_after: int
     status: str
     reason: str
+    round: int
+    """Number of the compaction, from 1; 0 if it was not applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +203,9 @@ class Exploration:
         """For each step, the estimated tokens that the whole conversation would have without compaction."""
         self._runs: dict[str, CounterfactualRun] = {}
         self._shown: ShownStep | None = None
+        self._task = session.known_task or find_session_task(session.entries)
+        self._replays: dict[int, tuple[CounterfactualRun, SessionAutopsy]] = {}
+        """Autopsies of the newest finished runs, with the run itself, by Python's `id()` of the run."""
         self.pinned: Pinned | None = None
         """Counterfactual run that was pinned for comparison; None if there is none."""
         window = window_tokens or self._choose_window()
@@ -283,6 +292,58 @@ class Exploration:
             self._shown = ShownStep.compute(run, index)
         return self._shown
 
+    @cached_property
+    def recorded_autopsy(self) -> SessionAutopsy:
+        """Autopsy of the recorded session with the compactions in its log."""
+        return build_session_autopsy(self.session.entries, self._task)
+
+    def examine(self, run: CounterfactualRun) -> SessionAutopsy:
+        """Return the autopsy of a counterfactual run, up to the last step computed so far."""
+        known = self._replays.get(id(run))
+        if known is not None:
+            return known[1]
+        task = self._task
+        autopsy = build_autopsy(run.entries, task.task, run.counter, reader=task.reader, notice=task.notice, is_replay=True)
+        if run.is_done:
+            self._replays[id(run)] = run, autopsy
+            if len(self._replays) > MAX_CACHED_RUNS:
+                del self._replays[next(iter(self._replays))]
+        return autopsy
+
+    def build_autopsy(self, number: int) -> dict[str, Any]:
+        """Return the autopsy of an applied compaction of the current run as plain JSON.
+
+        Raises:
+            UsageError: The run has no such compaction.
+        """
+        autopsy = self.examine(self.run)
+        return encode_compaction(autopsy, autopsy.find_compaction(number), is_replay=True)
+
+    def describe_kept(self) -> list[str]:
+        """Return sentences on the facts that other compactions lost and the shown policy would have kept.
+
+        The other compactions are those of the pinned policy, or else those in the log of the session. The first sentence is
+        about the one at the step shown or the last one before it, the second about all of them. There is none without facts,
+        without such compactions, or before the run has reached the last step.
+        """
+        if not self.run.is_done:
+            return []
+        ours = self.examine(self.run)
+        theirs = self.examine(self.pinned.run) if self.pinned and self.pinned.run.is_done else self.recorded_autopsy
+        if ours.notice or not theirs.compactions:
+            return []
+        owner = "the pinned policy" if self.pinned else "the recorded session"
+        before = [compaction for compaction in theirs.compactions if compaction.step_index <= self.step_index]
+        sentences = [describe_kept((before or theirs.compactions[:1])[-1], ours, owner)]
+        if len(theirs.compactions) > 1:
+            lost = sum(len(compaction.lost) for compaction in theirs.compactions)
+            kept = sum(len(list_kept(compaction, ours)) for compaction in theirs.compactions)
+            count = len(theirs.compactions)
+            sentences.append(
+                f"All {count} compactions of {owner} together lost facts {lost} times; {kept} of these would be in view."
+            )
+        return sentences
+
     def build_run(self) -> dict[str, Any]:
         """Return the data for the page that do not depend on the step: token curve, compactions and thresholds.
 
@@ -298,6 +359,7 @@ class Exploration:
             "rule": f"{describe_threshold(budget)}; {self.run.budget_rule}",
             "warnings": list(self.run.warnings),
             "oversized": self.run.list_oversized_steps(),
+            "autopsy": encode_session(self.examine(self.run)) if self.run.is_done else None,
             "pinned": self.pinned.encode() if self.pinned else None,
             "comparison": self.compare() if self.pinned and self.run.is_done else [],
             "code": self.format_code(),
@@ -373,6 +435,7 @@ class Exploration:
             "sums": self.sum_by_disposition(),
             "view_tokens": shown.view.tokens,
             "refusal": self._explain_refusal(),
+            "kept": self.describe_kept(),
             "pinned_sums": self.pinned.sum_by_disposition(self.step_index) if self.pinned else [],
         }
 
@@ -402,7 +465,8 @@ class Exploration:
         for entry in self.run.attempts:
             event = cast("Compaction", entry.event)
             reason = event.explanation[:MAX_REASON_CHARACTERS]
-            yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason)
+            number = event.round if event.status == "applied" else 0
+            yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason, number)
 
     def _group_view(self) -> list[tuple[int, int]]:
         """Return the parts of a bar for the messages that the model would see.

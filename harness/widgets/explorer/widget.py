@@ -108,7 +108,7 @@ class CompactionExplorer(StepWidget):
         recorded = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._exploration = Exploration(recorded, policy, window_tokens)
         controls, run = self._build_controls(), self._exploration.build_run()
-        self.channel.update_state(**self._build_constants(), **controls, run=run, **self._build_step(""))
+        self.channel.update_state(**self._build_constants(), **controls, run=run, autopsy=None, **self._build_step(""))
         self._publish_traits()
 
     @property
@@ -172,6 +172,20 @@ class CompactionExplorer(StepWidget):
         """Pin the policy and the window that are shown, so that the settings chosen next are compared with them."""
         with self._lock:
             self._change_pin("pin")
+
+    def show_autopsy(self, compaction: int | None) -> None:
+        """Show what an applied compaction of the shown policy does to each fact of the task.
+
+        The tool calls stay those of the recorded session, so a consequence says when the session needs the fact.
+
+        Args:
+            compaction: Number of the applied compaction, from 1; None closes the view.
+
+        Raises:
+            UsageError: The shown policy has no such compaction; the view stays the same.
+        """
+        with self._lock:
+            self._open_autopsy(compaction)
 
     def unpin(self) -> None:
         """End the comparison with the pinned policy."""
@@ -275,6 +289,12 @@ class CompactionExplorer(StepWidget):
         if message.get("kind") in ("pin", "unpin"):
             with self._lock:
                 self._change_pin(message["kind"])
+        elif message.get("kind") == "autopsy":
+            with self._lock:
+                try:
+                    self._open_autopsy(message.get("number"))
+                except UsageError as error:
+                    self.channel.update_state(refused={"request": "", "text": str(error)})
         elif message.get("kind") == "form":
             try:
                 self.open_form()
@@ -282,6 +302,15 @@ class CompactionExplorer(StepWidget):
                 self.channel.update_state(refused={"request": "", "text": str(error)})
         else:
             super()._handle_page_message(message)
+
+    def _open_autopsy(self, number: object) -> None:
+        shown = None
+        if number is not None:
+            if not isinstance(number, int):
+                raise UsageError(f"autopsy: must be the number of a compaction (got {number!r:.80})")
+            self._exploration.advance(self._exploration.settings)
+            shown = self._exploration.build_autopsy(number)
+        self.channel.update_state(autopsy=shown)
 
     def _change_pin(self, change: str) -> None:
         if change == "pin":
@@ -311,6 +340,7 @@ class CompactionExplorer(StepWidget):
         new = self._build_controls() if settings.policy != before.policy else {}
         if computed != (self._exploration.run, self._exploration.run.steps):
             new["run"] = self._exploration.build_run()
+            new["autopsy"] = None  # of another run
         self.channel.update_state(**new, **self._build_step(request, rows))
 
     def render_text(self) -> str:
@@ -330,7 +360,7 @@ class CompactionExplorer(StepWidget):
             sums = render_table(
                 ("disposition", "messages", "tokens as logged", "tokens in view"), self._exploration.sum_by_disposition()
             )
-            rows = list(self._exploration.list_attempts())
+            rows = [attempt[:5] for attempt in self._exploration.list_attempts()]
             header = ("before step", "tokens before", "tokens after", "status", "reason")
             return f"{facts}{sums}{render_table(header, rows) if rows else ''}"
 

@@ -258,9 +258,24 @@ class Agent {
   showRound(details) {
     const box = this.parts.details;
     (this.place.isConnected ? this.place : this.parts.roundsCard).append(box);
-    showDetails(box, details, () => this.closeDetails());
+    showDetails(
+      box,
+      details,
+      () => this.closeDetails(),
+      (round) => this.openNumber(round),
+    );
     memory.round = details.seq;
     box.focus();
+  }
+
+  /**
+   * Show the details of the applied compaction with a number.
+   *
+   * @param {number} round
+   */
+  openNumber(round) {
+    const known = (this.known.rounds ?? []).find((one) => one.round === round && one.status === "applied");
+    if (known) this.openRound(known.seq, this.place);
   }
 
   /**

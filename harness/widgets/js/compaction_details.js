@@ -1,7 +1,14 @@
 // Details of a compaction: its summary, what happened to each message, and lost facts.
 
+import { showAutopsy } from "./autopsy.js";
 import { make } from "./elements.js";
 import { formatCount, formatNumber } from "./numbers.js";
+import { createTimeline, listMarks } from "./timeline.js";
+
+/** @import { Autopsy } from "./autopsy.js" */
+/** @import { Strip } from "./fact_strip.js" */
+/** @import { Attempt } from "./timeline.js" */
+/** @typedef {{ steps: number[], curve: number[], attempts: Attempt[], strips: Strip[] }} FactCurve Tokens and facts over the steps. */
 
 /** @typedef {"summary" | "dropped" | "summarized" | "masked" | "kept"} Disposition */
 /** @typedef {{ disposition: Disposition, role: string, text: string, before: number, after: number }} Message */
@@ -25,6 +32,7 @@ import { formatCount, formatNumber } from "./numbers.js";
  * @property {Message[]} messages
  * @property {Partial<Record<Disposition, number>>} counts
  * @property {number} left_out
+ * @property {{ session: FactCurve, compaction: Autopsy } | null} autopsy What happened to each fact; null without facts.
  */
 
 /** @type {[disposition: Disposition, name: string][]} */
@@ -42,8 +50,9 @@ const DISPOSITIONS = [
  * @param {HTMLElement} box
  * @param {Details} content
  * @param {() => void} close
+ * @param {(round: number) => void} open Shows the details of another applied compaction, by its number.
  */
-export function showDetails(box, content, close) {
+export function showDetails(box, content, close, open) {
   const { status, round, step } = content;
   const title = status === "applied" ? `Compaction ${round} before step ${step}` : `Compaction before step ${step}: ${status}`;
   const closeButton = make("button", { type: "button", text: "Close", on: { click: close } });
@@ -54,6 +63,7 @@ export function showDetails(box, content, close) {
   ];
   if (content.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${content.failure}` }));
   if (content.facts) lines.push(...makeFactLines(content.facts.lost, content.facts.kept));
+  if (content.autopsy) lines.push(...makeAutopsy(content.autopsy, open));
   if (content.summary) {
     const name = make("summary", { text: `Summary${content.summarizer && ` by ${content.summarizer}`}` });
     lines.push(make("details", { open: true }, name, make("pre", { class: "a-text", text: content.summary })));
@@ -69,6 +79,22 @@ export function showDetails(box, content, close) {
   }
   box.replaceChildren(...lines);
   box.hidden = false;
+}
+
+/**
+ * @param {{ session: FactCurve, compaction: Autopsy }} autopsy
+ * @param {(round: number) => void} open
+ */
+function makeAutopsy({ session, compaction }, open) {
+  const { steps, curve, attempts, strips } = session;
+  const line = createTimeline(() => {}, open);
+  const marks = listMarks(steps, attempts);
+  const at = Math.max(0, compaction.place - 1);
+  const label = `tokens in view over ${formatCount(steps.length, "step")}`;
+  if (steps.length) line.show({ curve, limits: [], marks, steps, strips, chosen: compaction.number, at, label });
+  const section = make("section", { class: "u-autopsy", "aria-label": "autopsy of this compaction" });
+  showAutopsy(section, { ...compaction, summary: "" }, null, { open });
+  return [make("div", { class: "harness-looking" }, ...(steps.length ? [line.element] : [])), section];
 }
 
 /** @param {Details} details */

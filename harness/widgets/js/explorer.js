@@ -1,5 +1,6 @@
 // Page side of CompactionExplorer: controls, timeline, tokens in view, and every message with its disposition.
 
+import { showAutopsy } from "./autopsy.js";
 import { createRoot, make } from "./elements.js";
 import "./explorer.css";
 import { connect } from "./kernel.js";
@@ -10,6 +11,8 @@ import { createControl } from "./setting_control.js";
 import { createTimeline, findNext, listMarks } from "./timeline.js";
 import { createRequester } from "./view_requests.js";
 
+/** @import { Autopsy } from "./autopsy.js" */
+/** @import { Strip } from "./fact_strip.js" */
 /** @import { Model } from "./nested_view.js" */
 /** @import { Block } from "./row_list.js" */
 /** @import { Control, Value } from "./setting_control.js" */
@@ -36,6 +39,7 @@ import { createRequester } from "./view_requests.js";
  * @property {string} rule
  * @property {string[]} warnings
  * @property {number[]} oversized
+ * @property {{ notice: string, strips: Strip[] } | null} autopsy Facts over the steps; null while the policy runs.
  * @property {{ name: string, curve: number[] } | null} pinned
  * @property {[name: string, shown: string, pinned: string][]} comparison
  * @property {string} code
@@ -52,6 +56,7 @@ import { createRequester } from "./view_requests.js";
  * @property {Sum[]} sums
  * @property {Sum[]} pinned_sums
  * @property {number} view_tokens
+ * @property {string[]} kept Facts that other compactions lost and these settings would keep, in sentences.
  * @property {string} refusal Why a provider would refuse the request; empty if it would not.
  */
 /** @typedef {{ message: number, role: string, logged: string, shown: string | null, summary: string | null }} Reading */
@@ -64,6 +69,7 @@ import { createRequester } from "./view_requests.js";
  * @property {Picture & Block<Row>} picture
  * @property {Block<Row>} rows
  * @property {Reading | null} reading
+ * @property {Autopsy | null} autopsy Autopsy of the compaction that is open.
  * @property {{ request: string, text: string } | null} refused
  */
 
@@ -113,7 +119,16 @@ class Explorer {
   sentence = make("p", { class: "h-sentence" });
   rule = make("p", { class: "h-faint" });
   error = make("p", { class: "h-error", role: "alert" });
-  line = createTimeline((index) => this.goTo(index));
+  line = createTimeline(
+    (index) => this.goTo(index),
+    (round, index) => {
+      this.goTo(index);
+      this.openRound(round);
+    },
+  );
+  kept = make("p", { class: "x-kept", "aria-live": "polite" });
+  autopsy = make("section", { class: "u-autopsy", "aria-label": "autopsy of a compaction", hidden: true });
+  movesFocus = false;
   /** @type {HTMLInputElement} */
   step = make("input", {
     type: "range",
@@ -135,6 +150,13 @@ class Explorer {
     text: "use in a grid",
     title: "open a form for a grid with these values, below",
     on: { click: () => this.model.send({ kind: "form" }) },
+  });
+  lost = make("button", {
+    type: "button",
+    text: "what it lost",
+    "aria-label": "autopsy of the compaction before this step",
+    hidden: true,
+    on: { click: () => this.openRound(this.findRound(this.known.picture.index)) },
   });
   comparison = make("table", { class: "h-comparison", hidden: true });
   code = make("pre", { tabindex: "0", role: "region", "aria-label": "Python code" });
@@ -219,7 +241,10 @@ class Explorer {
         this.at,
         jump("◀ compaction", "previous compaction", -1),
         jump("compaction ▶", "next compaction", 1),
+        this.lost,
       ),
+      this.kept,
+      this.autopsy,
       this.status,
       this.comparison,
       this.bars,
@@ -268,6 +293,37 @@ class Explorer {
     this.goTo(next);
   }
 
+  /** @param {number} round Number of an applied compaction; 0 opens none. */
+  openRound(round) {
+    if (!round) return;
+    this.movesFocus = true;
+    this.model.send({ kind: "autopsy", number: round });
+  }
+
+  /**
+   * Return the number of the applied compaction before a step; 0 if there is none.
+   *
+   * @param {number} index
+   */
+  findRound(index) {
+    return this.listMarks().find((mark) => mark.index === index && mark.round > 0)?.round ?? 0;
+  }
+
+  /** @param {Autopsy | null} autopsy */
+  showAutopsy(autopsy) {
+    this.autopsy.hidden = autopsy === null;
+    if (autopsy) {
+      showAutopsy(this.autopsy, autopsy, null, {
+        open: (number) => this.openRound(number),
+        close: () => this.model.send({ kind: "autopsy", number: null }),
+        goTo: (place) => this.goTo(place - 1),
+      });
+      const title = /** @type {HTMLElement} */ (this.autopsy.querySelector("h4"));
+      if (this.movesFocus) title.focus({ preventScroll: true });
+    }
+    this.movesFocus = false;
+  }
+
   listMarks() {
     return listMarks(this.known.session.steps, this.known.run.attempts);
   }
@@ -283,12 +339,13 @@ class Explorer {
     if (changed.session || changed.offered) this.showSession(whole);
     const { refused } = changed; // null once the kernel accepts a request again
     if (refused) this.ask.acceptAnswer(refused.request);
+    if (changed.autopsy !== undefined) this.showAutopsy(changed.autopsy);
     if (changed.picture) {
       const newest = this.ask.acceptAnswer(picture.request);
       if (newest) this.showSettings(picture.look, Boolean(changed.policy));
       this.draw(whole);
       if (newest && !picture.done && this.look) this.ask.want(this.look);
-    }
+    } else if (changed.autopsy !== undefined) this.draw(whole);
     if (changed.rows) this.list.receive(whole.rows);
     if (refused !== undefined) this.showError(refused?.text ?? "");
     if (changed.reading !== undefined) this.showText(changed.reading);
@@ -352,7 +409,11 @@ class Explorer {
     const label = `tokens in view over ${formatCount(session.steps.length, "step")}, ${formatCount(applied, "compaction")}`;
     const pinned = run.pinned?.curve ?? [];
     const { curve, oversized } = run;
-    this.line.show({ whole: session.whole, pinned, curve, oversized, limits: listLimits(run), marks, at: index, label });
+    const { whole, steps } = session;
+    const [limits, strips, chosen] = [listLimits(run), run.autopsy?.strips ?? [], this.known.autopsy?.number ?? 0];
+    this.line.show({ whole, pinned, curve, oversized, limits, marks, steps, strips, chosen, at: index, label });
+    this.kept.textContent = picture.kept.join(" ");
+    this.lost.hidden = !this.findRound(index);
     this.pin.textContent = run.pinned ? "unpin" : "pin to compare";
     this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with these";
     this.drawComparison(run.comparison, picture);

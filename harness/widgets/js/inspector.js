@@ -1,5 +1,6 @@
 // Page side of SessionInspector: timeline, current step, all messages of the step, and keyboard navigation.
 
+import { showAutopsy } from "./autopsy.js";
 import { createRoot, make, makeFactRow } from "./elements.js";
 import "./inspector.css";
 import { connect } from "./kernel.js";
@@ -8,12 +9,31 @@ import { createRowList } from "./row_list.js";
 import { createTimeline, findNext, listMarks } from "./timeline.js";
 import { createRequester } from "./view_requests.js";
 
+/** @import { Asked, Autopsy } from "./autopsy.js" */
+/** @import { Strip } from "./fact_strip.js" */
 /** @import { Channel } from "./kernel.js" */
 /** @import { Block } from "./row_list.js" */
 /** @import { Attempt, Limit } from "./timeline.js" */
 /** @typedef {[name: string, text: string]} Fact */
 /** @typedef {[kind: string, role: string, mark: string, text: string]} Row */
-/** @typedef {{ title: string, reason: string, summary: string }} Compaction */
+/** @typedef {{ round: number, title: string, reason: string, summary: string }} Compaction */
+/**
+ * @typedef {object} FailedCheck
+ * @property {string} name
+ * @property {string} title
+ * @property {string} detail
+ * @property {string} says Facts that the check needs, and which compaction lost them.
+ * @property {number | null} round Number of the compaction to open.
+ * @property {string} fact Name of the fact that this compaction lost; empty without such a compaction.
+ * @property {number | null} place Number, among the finished steps, of the step to open.
+ */
+/**
+ * @typedef {object} SessionAutopsy
+ * @property {string} notice
+ * @property {Strip[]} strips
+ * @property {{ number: number, place: number, says: string }[]} rounds
+ * @property {FailedCheck[] | null} checks Failed checks; null if the checks are not known.
+ */
 /**
  * @typedef {object} Session
  * @property {string} name
@@ -23,6 +43,7 @@ import { createRequester } from "./view_requests.js";
  * @property {number} window_tokens
  * @property {number | null} threshold_tokens
  * @property {Attempt[]} attempts
+ * @property {SessionAutopsy} autopsy
  */
 /**
  * @typedef {object} OwnStep
@@ -41,6 +62,7 @@ import { createRequester } from "./view_requests.js";
  * @property {{ request: string, text: string } | null} refused
  * @property {Block<Row>} rows
  * @property {Reading | null} reading
+ * @property {Autopsy | null} autopsy Autopsy of the compaction that is open.
  */
 
 const KEYS_HELP =
@@ -53,7 +75,15 @@ export class Inspector {
   name = make("span", { class: "h-faint" });
   facts = make("tbody");
   error = make("p", { class: "h-error", role: "alert" });
-  line = createTimeline((index) => this.goTo(index + 1));
+  line = createTimeline(
+    (index) => this.goTo(index + 1),
+    (round, index) => this.openRound(round, index + 1),
+  );
+  checks = make("details", { class: "h-more h-checks", hidden: true });
+  autopsy = make("section", { class: "u-autopsy", "aria-label": "autopsy of a compaction", hidden: true });
+  movesFocus = false;
+  wantedCheck = "";
+  asked = /** @type {Asked | null} */ (null);
   /** @type {HTMLInputElement} */
   step = make("input", {
     type: "range",
@@ -75,6 +105,7 @@ export class Inspector {
    * @param {HTMLElement} el
    */
   constructor(model, el) {
+    this.model = model;
     this.known = /** @type {State} */ ({});
     this.ask = createRequester(model);
     this.list = createRowList(
@@ -115,7 +146,9 @@ export class Inspector {
         make("table", { class: "h-facts" }, this.facts),
       ),
       this.error,
+      this.checks,
       this.line.element,
+      this.autopsy,
       make(
         "div",
         { class: "h-steps" },
@@ -160,6 +193,41 @@ export class Inspector {
     this.ask.want({ step: this.place });
   }
 
+  /**
+   * Show the autopsy of an applied compaction, and the step before which it took place.
+   *
+   * @param {number} round
+   * @param {number | null} place Number of another step to show; null shows that of the compaction.
+   */
+  openRound(round, place = null) {
+    const shown = place ?? this.known.session.autopsy.rounds.find(({ number }) => number === round)?.place;
+    this.movesFocus = true;
+    this.asked = null;
+    this.model.send({ kind: "autopsy", number: round });
+    if (shown !== undefined) this.goTo(shown);
+  }
+
+  /**
+   * Show the compaction that lost a fact which a failed check needs; the list of failed checks if there is none.
+   *
+   * @param {string} name
+   */
+  openCheck(name) {
+    if (!this.known.session) {
+      this.wantedCheck = name; // shown once the session has arrived
+      return;
+    }
+    const check = this.known.session.autopsy.checks?.find((one) => one.name === name);
+    if (check?.round) {
+      this.openRound(check.round);
+      this.asked = { text: `Failed check “${check.title}” needs ${check.says}.`, fact: check.fact };
+      return;
+    }
+    this.checks.open = true;
+    this.checks.querySelector("summary")?.focus({ preventScroll: true });
+    this.checks.scrollIntoView({ block: "nearest" });
+  }
+
   /** @param {number} place */
   showPlace(place) {
     const { steps } = this.known.session;
@@ -186,12 +254,18 @@ export class Inspector {
     this.known = whole;
     if (!whole.session || !whole.step) return;
     if (changed.session) this.showSession(whole.session);
+    if (this.wantedCheck) {
+      const name = this.wantedCheck;
+      this.wantedCheck = "";
+      this.openCheck(name);
+    }
     const { refused } = changed; // null once the kernel accepts a request again
     if (refused) this.ask.acceptAnswer(refused.request);
     if (changed.step) {
       if (this.ask.acceptAnswer(whole.step.request)) this.place = whole.step.place;
       this.draw(whole);
     }
+    if (changed.autopsy !== undefined) this.showAutopsy(changed.autopsy);
     if (refused !== undefined) this.error.textContent = refused?.text ?? "";
     if (changed.rows) this.list.receive(whole.rows);
     const { reading } = changed;
@@ -206,19 +280,80 @@ export class Inspector {
     this.name.textContent = ` ${session.name}`;
     this.step.max = String(session.steps.length);
     this.facts.replaceChildren(...session.facts.map(([name, text]) => makeFactRow(name, text)));
+    this.showChecks(session.autopsy);
   }
 
-  /** @param {State} state */
-  draw({ session, step }) {
+  /** @param {SessionAutopsy} autopsy */
+  showChecks({ checks, rounds }) {
+    this.checks.hidden = !checks?.length;
+    if (!checks?.length) return;
+    const items = checks.map(({ name: id, title, detail, says, round, place }) => {
+      const acts = [];
+      if (round) {
+        const open = () => this.openCheck(id);
+        const name = `autopsy of compaction ${round}, on which ${title} rests`;
+        acts.push(make("button", { type: "button", text: `compaction ${round}`, "aria-label": name, on: { click: open } }));
+      }
+      if (place) {
+        const go = () => this.goTo(place);
+        const name = `transcript at the step that decides ${title}`;
+        acts.push(make("button", { type: "button", text: "transcript there", "aria-label": name, on: { click: go } }));
+      }
+      const facts = make("span", { class: "h-faint", text: `${detail}${detail && ". "}Facts: ${says}` });
+      return make("li", {}, make("b", { text: title }), " ", ...acts, make("br"), facts);
+    });
+    const traced = checks.filter((check) => check.round).length;
+    const rest = rounds.length ? `, ${formatNumber(traced)} with a fact that a compaction lost` : "";
+    const text = `${formatCount(checks.length, "failed check")}${rest}`;
+    this.checks.replaceChildren(make("summary", { text }), make("ul", { class: "h-check-list" }, ...items));
+  }
+
+  /** @param {Autopsy | null} autopsy */
+  showAutopsy(autopsy) {
+    this.autopsy.hidden = autopsy === null;
+    if (autopsy) {
+      showAutopsy(this.autopsy, autopsy, this.asked, {
+        open: (number) => this.openRound(number),
+        close: () => this.closeAutopsy(),
+        goTo: (place) => {
+          this.goTo(place);
+          this.list.element.scrollIntoView({ block: "nearest" });
+        },
+      });
+      const title = /** @type {HTMLElement} */ (this.autopsy.querySelector("h4"));
+      if (this.movesFocus) title.focus({ preventScroll: true });
+      if (this.movesFocus) this.line.element.scrollIntoView({ block: "start" });
+    }
+    this.movesFocus = false;
+    if (this.known.step) this.drawLine(this.known);
+  }
+
+  closeAutopsy() {
+    this.model.send({ kind: "autopsy", number: null });
+    this.root.focus({ preventScroll: true });
+  }
+
+  /** @param {Pick<State, "session" | "step">} state */
+  drawLine({ session, step }) {
     const marks = this.listMarks();
     const label = `tokens in view over ${formatCount(session.steps.length, "step")}, ${formatCount(marks.length, "compaction")}`;
-    this.line.show({ curve: session.curve, limits: listLimits(session), marks, at: step.place - 1, label });
+    const { steps, curve } = session;
+    const chosen = this.known.autopsy?.number ?? 0;
+    const { strips } = session.autopsy;
+    this.line.show({ curve, limits: listLimits(session), marks, steps, strips, chosen, at: step.place - 1, label });
+  }
+
+  /** @param {Pick<State, "session" | "step">} state */
+  draw({ session, step }) {
+    this.drawLine({ session, step });
     this.showPlace(step.place);
     this.stepFacts.replaceChildren(...step.facts.map(([name, text]) => makeFactRow(name, text)));
     this.list.show(step);
     if (step.place === this.drawn) return; // sent again, e.g. to another page: what the reader has opened stays open
     this.drawn = step.place;
-    this.compactions.replaceChildren(...step.compactions.map(makeCompaction));
+    this.compactions.replaceChildren(
+      ...step.compactions.map((compaction) => makeCompaction(compaction, (round) => this.openRound(round, this.place))),
+    );
     this.list.scrollTo(step.count - 1);
     this.list.select(step.answer);
   }
@@ -234,13 +369,23 @@ function listLimits({ curve, threshold_tokens, window_tokens }) {
   const limits = [];
   if (threshold_tokens !== null) limits.push({ tokens: threshold_tokens, name: "threshold", kind: "threshold" });
   const most = curve.reduce((one, other) => Math.max(one, other), 0);
-  if (window_tokens > 0 && window_tokens < 4 * most) limits.push({ tokens: window_tokens, name: "window", kind: "window" });
+  if (window_tokens > 0 && window_tokens < 2 * most) limits.push({ tokens: window_tokens, name: "window", kind: "window" });
   return limits;
 }
 
-/** @param {Compaction} compaction */
-function makeCompaction({ title, reason, summary }) {
+/**
+ * @param {Compaction} compaction
+ * @param {(round: number) => void} open
+ */
+function makeCompaction({ round, title, reason, summary }, open) {
   const text = make("p", { class: "h-compacted", text: `${title}. ${reason}` });
+  if (round) {
+    const name = `autopsy of compaction ${round}`;
+    text.append(
+      " ",
+      make("button", { type: "button", text: "what it lost", "aria-label": name, on: { click: () => open(round) } }),
+    );
+  }
   if (!summary) return make("div", { class: "h-compaction" }, text);
   const details = make("details", {}, make("summary", { text: "summary" }), make("pre", { tabindex: "0", text: summary }));
   return make("div", { class: "h-compaction" }, text, details);

@@ -1,12 +1,14 @@
 // Chart of tokens over the steps of a session: whole conversation, view, threshold, and a mark for each compaction.
 
 import { draw, make } from "./elements.js";
-import { formatCount, formatNumber } from "./numbers.js";
+import { createFactStrip } from "./fact_strip.js";
+import { formatCount, formatNumber, formatTokens } from "./numbers.js";
 import "./timeline.css";
 
 /** @typedef {{ tokens: number, name: string, kind: "threshold" | "window" }} Limit */
-/** @typedef {{ index: number, kind: "applied" | "fruitless", text: string }} Mark Attempted compaction before a step. */
-/** @typedef {[step: number, before: number, after: number, status: string, reason: string]} Attempt */
+/** @import { Strip } from "./fact_strip.js" */
+/** @typedef {{ index: number, kind: "applied" | "fruitless", text: string, round: number }} Mark Attempted compaction before a step. */
+/** @typedef {[step: number, before: number, after: number, status: string, reason: string, round: number]} Attempt Number of the compaction, 0 if it was not applied, comes last. */
 /**
  * @typedef {object} Lines
  * @property {number[]} [whole] Tokens of the whole conversation by step.
@@ -15,6 +17,9 @@ import "./timeline.css";
  * @property {number[]} [oversized] Indices of the steps whose request exceeds the window.
  * @property {Limit[]} limits
  * @property {Mark[]} marks
+ * @property {number[]} steps Numbers of the steps.
+ * @property {Strip[]} [strips] Facts of the task below the curve.
+ * @property {number} [chosen] Number of the compaction that is open; 0 if none is.
  * @property {number} at Index of the current step.
  * @property {string} label
  */
@@ -30,7 +35,8 @@ const TIMELINE = { width: 1000, height: 150, points: 1000, ticks: 80, short: 12,
  */
 export function listMarks(steps, attempts) {
   const place = new Map(steps.map((step, index) => [step, index]));
-  return attempts.map(([step, before, after, status, reason]) => ({
+  return attempts.map(([step, before, after, status, reason, round]) => ({
+    round,
     index: place.get(step) ?? steps.length - 1,
     kind: status === "applied" ? "applied" : "fruitless",
     text: `before step ${formatNumber(step)}: ${formatNumber(before)} → ${formatNumber(after)} tokens, ${status}: ${reason}`,
@@ -103,6 +109,16 @@ function groupLimits(limits, level) {
 }
 
 /**
+ * Return the indices of about six steps whose numbers stand below the chart.
+ *
+ * @param {number} steps
+ */
+function listPlaces(steps) {
+  const size = Math.max(1, Math.ceil(steps / 6));
+  return Array.from({ length: Math.ceil(steps / size) }, (_, place) => place * size);
+}
+
+/**
  * Return a sentence that explains the lines of a timeline.
  *
  * @param {number[]} whole
@@ -122,26 +138,76 @@ function describeLines(whole, isCut, hasPinned, marks) {
 }
 
 /**
+ * Return round numbers from 0 to a largest value, at most four.
+ *
+ * @param {number} most
+ */
+function listLevels(most) {
+  const rough = most / 3;
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
+  const size = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? power;
+  return Array.from({ length: Math.floor(most / size) + 1 }, (_, place) => place * size);
+}
+
+/**
  * Create a timeline.
  *
  * @param {(index: number) => void} choose Called with the index of a step that the reader clicks.
+ * @param {(round: number, index: number) => void} [openRound] Called with the number of an applied compaction that the reader clicks.
  */
-export function createTimeline(choose) {
+export function createTimeline(choose, openRound) {
   const { width, height } = TIMELINE;
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img" });
   const names = make("div", { class: "h-limits", "aria-hidden": "true" });
   const ticks = make("div", { class: "h-marks" });
-  const top = make("span", { class: "h-top h-faint" });
+  const levels = make("div", { class: "h-levels h-faint", "aria-hidden": "true" });
   const key = make("p", { class: "h-key h-faint" });
-  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top), key);
+  const readout = make("p", { class: "h-readout h-faint" });
+  const axis = make("div", { class: "h-axis h-faint", "aria-hidden": "true" });
+  const pointer = make("div", { class: "h-pointer", hidden: true });
+  const strip = createFactStrip(choose);
+  const element = make(
+    "div",
+    { class: "h-timeline" },
+    make("div", { class: "h-chart" }, levels, make("div", { class: "h-plot" }, svg, names, ticks, pointer)),
+    strip.element,
+    axis,
+    readout,
+    strip.foot,
+    key,
+  );
   let steps = 1;
+  let describe = (/** @type {number} */ _) => "";
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.min(steps - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * steps)));
+    readout.textContent = describe(index);
+    pointer.hidden = false;
+    pointer.style.left = `${(100 * (index + 0.5)) / steps}%`;
+  });
+  svg.addEventListener("pointerleave", () => {
+    pointer.hidden = true;
+    readout.textContent = "";
+  });
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
     const index = Math.floor(((event.clientX - box.left) / box.width) * steps);
     choose(Math.min(steps - 1, Math.max(0, index)));
   });
   /** @param {Lines} lines */
-  const show = ({ whole = [], pinned = [], curve, oversized = [], limits, marks, at, label }) => {
+  const show = ({
+    whole = [],
+    pinned = [],
+    curve,
+    oversized = [],
+    limits,
+    marks,
+    steps: numbers,
+    strips = [],
+    chosen = 0,
+    at,
+    label,
+  }) => {
     steps = Math.max(whole.length, curve.length, 1);
     const seen = [...curve, ...pinned, ...limits.map((limit) => limit.tokens)].reduce((most, one) => Math.max(most, one), 1);
     const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.at(-1) ?? 0));
@@ -160,7 +226,7 @@ export function createTimeline(choose) {
     const cursor = findMiddle(at) * width;
     svg.replaceChildren(
       ...marks.map((mark) => {
-        const x = findMiddle(mark.index) * width;
+        const x = (mark.index / steps) * width; // between two steps
         return draw("line", { class: `h-mark h-${mark.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short : height });
       }),
       drawLine(
@@ -191,14 +257,37 @@ export function createTimeline(choose) {
       }),
     );
     ticks.replaceChildren(
-      ...(isCrowded ? [] : marks).map(({ index, kind, text }) => {
-        const given = { type: "button", class: `h-tick h-${kind}`, title: text, "aria-label": text, tabindex: "-1", text: "▼" };
-        const tick = make("button", { ...given, on: { click: () => choose(index) } });
-        tick.style.left = `${100 * findMiddle(index)}%`;
+      ...(isCrowded ? [] : marks).map(({ index, kind, text, round }) => {
+        const given = { type: "button", title: text, "aria-label": text, tabindex: "-1", text: "▼" };
+        const act = () => (openRound && round ? openRound(round, index) : choose(index));
+        const isOpen = round > 0 && round === chosen ? " h-open" : "";
+        const tick = make("button", { ...given, class: `h-tick h-${kind}${isOpen}`, on: { click: act } });
+        tick.style.left = `${(100 * index) / steps}%`;
         return tick;
       }),
     );
-    top.textContent = formatCount(Math.round(most / 1.08), "token");
+    levels.replaceChildren(
+      ...listLevels(most / 1.04).map((tokens) => {
+        const line = make("span", { text: tokens ? formatTokens(tokens) : "0 tokens" });
+        line.style.top = `${(100 * level({ tokens })) / height}%`;
+        return line;
+      }),
+    );
+    axis.replaceChildren(
+      ...listPlaces(steps).map((index) => {
+        const tick = make("span", { text: `${index ? "" : "step "}${formatNumber(numbers[index] ?? index + 1)}` });
+        tick.style.left = `${100 * findMiddle(index)}%`;
+        return make("span", { class: "h-axis-place" }, tick);
+      }),
+    );
+    describe = (index) => {
+      const here = marks.flatMap((mark) => (mark.index === index ? [mark.text] : []));
+      const size = index < curve.length ? `${formatCount(curve[index], "token")} in view` : "not computed yet";
+      return [`step ${formatNumber(numbers[index] ?? index + 1)}: ${size}`, ...here].join("; ");
+    };
+    const rounds = marks.flatMap((mark) => (mark.round ? [mark.index] : []));
+    strip.show(strips, numbers, rounds, marks.find((mark) => chosen > 0 && mark.round === chosen)?.index ?? -1);
+    element.classList.toggle("h-has-facts", strips.length > 0);
     const named = isCrowded ? "short lines at the top: compactions" : "▼ compactions";
     key.textContent = describeLines(whole, end >= 0, pinned.length > 0, marks.length ? named : "");
   };

@@ -14,6 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from harness.errors import StoreError, UnknownName
 from harness.inspection.loading import load
 from harness.reporting.page.document import load_page_script, load_page_style, split_headline, write_page
+from tests.inspection.test_session_task import store
 from tests.notebooks.test_contrast import RULES
 from tests.reporting.page.experiments import declare, write_experiment
 
@@ -427,3 +428,28 @@ def test_print_shows_all_arms_without_controls(open_page, written):
     assert not page.locator(".p-controls").is_visible()
     assert page.locator(".p-arms tbody tr").count() == 3
     assert page.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.browser
+def test_a_failed_check_leads_to_the_lost_fact_and_to_the_wrong_step_in_two_clicks(open_page, tmp_path):
+    store(tmp_path / "journal.sqlite")
+    page = open_page(write_page(load(tmp_path), tmp_path / "report.html"))
+    page.locator(".p-arms .p-link").first.click()
+    page.locator(".p-trials").get_by_role("button", name="The port is written down").click()
+    page.locator(".u-asked").wait_for()
+    assert "port: lost by compaction 1, used wrong at step 2" in page.locator(".u-asked").inner_text()
+    assert page.locator(".u-row.u-wrong mark").inner_text() == "4003"
+    page.get_by_role("button", name="transcript: port wrong at step 2").click()
+    page.get_by_text("step 2 of 2").wait_for()
+    assert "port=8080" in page.locator(".p-transcript .h-texts").inner_text()
+
+
+def test_a_page_that_withholds_outcomes_names_no_failed_check(tmp_path):
+    store(tmp_path / "journal.sqlite", provenance_json=declare(planned_trials=20))
+    values = read_values(write_page(load(tmp_path), tmp_path / "report.html"))
+    assert values["is_withheld"]
+    text = decode(tmp_path / "report.html")
+    (block,) = re.findall(r'id="block-0">([^<]*)<', text)
+    session = json.loads(zlib.decompress(base64.b64decode(block)))
+    assert session["session"]["autopsy"]["checks"] is None
+    assert "The port is written down" not in json.dumps([values, session])

@@ -18,7 +18,8 @@ function classify(place, answer) {
 /** Session of the page, which answers the requests of the inspector as a notebook's kernel would. */
 export class StoredSession {
   /** @param {StoredBlock<Message>} block */
-  constructor({ session, messages, steps }) {
+  constructor({ session, messages, steps, autopsies }) {
+    this.autopsies = autopsies;
     this.session = session;
     this.messages = messages;
     this.steps = steps;
@@ -50,7 +51,9 @@ export class StoredSession {
 
   /** @param {any} message */
   send(message) {
-    if (message.kind === "sync") this.deliver({ session: this.session, step: this.buildStep(null), refused: null });
+    if (message.kind === "sync") {
+      this.deliver({ session: this.session, step: this.buildStep(null), autopsy: null, refused: null });
+    } else if (message.kind === "autopsy") this.deliver({ autopsy: this.autopsies[message.number - 1] ?? null });
     else if (message.kind === "look") {
       this.number = Math.min(this.steps.length, Math.max(1, message.look.step));
       this.deliver({ step: this.buildStep(message.request) });

@@ -12,6 +12,7 @@ import { makeHead, makeTable } from "./tables.js";
 /** @import { Message, Size, StoredBlock } from "./values.d.ts" */
 
 export const TRIALS_SHOWN = 60;
+const CHECKS_SHOWN = 2;
 
 /**
  * List the trials of the chosen arm.
@@ -33,7 +34,7 @@ export function drawTrials(page, moves) {
       class: "p-link",
       "data-key": `trial ${trials.id[place]}`,
       text: `${trials.task[place]}, seed ${trials.seed[place]}${replicate}`,
-      on: { click: () => openTrial(page, place) },
+      on: { click: () => openTrial(page, place, "") },
     });
     const numbers = metrics.map((metric) => formatValue(metric, /** @type {Size[]} */ (trials[metric.name])[place]));
     if (!values.is_withheld) numbers.push(formatNumber(trials.compactions[place]));
@@ -42,11 +43,14 @@ export function drawTrials(page, moves) {
       { class: trials.id[place] === state.trial ? "p-current" : "" },
       make("th", { scope: "row" }, link),
       make("td", { class: "p-text", text: trials.outcome[place] }),
+      ...(values.is_withheld ? [] : [makeFailedChecks(page, place)]),
       ...numbers.map((text) => make("td", { text })),
       make("td", { class: "p-text", text: hasTranscript(page, place) ? "yes" : "no" }),
     );
   });
-  const columns = values.is_withheld ? ["state"] : ["outcome", ...metrics.map(({ name }) => name), "compactions"];
+  const columns = values.is_withheld
+    ? ["state"]
+    : ["outcome", "failed checks", ...metrics.map(({ name }) => name), "compactions"];
   const title = `Trials of ${part.arms[arm].name}${task === null ? "" : ` on ${task}`}`;
   const heading = make("h2", { tabindex: "-1", "data-key": "heading", text: title });
   const showAll = () => {
@@ -69,6 +73,27 @@ export function drawTrials(page, moves) {
     heading.focus({ preventScroll: true });
     page.trials.scrollIntoView({ block: "start", behavior: "auto" });
   }
+}
+
+/**
+ * Name the failed checks of a trial; each opens the transcript at the compaction that lost a fact which the check needs.
+ *
+ * @param {ReportPage} page
+ * @param {number} place
+ */
+function makeFailedChecks(page, place) {
+  const { trials, checks = [] } = page.part;
+  const failed = trials.failed?.[place] ?? [];
+  const canOpen = hasTranscript(page, place);
+  const names = failed.slice(0, CHECKS_SHOWN).map((index) => {
+    const [name, title] = checks[index];
+    if (!canOpen) return make("span", { class: "p-check", text: title });
+    const given = { type: "button", class: "p-link p-check", "data-key": `check ${trials.id[place]} ${name}`, text: title };
+    return make("button", { ...given, on: { click: () => openTrial(page, place, name) } });
+  });
+  const rest = failed.length - names.length;
+  const more = rest > 0 ? [make("span", { class: "h-faint p-check", text: `and ${formatNumber(rest)} more` })] : [];
+  return make("td", { class: "p-text" }, ...names, ...more);
 }
 
 /**
@@ -100,10 +125,13 @@ function hasTranscript({ part: { trials }, values }, place) {
 let closeInspector = () => {};
 
 /**
+ * Open the transcript of a trial.
+ *
  * @param {ReportPage} page
  * @param {number} place
+ * @param {string} check Name of a failed check whose compaction is shown; empty for none.
  */
-async function openTrial(page, place) {
+async function openTrial(page, place, check) {
   const { trials, arms } = page.part;
   const trial = trials.id[place];
   page.state.trial = trial;
@@ -131,6 +159,7 @@ async function openTrial(page, place) {
     box.replaceChildren();
     const inspector = new Inspector(new StoredSession(session), box);
     closeInspector = () => inspector.close();
+    if (check) inspector.openCheck(check);
   } catch (error) {
     const text = `The session cannot be read: ${/** @type {Error} */ (error).message}`;
     box.replaceChildren(make("p", { class: "h-error", role: "alert", text }));

@@ -66,6 +66,8 @@ export interface Part {
     task_effects: ByBaseline<Size[]>;
   };
   trials: Trials;
+  /** Names and titles of the checks that failed in any trial; `trials.failed` has their indices. */
+  checks?: [name: string, title: string][];
 }
 
 export interface Arm {
@@ -105,6 +107,7 @@ export interface Trials {
   outcome: string[];
   error: string[];
   compactions: Size[];
+  failed: number[][];
 }
 
 export type Message = [role: string, line: string, text: string];
@@ -124,4 +127,5 @@ export interface StoredBlock<Row> {
   session: object;
   messages: Row[];
   steps: StoredStep[];
+  autopsies: object[];
 }
