@@ -352,6 +352,22 @@ class Journal(AbstractContextManager["Journal"]):
         )
         return [(trial_id, kind, bool(before), bool(after)) for trial_id, kind, before, after in rows]
 
+    def list_failed_checks(self, trial_ids: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+        """Return names and titles of the failed checks of trials, sorted by name; trials without failed checks are left out.
+
+        Args:
+            trial_ids: Ids of the trials.
+        """
+        rows = self.query(
+            'SELECT trial_id, "check", title FROM "check" WHERE NOT passed AND trial_id IN (SELECT value FROM json_each(?))'
+            ' ORDER BY trial_id, "check"',
+            json.dumps(list(trial_ids)),
+        )
+        failed: dict[str, list[tuple[str, str]]] = {}
+        for trial_id, name, title in rows:
+            failed.setdefault(trial_id, []).append((name, title))
+        return failed
+
     def list_checks(self, trial_id: str) -> tuple[CheckRecord, ...]:
         """Return the results of a trial's checks, sorted by the name of the check."""
         rows = self.query('SELECT * FROM "check" WHERE trial_id = ? ORDER BY "check"', trial_id)

@@ -321,7 +321,9 @@ class GridWidget(SnapshotWidget):
                 self._list_trials(message.get("arm"))
             case "open":
                 self.channel.update_state(error="")
-                self.open_trial(str(message.get("trial")))
+                inspector = self.open_trial(str(message.get("trial")))
+                if isinstance(check := message.get("check"), str):
+                    inspector.show_check(check)
             case "metric":
                 self.channel.update_state(error="")
                 self.metric = str(message.get("name"))
@@ -362,7 +364,18 @@ class GridWidget(SnapshotWidget):
             self._listed_arm = arm
             with self._lock:
                 chosen = self._success_grid.list_trials(arm)
-            self.channel.update_state(chosen=chosen)
+                hides = self._success_grid.hides_outcomes
+            failed = {} if hides else self._read_failed_checks([row[0] for row in chosen["trials"]])
+            rows = [[*row, failed.get(row[0], [])] for row in chosen["trials"]]
+            self.channel.update_state(chosen={**chosen, "trials": rows})
+
+    def _read_failed_checks(self, trial_ids: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+        """Return names and titles of the failed checks of trials, by trial id; trials that are not stored yet are missing."""
+        file = self.output / JOURNAL_FILE
+        if not trial_ids or not file.exists():
+            return {}
+        with Journal.open(file, read_only=True) as journal:
+            return journal.list_failed_checks(trial_ids)
 
     def _describe_status(self) -> str:
         finished, total = self._success_grid.finished_trials, format_count(len(self.experiment.grid), "trial")

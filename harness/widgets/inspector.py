@@ -10,7 +10,8 @@ from typing import Any
 
 import traitlets
 
-from harness.errors import UsageError
+from harness.errors import UnknownName, UsageError
+from harness.inspection.autopsy import describe_check
 from harness.inspection.autopsy_page import encode_compaction, encode_session
 from harness.inspection.open_session import open_recorded_session
 from harness.inspection.recorded_session import RecordedSession
@@ -111,6 +112,32 @@ class SessionInspector(StepWidget):
         """
         with self._lock:
             self._open_autopsy(compaction)
+
+    def show_check(self, name: str) -> None:
+        """Show the compaction that lost a fact which a failed check needs, and the step before which it took place.
+
+        If no compaction lost such a fact, the view stays the same; the list of failed checks says so.
+
+        Args:
+            name: Name of a failed check of the session's trial.
+
+        Raises:
+            UnknownName: The session has no failed check of this name.
+        """
+        autopsy = self._steps.autopsy
+        checks = {check.name: check for check in autopsy.failed_checks or ()}
+        if name not in checks:
+            raise UnknownName("failed check of the session:", name, tuple(checks))
+        cause = next(iter(checks[name].causes), None)
+        if cause is None or cause.round is None:
+            return
+        compaction = autopsy.find_compaction(cause.round)
+        asked = {"text": f"Failed check “{checks[name].title}” needs {describe_check(checks[name])}.", "fact": cause.name}
+        shown = encode_compaction(autopsy, compaction)
+        with self._lock:
+            self._go_to_step("", shown["place"])
+            self.channel.update_state(autopsy={**shown, "asked": asked})
+        self._publish_traits()
 
     def _open_autopsy(self, number: object) -> None:
         shown = None

@@ -294,7 +294,7 @@ class Workbench:
         trials.first.wait_for()
         texts = trials.all_inner_texts()
         worst = min(range(len(texts)), key=lambda place: float(texts[place].partition("score ")[2].split()[0] or 1))
-        trials.nth(worst).locator("button").click()
+        trials.nth(worst).locator(".g-trial").click()
         inspector = form.locator(".g-transcript .harness-looking")
         inspector.wait_for()
         self.photograph(form.locator(".g-root").first, "worst_trial")

@@ -12,7 +12,7 @@ import pytest
 
 from harness.analysis.measures import add_measures
 from harness.compaction.presets.opencode import OpenCode
-from harness.errors import UsageError
+from harness.errors import UnknownName, UsageError
 from harness.experiment.contrasts import Contrast
 from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE, begin_record
 from harness.experiment.limits import RunLimits
@@ -168,7 +168,7 @@ def goes_on_to_the_end(page, notebook, gate, counting=1):
 def opens_a_transcript(page):
     """Click a cell and one of its trials: the inspector appears below the grid and follows the keys."""
     page.locator(".g-cell button").first.click()
-    page.locator(".g-trials button").nth(1).click()
+    page.locator(".g-trials .g-trial").nth(1).click()
     inspector = page.locator(".g-transcript .harness-looking")
     inspector.wait_for()
     inspector.get_by_text("equal to the log").wait_for()
@@ -259,8 +259,8 @@ def test_a_cell_leads_to_its_trials_and_a_trial_to_its_transcript(page, tmp_path
     page.keyboard.press("Enter")
     until(linked, "() => document.querySelector('.g-trials tr') !== null")
     assert page.locator(".g-chosen h4").inner_text() == arm
-    assert page.locator(".g-trials button").all_inner_texts() == [f"{one.task}, seed {one.seed}" for one in trials.itertuples()]
-    page.locator(".g-trials button").nth(1).click()
+    assert page.locator(".g-trials .g-trial").all_inner_texts() == [f"{one.task}, seed {one.seed}" for one in trials.itertuples()]
+    page.locator(".g-trials .g-trial").nth(1).click()
     linked.settle()
     first = widget.inspector
     assert first is not None
@@ -270,6 +270,32 @@ def test_a_cell_leads_to_its_trials_and_a_trial_to_its_transcript(page, tmp_path
     assert first.comm is None
     widget.close()
     assert second.comm is None
+
+
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_a_failed_check_of_a_trial_leads_to_the_compaction_that_lost_its_fact(page, tmp_path):
+    grid = replace(SMALL, axes={"seed": [0], "policy.summarizer": ["scripted/empty", "scripted/oracle"]}, arms=())
+    results = grid.run(tmp_path / "output", workers=1, progress="off")
+    trial = results.trials.set_index("arm").loc["summarizer=scripted/empty"]
+    widget = GridWidget(grid, tmp_path / "output")
+    linked = Linked(page, widget, SHARED_SENDER)
+    until(linked, "() => document.querySelectorAll('.g-cell b').length === 2")
+    page.locator("td.g-cell[title^='summarizer=scripted/empty'] button").click()
+    until(linked, "() => document.querySelector('.g-trials .g-check') !== null")
+    assert page.locator(".g-check").all_inner_texts() == ["The port is written down"]
+    page.locator(".g-check").click()
+    linked.settle()
+    inspector = widget.inspector
+    assert inspector.session.name == trial.session_id
+    shown = inspector.channel._state["autopsy"]
+    assert shown["asked"]["fact"] == "port"
+    assert "The port is written down" in shown["asked"]["text"]
+    assert [row["name"] for row in shown["rows"] if row["outcome"] == "wrong"] == ["port"]
+    assert inspector.step == shown["place"]
+    with pytest.raises(UnknownName, match="failed check"):
+        inspector.show_check("note")
+    widget.close()
 
 
 @pytest.mark.parametrize("message", [{}, {"arm": None}, {"arm": 10**9}, {"arm": -1}, {"arm": "0"}])
@@ -342,8 +368,8 @@ def test_the_open_list_of_trials_grows_with_the_run_and_keeps_the_focus(page, tm
         linked.settle()
         if number == 1:
             page.locator(".g-cell button").first.click()
-            until(linked, "() => document.querySelector('.g-trials button') !== null")
-            page.locator(".g-trials button").focus()
+            until(linked, "() => document.querySelector('.g-trials .g-trial') !== null")
+            page.locator(".g-trials .g-trial").focus()
         assert page.locator(".g-trials tr").count() == number
         assert page.locator(".g-chosen p").inner_text().startswith(f"{number} of {SEEDS} trials finished")
         assert page.evaluate("document.activeElement.textContent") == "flashcards, seed 0"

@@ -323,6 +323,7 @@ var STATES = {
 };
 var SHADES = 8;
 var MOST_FAILURES = 300;
+var CHECKS_SHOWN = 2;
 var Grid = class {
   /** @type {HTMLButtonElement} */
   start = make("button", { type: "button", text: "Start", on: { click: () => this.request(this.start, "start") } });
@@ -507,11 +508,26 @@ r tasks; n valid trials, 95 % interval`;
   /** @param {Chosen} chosen */
   showChosen({ name, trials, finished, planned }) {
     const { plan } = this.known;
-    const rows = trials.map(([trial, problem, outcome]) => {
+    const rows = trials.map(([trial, problem, outcome, failed]) => {
       const open = () => this.model.send({ kind: "open", trial });
       const title = `open the transcript of trial ${trial}`;
-      const button = make("button", { type: "button", text: problem, title, "data-key": trial, on: { click: open } });
-      return make("tr", {}, make("td", {}, button), make("td", { text: outcome }));
+      const given = { type: "button", class: "g-trial", text: problem, title, "data-key": trial };
+      const button = make("button", { ...given, on: { click: open } });
+      const checks = failed.slice(0, CHECKS_SHOWN).map(([name2, text2]) => {
+        const act = () => this.model.send({ kind: "open", trial, check: name2 });
+        const about = { title: "open the compaction that lost a fact which this check needs", "data-key": `${trial}\
+ ${name2}` };
+        return make("button", { type: "button", class: "g-check", text: text2, ...about, on: { click: act } });
+      });
+      const rest = failed.length - checks.length;
+      const more2 = rest > 0 ? [make("span", { class: "h-faint", text: `and ${formatNumber(rest)} more` })] : [];
+      return make(
+        "tr",
+        {},
+        make("td", {}, button),
+        make("td", { text: outcome }),
+        ...failed.length ? [make("td", {}, ...checks, ...more2)] : []
+      );
     });
     const more = finished > trials.length ? `, the first ${formatNumber(trials.length)} of them below` : "";
     const words = finished ? "A click on a trial opens its transcript." : "No trial has finished yet.";

@@ -937,7 +937,7 @@ region" });
   showAutopsy(autopsy) {
     this.autopsy.hidden = autopsy === null;
     if (autopsy) {
-      showAutopsy(this.autopsy, autopsy, this.asked, {
+      showAutopsy(this.autopsy, autopsy, this.asked ?? autopsy.asked ?? null, {
         open: (number) => this.openRound(number),
         close: () => this.closeAutopsy(),
         goTo: (place) => {

@@ -32,6 +32,7 @@ import { formatNumber } from "./numbers.js";
  * @property {string[]} checks
  * @property {string} summary
  * @property {string} summarizer
+ * @property {Asked} [asked] Failed check for which the kernel opened it.
  */
 /** @typedef {{ text: string, fact: string }} Asked Failed check in words, and the lost fact that it needs. */
 /**

@@ -20,7 +20,7 @@ import { formatCount, formatDuration, formatNumber } from "./numbers.js";
  * @property {string} note Why no cell has a value; empty if one has.
  */
 /** @typedef {{ hides: boolean, text: string, look: string | null }} Standing Whether and why outcomes are hidden. */
-/** @typedef {[trial: string, problem: string, outcome: string]} TrialRow */
+/** @typedef {[trial: string, problem: string, outcome: string, failed: [name: string, title: string][]]} TrialRow */
 /** @typedef {{ name: string, trials: TrialRow[], finished: number, planned: number }} Chosen */
 /** @typedef {{ kind: "failure", trial: string, over: boolean, status: string, text: string, error: string }} Failure */
 /**
@@ -54,6 +54,7 @@ const STATES = {
 };
 const SHADES = 8; // CSS classes g-s0 to g-s7
 const MOST_FAILURES = 300;
+const CHECKS_SHOWN = 2;
 
 /** View of a grid, drawn from the states and items sent by the kernel. */
 class Grid {
@@ -253,11 +254,25 @@ class Grid {
   /** @param {Chosen} chosen */
   showChosen({ name, trials, finished, planned }) {
     const { plan } = this.known;
-    const rows = trials.map(([trial, problem, outcome]) => {
+    const rows = trials.map(([trial, problem, outcome, failed]) => {
       const open = () => this.model.send({ kind: "open", trial });
       const title = `open the transcript of trial ${trial}`;
-      const button = make("button", { type: "button", text: problem, title, "data-key": trial, on: { click: open } });
-      return make("tr", {}, make("td", {}, button), make("td", { text: outcome }));
+      const given = { type: "button", class: "g-trial", text: problem, title, "data-key": trial };
+      const button = make("button", { ...given, on: { click: open } });
+      const checks = failed.slice(0, CHECKS_SHOWN).map(([name, text]) => {
+        const act = () => this.model.send({ kind: "open", trial, check: name });
+        const about = { title: "open the compaction that lost a fact which this check needs", "data-key": `${trial} ${name}` };
+        return make("button", { type: "button", class: "g-check", text, ...about, on: { click: act } });
+      });
+      const rest = failed.length - checks.length;
+      const more = rest > 0 ? [make("span", { class: "h-faint", text: `and ${formatNumber(rest)} more` })] : [];
+      return make(
+        "tr",
+        {},
+        make("td", {}, button),
+        make("td", { text: outcome }),
+        ...(failed.length ? [make("td", {}, ...checks, ...more)] : []),
+      );
     });
     const more = finished > trials.length ? `, the first ${formatNumber(trials.length)} of them below` : "";
     const words = finished ? "A click on a trial opens its transcript." : "No trial has finished yet.";

@@ -312,7 +312,7 @@ export class Inspector {
   showAutopsy(autopsy) {
     this.autopsy.hidden = autopsy === null;
     if (autopsy) {
-      showAutopsy(this.autopsy, autopsy, this.asked, {
+      showAutopsy(this.autopsy, autopsy, this.asked ?? autopsy.asked ?? null, {
         open: (number) => this.openRound(number),
         close: () => this.closeAutopsy(),
         goTo: (place) => {
