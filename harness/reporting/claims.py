@@ -31,6 +31,7 @@ from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import SHARE_METRICS, Contrast, Family
 from harness.experiment.interim_analyses import TRANSCRIPTS_NOTE, InterimAnalysis, explain_withheld
+from harness.reporting.reader_counts import find_reading_gap
 from harness.reporting.section import Section
 
 PROGRESS_HEADING = "Progress"
@@ -50,19 +51,21 @@ class Claim:
 
     lost_trials: str = ""
     """Reason why the trials that only one arm lost could reverse the result; empty if they could not or if there are none."""
+    reading_gap: str = ""
+    """Reason why differences of the scripted agent's reader could explain the result; empty if they could not."""
 
     @property
     def is_shown(self) -> bool:
         """Whether the result can be claimed.
 
-        The corrected p-value is at most 0.05, arm a is not worse by the margin of the contrast if it has one, and no outcome of
-        trials that only one of the arms lost would reverse the result.
+        The corrected p-value is at most 0.05, arm a is not worse by the margin of the contrast if it has one, no outcome of
+        trials that only one of the arms lost would reverse the result, and no difference of the reader could explain it.
         """
-        return not self.lost_trials and self.passes_test
+        return not self.lost_trials and not self.reading_gap and self.passes_test
 
     @property
     def passes_test(self) -> bool:
-        """Whether the result could be claimed if both arms had lost the same trials or none."""
+        """Whether the result could be claimed if both arms had lost the same trials and were read equally well."""
         return self.holm_p <= ALPHA and (self.contrast.margin is None or is_within_margin(self.contrast, self.effect))
 
 
@@ -106,7 +109,7 @@ def judge_contrasts(results: Tables, analysis: InterimAnalysis | None = None) ->
             family=newest, analysis_number=number, refusal=f"the grid was extended after trials had run, and {declared_analyses}"
         )
     try:
-        claims = tuple(judge_family(ArmComparer(results), newest))
+        claims = tuple(judge_family(results, newest))
     except UsageError as error:  # e.g. no trial of an arm has finished before an interim analysis
         return ClaimReport(
             family=newest, analysis_number=number, refusal=f"a declared contrast cannot be tested: {error}".rstrip("?")
@@ -153,13 +156,14 @@ def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimR
     return replace(judged, claims=tuple(claim for claim in judged.claims if {claim.contrast.a, claim.contrast.b} & set(arms)))
 
 
-def judge_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
+def judge_family(results: Tables, family: Family) -> Iterator[Claim]:
     """Yield the result of each contrast of a family, with p-values corrected within the family.
 
     Raises:
         UnknownName: A contrast names an arm without trials.
         UsageError: A contrast cannot be tested, e.g. since no trial of one of its arms has finished.
     """
+    comparer = ArmComparer(results)
     tests = [_test_contrast(comparer, contrast) for contrast in family.contrasts]
     p_values = adjust_holm([1.0 if isnan(p) else p for _, p in tests])
     for contrast, (effect, p_value), holm_p in zip(family.contrasts, tests, p_values, strict=True):
@@ -169,6 +173,7 @@ def judge_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
             p_value=p_value,
             holm_p=min(1.0, holm_p * family.looks),
             lost_trials=_find_reversal(comparer, contrast),
+            reading_gap=find_reading_gap(results, contrast, effect),
         )
 
 
@@ -230,7 +235,8 @@ def _format_claim(claim: Claim) -> tuple[str, ...]:
         result = "shown" if contrast.margin is None else "shown: not worse"
     else:
         result = "not shown" if contrast.margin is None else "not shown to be no worse"
-        result += " (lost trials)" if claim.passes_test else ""
+        if claim.passes_test:
+            result += " (lost trials)" if claim.lost_trials else " (reader)"
     margin = "" if contrast.margin is None else f", margin {contrast.margin:g}"
     return (
         f"{contrast.a} against {contrast.b}",
@@ -260,6 +266,8 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
                 f"{claim.contrast.a} against {claim.contrast.b} is not claimed, since the arms lost different trials: "
                 f"{claim.lost_trials}. `harness run --retry-failed` runs lost trials again."
             )
+        if claim.reading_gap and claim.passes_test:
+            yield f"{claim.contrast.a} against {claim.contrast.b} is not claimed, since {claim.reading_gap}."
     yield "Each interval alone has the level 95 %. Everything else in this report is exploratory: not declared, so not a claim."
 
 

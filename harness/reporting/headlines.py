@@ -329,6 +329,8 @@ def _describe_claim(claim: Claim, costs: str) -> str:
         if claim.lost_trials and claim.passes_test
         else ""
     )
+    if claim.reading_gap and claim.passes_test:
+        lost += f"; not claimed, since {claim.reading_gap}"
     if contrast.margin is None:
         verdict = "Difference shown" if claim.is_shown else "No difference shown"
     else:

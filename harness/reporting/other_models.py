@@ -141,7 +141,7 @@ def _judge_all(results: Tables, family: Family) -> list[Claim]:
     if not contrasts:
         return []
     try:
-        return list(judge_family(ArmComparer(results), Family(contrasts=contrasts, looks=family.looks)))
+        return list(judge_family(results, Family(contrasts=contrasts, looks=family.looks)))
     except HarnessError:  # e.g. no two trials on the same task and seed have finished yet
         return []
 

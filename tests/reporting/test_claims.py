@@ -8,10 +8,12 @@ from scipy.stats import permutation_test, ttest_1samp
 
 from harness.analysis.families import find_unfinished
 from harness.conversation import codec
+from harness.errors import StoreError, UsageError
 from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.interim_analyses import begin_record
 from harness.reporting.claims import build_claim_section, judge_contrasts, judge_outcomes
 from harness.reporting.experiment_report import report
+from harness.reporting.reader_counts import store_reader_counts
 from tests.analysis.selections import results
 
 SUCCESS = Contrast(a="a", b="b")
@@ -218,10 +220,12 @@ def test_an_incomplete_plan_shows_its_progress_only_unless_interim_looks_were_de
 
 
 @pytest.mark.slow
-def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_them():
-    contrasts = (SUCCESS, Contrast(a="b", b="a", metric="score", margin=0.2))
+def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_them(tmp_path):
+    contrasts = (SUCCESS, Contrast(a="a", b="b", metric="success", margin=0.2))
     family = Family(contrasts=contrasts, planned_trials=14)
-    mixed = results([row | {"level": "L1" if row["arm"] == "b" else "L0"} for row in rows(family)])
+    begin_record(tmp_path)
+    store_reader_counts(tmp_path, "b", summaries=20, stated=60, read=55)
+    mixed = Folder(tmp_path, [row | {"level": "L1" if row["arm"] == "b" else "L0"} for row in rows(family)])
     judged = judge_outcomes(mixed)
     assert judged is not None
     assert (judged.refusal, [claim.is_shown for claim in judged.claims]) == ("", [True, True])
@@ -229,6 +233,40 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
     assert [section.heading for section in contrast_sections] == [
         "Declared contrasts: comparisons that the plan named before the trials ran"
     ] * 2
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        ({}, "nobody has counted what the scripted agent reads in summaries of 'a' and 'b'"),
+        ({"a": (60, 58)}, "nobody has counted what the scripted agent reads in summaries of 'b'"),
+        ({"a": (60, 58), "b": (60, 2)}, "the agent's reader may differ between the arms by up to 0.9"),
+        ({"a": (60, 58), "b": (60, 55)}, ""),
+    ],
+)
+def test_a_contrast_that_a_reader_could_explain_is_shown_and_not_claimed(tmp_path, counts, reason):
+    family = Family(contrasts=(SUCCESS,), planned_trials=14)
+    for arm, (stated, read) in counts.items():
+        store_reader_counts(tmp_path, arm, summaries=20, stated=stated, read=read)
+    begin_record(tmp_path)
+    changed = rows(family)
+    changed[-1] = changed[-1] | {"success": bool(reason)}  # an effect of 6 in 7, which a gap of 0.9 could explain
+    judged = judge_outcomes(Folder(tmp_path, [row | {"level": "L1"} for row in (changed if reason else rows(family))]))
+    assert judged is not None
+    (claim,) = judged.claims
+    assert claim.reading_gap.startswith(reason)
+    assert bool(claim.reading_gap) is bool(reason)
+    assert claim.is_shown is (not reason)
+    assert (claim.effect.value > 0.8, claim.passes_test) == (True, claim.holm_p <= 0.05)
+
+
+def test_counts_of_a_reader_are_possible_numbers_of_enough_summaries(tmp_path):
+    for wrong in ({"summaries": 19, "stated": 5, "read": 5}, {"summaries": 20, "stated": 5, "read": 6}):
+        with pytest.raises(UsageError, match="arm 'a'"):
+            store_reader_counts(tmp_path, "a", **wrong)
+    (tmp_path / "reader-counts.json").write_text("[")
+    with pytest.raises(StoreError, match="correct or delete the file"):
+        store_reader_counts(tmp_path, "a", summaries=20, stated=5, read=5)
 
 
 @pytest.mark.slow
