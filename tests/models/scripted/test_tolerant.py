@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from harness.conversation.messages import Message, Text, ToolCall, ToolResult, assistant, user
 from harness.errors import UsageError
+from harness.models.scripted.statements import list_clauses
 from harness.models.scripted.tolerant import (
     TolerantStatements,
     compile_tolerant_statements,
     extract_words,
     find_group,
-    list_clauses,
 )
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
@@ -56,7 +56,9 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
         ("Max delay: 30 seconds", {"max_delay_seconds": "30"}),
         ("Delay must not be more than 30 seconds, the maximum delay.", {}),
         ("The environment mark (env mark) is `ABC_`.", {"env_mark": "ABC"}),
-        ("Max delay: 30 minutes", {}),
+        ("Max delay: 30 minutes", {"max_delay_seconds": "1800"}),
+        ("Max delay: two minutes", {"max_delay_seconds": "120"}),
+        ("Max delay: 30 metres", {}),
         ("Max delay: 30 servers", {}),
         ("Max delay: 30 working seconds", {"max_delay_seconds": "30"}),
         ("Max delay: 30 working days", {}),
