@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isnan
 
 from harness.analysis.arms import order_arms, select_valid
-from harness.analysis.comparison import ArmComparer, format_effect
+from harness.analysis.comparison import format_effect
 from harness.analysis.formatting import format_label
 from harness.analysis.measures import choose_metric
 from harness.analysis.other_models import OtherModel
