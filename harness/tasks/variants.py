@@ -10,6 +10,8 @@ including tasks of your own:
 | `update_rate` | this share of the facts is stated with an old value, and corrected half-way to the first use | no correction |
 | `recoverable_share` | this share of the facts is also written to a file, as first stated | no such file |
 
+A page on which a task itself repeats the request (see `harness.tasks.kit.sheets`) is left out, as it would state facts too early.
+
 A share of 0.5 means half of the facts that the request states on lines of their own and that the task itself never revises. The
 same facts are selected in all tasks with the same structure. Steps are counted in the script, so an agent that repeats work reads
 a message at an earlier point of its work. Script, checks and right values stay the same. So do the number of steps and the sizes
@@ -24,6 +26,7 @@ from dataclasses import dataclass, replace
 
 from harness.errors import UsageError
 from harness.task import CallTemplate, Fact, LaterMessage, Task, World
+from harness.tasks.kit.sheets import remove_page
 
 KNOBS = ("recoverable_share", "use_lag_steps", "redundancy", "update_rate")
 """Names of the settings that every task supports; each changes when or how often the user states facts."""
@@ -98,6 +101,8 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
     """
     task = template(task_seed)
     _check_knobs(task, world)
+    if world.recoverable_share is not None or world.use_lag_steps or world.update_rate or (world.redundancy or 1) > 1:
+        task = remove_page(task)
     lines = _find_fact_lines(task, world)
     revised_facts = _choose_revised_facts(task, lines, world.update_rate or 0.0)
     plan = _MessageSchedule(

@@ -14,6 +14,7 @@ from harness.task_checks.findings import trace
 from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 from harness.tasks import SUITE, list_knobs, list_parameters, load_task, make_task, make_variant
 from harness.tasks.kit.facts import make_output_fact
+from harness.tasks.kit.sheets import ORDER_PATH, remove_page
 from harness.tasks.variants import KNOBS, ORDER_FILE, vary_task
 
 TASKS = sorted(set(SUITE) - {"long-march"})
@@ -83,7 +84,16 @@ def test_a_world_changes_nothing_but_what_the_user_says_and_writes_down(name: st
 
 @pytest.mark.parametrize("name", TASKS)
 def test_settings_equal_to_those_of_a_task_do_not_change_it(name: str) -> None:
-    assert turned(World(redundancy=1, update_rate=0.0, recoverable_share=0.0), name=name) == load_task(name)(1)
+    assert turned(World(redundancy=1, update_rate=0.0), name=name) == load_task(name)(1)
+    assert turned(World(redundancy=1, update_rate=0.0, recoverable_share=0.0), name=name) == remove_page(load_task(name)(1))
+
+
+def test_a_task_whose_share_is_set_has_no_page_of_its_own_that_repeats_the_request() -> None:
+    plain, world = load_task("flashcards")(1), turned(World(recoverable_share=0.0), name="flashcards")
+    assert ORDER_PATH in dict(plain.workspace)
+    assert ORDER_PATH not in dict(world.workspace)
+    assert not any(ORDER_PATH in text for _, text in world.workspace)
+    assert {fact.recover for fact in world.facts if fact.said_in == "prompt"} == {None}
 
 
 @pytest.mark.parametrize("name", TASKS)

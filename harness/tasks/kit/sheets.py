@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Template
 
-from harness.task import Check, Fact, Submission
+from harness.task import Check, Fact, Submission, Task
 from harness.tasks.kit.agreements import (
     ANSWERS_COMMAND,
     ANSWERS_PATH,
@@ -217,6 +217,22 @@ class SheetSet:
                 "",
             ]
         )
+
+
+def remove_page(task: Task) -> Task:
+    """Return a task without the page `ORDER_PATH`, so that no fact can be read again there."""
+    begin = f"`{ORDER_PATH}` repeats "
+    texts = [(path, text) for path, text in task.workspace if path != ORDER_PATH]
+    return replace(
+        task,
+        workspace=tuple(
+            (path, "".join(line for line in text.splitlines(keepends=True) if not line.startswith(begin)))
+            if path == INDEX_PATH
+            else (path, text)
+            for path, text in texts
+        ),
+        facts=tuple(replace(fact, recover=None, source="") if fact.source == ORDER_PATH else fact for fact in task.facts),
+    )
 
 
 def make_label(fact: str) -> str:
