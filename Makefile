@@ -42,7 +42,7 @@ setup: .venv/.ok  ## create the environment in .venv/ from requirements.lock; ev
 	$(UV) install $(PROJECT) || $(PIP) install $(PROJECT)
 	@touch $@
 
-demo: setup     ## run the quickstart experiment: 196 trials, a table and charts
+demo: setup     ## run the quickstart experiment: 392 trials, a table and charts
 	$(BIN)/harness run experiments/quickstart
 
 test: setup     ## run all checks and tests; writes the duration in seconds to .test-seconds

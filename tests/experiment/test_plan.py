@@ -1,5 +1,6 @@
 """Tests of the plan file: parsing, and messages about invalid plans."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,16 +23,19 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_quickstart_compares_six_arms_with_the_base_on_seven_tasks_and_four_seeds():
     plan = read_plan(EXPERIMENTS / "quickstart")
-    grid = Grid(plan.base, plan.axes, plan.arms)
+    grid = Grid(plan.base, plan.axes, plan.arms, other_models=plan.settings.other_models)
     assert {cell.trial.task for cell in grid} == set(SUITE) - {"flashcards-bun"}
     assert {cell.trial.seed for cell in grid} == {0, 1, 2, 3}
-    assert len({cell.arm for cell in grid}) == 7
-    assert len(grid) == 7 * 4 * 7
+    own = [cell for cell in grid if not cell.other_model]
+    assert len({cell.arm for cell in own}) == 7
+    assert len(own) == 7 * 4 * 7
+    assert [cell.trial for cell in grid if cell.other_model] == [replace(cell.trial, model="scripted:typical") for cell in own]
 
 
 def test_the_grid_of_flashcards_is_300_trials_a_control_and_an_a_a_arm_over_five_seeds():
     """C3: thresholds, keep-last values and summarization models."""
     plan = read_plan(EXPERIMENTS / "flashcards")
+    assert plan.settings.other_models == ("scripted:typical",)
     grid = Grid(plan.base, plan.axes, plan.arms)
     assert len(grid) == 310
     assert {"policy.threshold", "policy.keep_last", "policy.summarizer"} <= set(plan.axes)
