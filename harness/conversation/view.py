@@ -384,11 +384,15 @@ def find_first_index(items: Sequence[Item], item_ids: Collection[ItemId]) -> int
 
     The search begins at the newest message. It returns the number of messages if no id is given, and 0 if an id is unknown.
     """
-    missing_ids, index = set(item_ids), len(items)
-    newest = reversed(items)
-    while missing_ids and index:
-        missing_ids.discard(next(newest).item_id)
-        index -= 1
+    ids = set(item_ids)
+    missing_count, index = len(ids), len(items)
+    if missing_count:
+        for item in reversed(items):
+            index -= 1
+            if item.item_id in ids:
+                missing_count -= 1
+                if not missing_count:
+                    break
     return index
 
 
@@ -461,13 +465,13 @@ def _find_unpaired(waiting: dict[str, ToolCall], message: Message) -> ToolCall |
     """
     if message.role == "tool":
         for result in message.results:
-            if result.call_id not in waiting:
+            if waiting.pop(result.call_id, None) is None:
                 return result
-            del waiting[result.call_id]
         return None
     if waiting:
         return next(iter(waiting.values()))
-    waiting.update((call.call_id, call) for call in message.calls)
+    for call in message.calls:
+        waiting[call.call_id] = call
     return None
 
 
