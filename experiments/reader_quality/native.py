@@ -37,7 +37,7 @@ def list_summaries(path: Path) -> list[str]:
     """Return the summaries in a recorded session of Claude Code or pi, in order."""
     summaries = list[str]()
     for line in path.read_text(encoding="utf-8").split("\n"):
-        row: dict[str, Any] = json.loads(line) if line.strip() else {}
+        row: dict[str, Any] = json.JSONDecoder().raw_decode(line)[0] if line.startswith("{") else {}
         if row.get("isCompactSummary"):
             content = row["message"]["content"]
             summaries.append(content if isinstance(content, str) else " ".join(part.get("text", "") for part in content))

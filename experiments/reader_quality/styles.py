@@ -1,8 +1,8 @@
 """Measures how well the scripted agent's readers read summaries in many styles, as larger models write them.
 
 Every text states facts of one instance of a task in the form of one template, and ends with sentences that mention values without
-stating them. Templates and the words for facts stand in `styles/`: those of the set `tuned` were in view while the rules of the
-reader were written; those of the set `kept-back` were written after the last change of a rule.
+stating them. Templates and the words for facts stand in `styles/`. Those of the sets `tuned` and `second` were in view while the
+rules of the reader were written; those of the set `kept-back` were written after the last change of a rule, and first read then.
 `python -m experiments.reader_quality.styles` prints a table and writes `styles/figures.json`.
 """
 
@@ -18,24 +18,28 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from experiments.reader_quality.judge import Rate, estimate_rate
+from experiments.reader_quality.judge import Rate, estimate_rate, load
 from harness.conversation.messages import assistant
 from harness.models.scripted.profiles import READERS, Reader
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
-from harness.tasks import SUITE, make_task
+from harness.tasks import SUITE
 
 FOLDER = Path(__file__).parent / "styles"
 FIGURES = FOLDER / "figures.json"
-SETS = {"tuned": ("templates.toml", "wordings.toml"), "kept-back": ("kept_back_templates.toml", "kept_back_wordings.toml")}
+SETS = {
+    "tuned": ("templates.toml", "wordings.toml"),
+    "second": ("second_templates.toml", "second_wordings.toml"),
+    "kept-back": ("kept_back_templates.toml", "kept_back_wordings.toml"),
+}
 """Files of templates and of words for facts, by name of the set."""
 NEGATIVES = frozenset({"superseded", "refused", "suggested", "hypothetical", "elsewhere", "undecided", "failed"})
 """Groups of templates of sentences with a value that must not be read."""
 STRUCTURED = ("bullets", "table", "equals", "yaml", "json", "heading", "bold", "backticks")
 WORDED = ("arrows", "units", "words")
-TEXTS_PER_TEMPLATE = {"tuned": 12, "kept-back": 12}
+TEXTS_PER_TEMPLATE = 12
 FACTS_PER_TEXT = 5
-FIRST_SEED = {"tuned": 6_000, "kept-back": 7_000}
+FIRST_SEED = {"tuned": 6_000, "second": 7_000, "kept-back": 8_000}
 OLDER_SEEDS = 500
 """Distance to the seed whose values serve as older and as wrong values."""
 ONES = (
@@ -159,7 +163,7 @@ def write_texts(set_name: str) -> Iterator[StyledText]:
             continue
         for at, form in enumerate(forms):
             written = attempt = 0
-            while written < TEXTS_PER_TEMPLATE[set_name] and attempt < 20 * TEXTS_PER_TEMPLATE[set_name]:
+            while written < TEXTS_PER_TEMPLATE and attempt < 20 * TEXTS_PER_TEMPLATE:
                 name, seed = tasks[attempt % len(tasks)], FIRST_SEED[set_name] + attempt + 37 * at
                 attempt += 1
                 draws = random.Random(f"{set_name} {style} {at} {attempt}")
@@ -180,7 +184,7 @@ def _write_text(
     negatives: list[tuple[str, Mapping[str, Any]]],
     draws: random.Random,
 ) -> dict[str, Any] | None:
-    task, older = make_task(name, seed), make_task(name, seed + OLDER_SEEDS)
+    task, older = load(name, seed), load(name, seed + OLDER_SEEDS)
     names = [fact.name for fact in task.facts if "\n" not in task.values.get(fact.name, "\n")]
     draws.shuffle(names)
     items = dict(list(draw_items(form, task, older, wordings, names, draws))[:FACTS_PER_TEXT])
@@ -223,7 +227,7 @@ def read_texts(texts: Iterable[StyledText], reader: Reader) -> list[StyledReadin
     """Return what a reader reads in each text."""
     readings = list[StyledReading]()
     for text in texts:
-        found = FactReader(make_task(text.task, text.seed).facts, reader).find_newest(assistant(text.text))
+        found = FactReader(load(text.task, text.seed).facts, reader).find_newest(assistant(text.text))
         readings.append(StyledReading(text=text, read={match.name: match.value for match in found}))
     return readings
 
@@ -259,7 +263,7 @@ def main() -> None:
     """Print recall by style and misreadings, and write them beside the texts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--show", action="store_true", help="print unread and misread facts; only for the set `tuned`")
+    parser.add_argument("--show", action="store_true", help="print unread and misread facts; not for the set `kept-back`")
     parser.add_argument("--no-write", action="store_true", help="print only")
     chosen = parser.parse_args()
     figures: dict[str, Any] = {}

@@ -27,13 +27,15 @@ _FENCE = re.compile(r"\s*(?:`{3}|~{3})")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[*_]*\s+(?=[^a-z])|\s*;\s+")
 _CLAUSE_END = re.compile(
     r"(?:,\s+|\s+[-–—]\s+|(?<!hundred)(?<!thousand)\s+(?:but|because|whereas|although|which|and|while)\s+)"
-    r"(?!(?:but |and |is |it is )?(?:now|not|then)\b|[`\"'*]*\S*\d)"
+    r"(?!(?:but |and |is |it is )?(?:now|not|then)\b|(?<=but )[`\"'*]|[`\"'*]*\S*\d)"
 )
-_LABEL_END = re.compile(r"\s*(?::|=|→|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|→|->)\s+")
-_BOUND_KEY = re.compile(r"([`*_\"']*[A-Za-z_][\w.-]*[`*_\"']*)\s*[:=](?=[^\s:=/\\])(?=\S*$)")
+_LABEL_END = re.compile(r"\s*(?::|=|→|⇒|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|→|⇒|->)\s+")
+_BOUND_KEY = re.compile(
+    r"(?:(?:export|set|let|const|var) )?([`*_\"']*[A-Za-z_][\w.-]*[`*_\"']*|[A-Za-z_][\w .-]{0,60}\w)[:=](?=[^\s:=/\\])(?=\S*$)"
+)
 """Key that is joined with its value, as in "max_days=30"."""
 _CODE_PAIR = re.compile(r"`([\w .-]+)(?::\s|\s?=\s?)([^`]+)`")
-_HEADER = re.compile(r"(?:\*\*|__)?([^\s*_:`][^:*]{0,80}?)(?:(?:\*\*|__):?|:(?:\*\*|__)?)\s*$")
+_HEADER = re.compile(r"(?:\*\*|__)?([^\s*_:`][^:*]{0,80}?)(?:(?:\*\*|__)\s*:?|:(?:\*\*|__)?)\s*(?:\Wbr\s?/?\W)?\s*$")
 """Line that only names what the next line states: bold words, or words before a colon."""
 _CODE = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"")
 _PARENTHESIS = re.compile(r"(?<!`)\(([^()]*)\)(?!`)")
@@ -54,6 +56,10 @@ _LEAD_IN = re.compile(
     r"\s*(?:at first|initially|originally|previously|formerly|earlier|before|elsewhere|(?:in|with|for|at|on|under) \S)",
     re.IGNORECASE,
 )
+_TIME = re.compile(r"(?:until|in|as of|since|on|at)\b(?:\s+\w+){1,3}?,?\s+(?=the\b)", re.IGNORECASE)
+_COMMA = re.compile(r",\s+")
+_PAIRS = re.compile(r"[^,=:;]{1,60}(?:\s=\s|:\s)[^,=:;]+(?:,\s+[^,=:;]{1,60}(?:\s=\s|:\s)[^,=:;]+)+$")
+"""Several pairs of a label and a value in one line, separated by commas."""
 _STRUCK = re.compile(r"~~[^~\n]*~~")
 
 
@@ -146,8 +152,8 @@ class _Splitter:
         pair = re.match(r"[`\"']?(\w+)[`\"']?\s*:\s+", body)
         if pair and pair[1].lower() in _NAME_KEYS:
             self._record_name = _strip_marks(body[pair.end() :])
-        elif pair and pair[1].lower() in _VALUE_KEYS and self._record_name:
-            awaited, self._record_name = self._record_name, ""
+        elif pair and pair[1].lower() in _VALUE_KEYS and (self._record_name or self._keys):
+            awaited, self._record_name = self._record_name or self._keys[-1][1], ""
             body, start = body[pair.end() :], start + pair.end()
         else:
             self._record_name = ""
@@ -181,9 +187,9 @@ class _Splitter:
         if key.lower() in _NAME_KEYS:
             self._json_name = content
             return
-        if key.lower() in _VALUE_KEYS and self._json_name:
-            key = self._json_name
         parents = [name for name, _ in self._json if name]
+        if key.lower() in _VALUE_KEYS and (self._json_name or parents):
+            key, parents = (self._json_name, parents) if self._json_name else (parents[-1], parents[:-1])
         if key:
             yield Clause(content, start, " ".join([*parents[1:], key]), "", " ".join([self._context, *parents]))
         if not key or len(content.split()) >= _SENTENCE_WORDS:
@@ -241,12 +247,18 @@ def _find_topic(sentence: str) -> str:
     if verb is None:
         return ""
     topic = _INTRODUCTION.sub("", sentence[: verb.start()], count=1)
+    if lead := _TIME.match(topic):
+        topic = topic[lead.end() :]
     return topic if 0 < len(topic.split()) <= MAX_LABEL_WORDS else ""
 
 
 def _split_sentence(sentence: str, offset: int, context: str) -> Iterator[Clause]:
     for pair in _CODE_PAIR.finditer(sentence):
         yield Clause(pair[2], offset + pair.start(2), pair[1], "", context)
+    if ", " in sentence and _PAIRS.match(sentence):
+        for pair_text, start in _split(_COMMA, sentence, offset):
+            yield from _split_sentence(pair_text, start, context)
+        return
     if bound := _BOUND_KEY.match(sentence):
         yield Clause(sentence[bound.end() :], offset + bound.end(), bound[1], "", context)
         return
@@ -255,7 +267,9 @@ def _split_sentence(sentence: str, offset: int, context: str) -> Iterator[Clause
         if label_end is None or not 0 < len(sentence[: label_end.start()].split()) <= MAX_LABEL_WORDS:
             break
         # "a: 1 → 2" and "changed a from 1 → 2": the arrow joins an older value with a newer one
-        is_change = any(arrow in label_end[0] for arrow in ("→", "->", "=>")) and (number or " " in sentence[: label_end.start()])
+        is_change = any(arrow in label_end[0] for arrow in ("→", "⇒", "->", "=>")) and (
+            number or " " in sentence[: label_end.start()]
+        )
         label, rest, start = sentence[: label_end.start()], sentence[label_end.end() :], offset + label_end.end()
         first, first_start = (rest, start) if len(rest.split()) <= _BARE_WORDS else next(_split_clauses(rest, start))
         yield Clause(first, first_start, label, rest[len(first) :][:_FOLLOWING_CHARACTERS], context)

@@ -146,29 +146,50 @@ _UNREAL_WORDS = (
         "used to",
     ),
     *("(?:before|earlier|previously),? it", r"hypothetical\w*", r"alternatives?", "discarded", "rejected", "superseded"),
-    *("not sure", "at first", "unclear", "competitor", r"rivals?", "colleague", "example"),
+    *(
+        "not sure",
+        "at first",
+        "in case",
+        "idea",
+        "asked for",
+        "mentioned",
+        "possible",
+        "mistaken",
+        "mistook",
+        "demo",
+        r"had\b.*\bbeen",
+        "unclear",
+        "competitor",
+        r"rivals?",
+        "colleague",
+        "example",
+    ),
 )
 _UNREAL = re.compile(rf"\b(?:{'|'.join(_UNREAL_WORDS)})\b", re.IGNORECASE)
 """Words before a value which say that it does not hold, or holds elsewhere."""
 _UNREAL_AFTER = re.compile(
     r"\b(?:(?:was|were|been) (?:considered|suggested|proposed|discussed|tried|guessed)|or something else|fail(?:s|ed)\b"
-    r"|would have|would fail|(?:of|in|for|by) (?:an?|the )?(?:other|another|former|old)\b)",
+    r"|would have|would fail|worked|turned down|dismissed|(?:is|was|are) (?:forbidden|wrong|impossible|ruled out)"
+    r"|(?:of|in|for|by) (?:an?|the )?(?:other|another|former|old)\b)",
     re.IGNORECASE,
 )
 """Words behind a value which say that it does not hold, or holds elsewhere."""
-_OWNING_VERBS = ("uses", "has", "had", "wants", "prefers", "runs")
+_OWNING_VERBS = ("uses", "has", "have", "had", "wants", "prefers", "runs")
 _OWNER = re.compile(
-    rf"\b(?:the|an?|our|their|his|her|some) ([^\W\d_]+) (?:{'|'.join(_OWNING_VERBS)})\b|\b([^\W\d_]+)['’]s\b",
+    rf"\b(?:the|an?|our|their|his|her|some) (?:[^\W\d_]+ )?([^\W\d_]+) (?:{'|'.join(_OWNING_VERBS)})\b|\b([^\W\d_]+)['’]s\b",
     re.IGNORECASE,
 )
 """Somebody or something that has the value."""
-_REFUSED = re.compile(r"\b(?:not|never|cannot|avoid\w*|forb[ia]d\w*|refus\w*|neither|nor)\b|n['’]t\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"\b(?:not|never|cannot|avoid\w*|forb[ia]d\w*|refus\w*|neither|nor|no longer|nobody (?:wants|likes|asked))\b|n['’]t\b",
+    re.IGNORECASE,
+)
 _LIMIT = re.compile(
     r"\b(?:than|exceed\w*|below|above|beyond|under|over|before|after|until|without|unless|as)\b(?!\s+\w+\s*$)|\bthan\b",
     re.IGNORECASE,
 )
 """Words between a negation and a value that make the value a limit."""
-MAX_REFUSED_WORDS = 6
+MAX_REFUSED_WORDS = 10
 """Maximum number of words between a negation and the value that it refuses."""
 _UNITS = frozenset(
     ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "ms", "milliseconds", "kib", "bytes", "feet")
@@ -181,7 +202,7 @@ _NUMBERED = re.compile(r"([^\W\d_]+)[\s_-]?(\d+)\b")
 _RECORD = re.compile(r"(?<!`{3}yaml\n)(?<!`{3}yml\n)^([a-z][a-z\d -]*: .*)\n(?:[a-z][a-z\d -]*: .*(?:\n|\Z))+", re.MULTILINE)
 """Lines with a name in lower case and a value, like in the output of a program; the first one says what the record is about."""
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
-_NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
+_NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by|but)|→|⇒|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)
 
 
@@ -533,7 +554,7 @@ def _is_separated(clause: Clause, keys: Sequence[frozenset[str]], start: int, en
     return False
 
 
-_ARROW = re.compile(r"(?:→|->|=>)\s*(?!.*(?:→|->|=>))")
+_ARROW = re.compile(r"(?:→|⇒|->|=>)\s*(?!.*(?:→|⇒|->|=>))")
 _BEHIND = re.compile(r"\s+\(.*$|,\s.*$")
 """Remark behind a value."""
 
@@ -604,6 +625,10 @@ def _is_current(clause: Clause, plain: str, candidate: _Candidate, subject: _Sub
         return False
     if _is_refused(before, vocabulary):
         return False
+    if clause.introduction and _count_foreign(clause.introduction, subject):
+        return False
+    if _ROLE.match(clause.text[end:]) and not _TAKEN.search(before):  # "with `x` as the name" is no statement
+        return False
     lead = f"{clause.introduction} {clause.label} {before}"
     for pattern in (_UNREAL, _UNREAL_AFTER):
         text = f"{clause.context} {lead}" if pattern is _UNREAL else after + clause.following
@@ -622,6 +647,15 @@ def _is_current(clause: Clause, plain: str, candidate: _Candidate, subject: _Sub
     if not subject.value.is_number or candidate.has_unit:
         return True
     return _counts_subject(clause.text[:start], clause.text[start:end], clause.text[end:], subject)
+
+
+_ROLE = re.compile(r"[`\"'*]*\s+as (?:the|a|an|our|its)\b")
+"""Words behind a value that give it a role."""
+_TAKEN = re.compile(
+    r"(?:^|\b(?:we|i|it|user|agreed on|chose|chosen|use|used|using|set|take|took|settled on|sends?))\W*\w*\W*$",
+    re.IGNORECASE,
+)
+"""Words before a value "as" something that state it as chosen."""
 
 
 def _is_refused(before: str, vocabulary: frozenset[str]) -> bool:
