@@ -176,7 +176,7 @@ _UNREAL_AFTER = re.compile(
 """Words behind a value which say that it does not hold, or holds elsewhere."""
 _OWNING_VERBS = ("uses", "has", "have", "had", "wants", "prefers", "runs")
 _OWNER = re.compile(
-    rf"\b(?:the|an?|our|their|his|her|some) (?:[^\W\d_]+ )?([^\W\d_]+) (?:{'|'.join(_OWNING_VERBS)})\b|\b([^\W\d_]+)['’]s\b",
+    rf"\b(?:the|an?|our|their|his|her|some) (?:[^\W\d_]+ )?([^\W\d_]+) (?:{'|'.join(_OWNING_VERBS)})\b(?! been\b| to\b)|\b([^\W\d_]+)['’]s\b",
     re.IGNORECASE,
 )
 """Somebody or something that has the value."""
@@ -427,7 +427,7 @@ class TolerantStatements:
             full = [key for key in subject.keys if key <= stems]
             keys = full or _list_partial_keys(subject, stems, labelled)
             if keys and (value := _find_value(clause, subject, keys, is_partial=not full)):
-                if self._names_another(value.value, subject):  # e.g. "the setting `max_days` is 30"
+                if not clause.label and self._names_another(value.value, subject):  # e.g. "the setting `max_days` is 30"
                     continue
                 read.append(((bool(full), max(len(key & stems) for key in keys)), subject.name, value))
         for rank, name, value in read:
@@ -634,7 +634,7 @@ def _is_current(clause: Clause, plain: str, candidate: _Candidate, subject: _Sub
         text = f"{clause.context} {lead}" if pattern is _UNREAL else after + clause.following
         if any(stem(match[0]) not in vocabulary for match in pattern.finditer(text)):
             return False
-    if (owner := _OWNER.search(lead)) and stem(owner[1] or owner[2]) not in vocabulary | _FUNCTION_STEMS:
+    if (owner := _OWNER.search(lead)) and stem(owner[1] or owner[2]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS:
         return False
     earlier = (word.lower() for word in _WORD.findall(lead))
     if any(word in _STALE_BEFORE and stem(word) not in vocabulary for word in earlier):
