@@ -176,7 +176,8 @@ _UNREAL_AFTER = re.compile(
 """Words behind a value which say that it does not hold, or holds elsewhere."""
 _OWNING_VERBS = ("uses", "has", "have", "had", "wants", "prefers", "runs")
 _OWNER = re.compile(
-    rf"\b(?:the|an?|our|their|his|her|some) (?:[^\W\d_]+ )?([^\W\d_]+) (?:{'|'.join(_OWNING_VERBS)})\b(?! been\b| to\b)|\b([^\W\d_]+)['’]s\b",
+    rf"\b(?:the|an?|our|their|his|her|some) (?:[^\W\d_]+ )?([^\W\d_]+) (?:{'|'.join(_OWNING_VERBS)})\b(?! been\b| to\b)"
+    r"|\b([^\W\d_]+)['’]s\b",
     re.IGNORECASE,
 )
 """Somebody or something that has the value."""
@@ -427,7 +428,9 @@ class TolerantStatements:
             full = [key for key in subject.keys if key <= stems]
             keys = full or _list_partial_keys(subject, stems, labelled)
             if keys and (value := _find_value(clause, subject, keys, is_partial=not full)):
-                if not clause.label and self._names_another(value.value, subject):  # e.g. "the setting `max_days` is 30"
+                if clause.text.lower().startswith("the setting") and self._names_another(
+                    value.value, subject
+                ):  # e.g. "the setting `max_days` is 30"
                     continue
                 read.append(((bool(full), max(len(key & stems) for key in keys)), subject.name, value))
         for rank, name, value in read:
