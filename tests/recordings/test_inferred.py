@@ -46,9 +46,9 @@ def make_session(sizes):
     ],
 )
 def test_a_large_drop_near_the_peak_that_lasts_is_a_compaction(sizes, expected):
-    found = infer_compactions(make_session(sizes))
-    assert [(event.position, event.tokens_before, event.tokens_after) for event in found] == expected
-    assert all(event.inferred for event in found)
+    compactions = infer_compactions(make_session(sizes))
+    assert [(event.position, event.tokens_before, event.tokens_after) for event in compactions] == expected
+    assert all(event.inferred for event in compactions)
 
 
 @given(st.lists(st.integers(1, 300_000), max_size=12))

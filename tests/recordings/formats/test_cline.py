@@ -72,8 +72,8 @@ def test_results_in_texts_of_the_user_belong_to_their_calls(texts, tmp_path):
 
 
 def test_a_text_that_only_looks_like_a_result_stays_a_message(tmp_path):
-    said = {"role": "user", "content": "[look for 'sea'] Result:\ncalm"}
-    (tmp_path / "list.json").write_text(json.dumps([{"role": "user", "content": "Sail."}, said]))
+    claim = {"role": "user", "content": "[look for 'sea'] Result:\ncalm"}
+    (tmp_path / "list.json").write_text(json.dumps([{"role": "user", "content": "Sail."}, claim]))
     assert outline(read_recording(tmp_path / "list.json"))[1] == "0 user: [look for 'sea'] Result:\ncalm"
 
 

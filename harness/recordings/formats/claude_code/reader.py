@@ -59,7 +59,7 @@ def read(document: Document) -> Iterator[Draft]:
     children = {
         agent: _Reader(
             draft=Draft(session_id=f"{session_id}.{agent}", parent_id=session_id), rows=_drop_repeated_rows(chain.rows)[0]
-        ).read()
+        ).read_all()
         for agent, chain in chains.items()
     }
     main = _Reader(draft=Draft(session_id=session_id), rows=main_rows)
@@ -68,7 +68,7 @@ def read(document: Document) -> Iterator[Draft]:
     for _ in range(repeated_count):
         main.draft.count_dropped("row with a repeated uuid")
     if not children or any(map(is_message, main_rows)):
-        main.read()
+        main.read_all()
         for agent, child in children.items():
             call_id = main.agent_calls.get(agent) or chains[agent].call_id
             main.draft.sub_agents.append(SubAgentLink(session_id=child.session_id, call_id=call_id))
@@ -102,7 +102,7 @@ class _Reader:
     typed_texts: Counter[str] = field(default_factory=Counter)
     """Texts of user messages and attachments; a queued text among them is the same message."""
 
-    def read(self) -> Draft:
+    def read_all(self) -> Draft:
         """Read all rows and return the draft."""
         abandoned = find_abandoned_rows(self.rows)
         side = Draft()
