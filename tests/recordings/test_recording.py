@@ -3,7 +3,9 @@
 Their text is never printed, because it contains names of people and folders.
 """
 
+import contextlib
 import csv
+import json
 import os
 from pathlib import Path
 
@@ -90,3 +92,64 @@ def test_characters_agree_with_the_table(row):
 def test_a_cost_of_the_file_is_the_sum_of_its_calls_where_both_are_recorded(row):
     (recording,) = read_recordings(PLACE / row["file"])
     assert recording.cost_usd == pytest.approx(sum(recorded.cost_usd or 0 for recorded in recording.messages))
+
+
+# Independent counts, from the raw JSON and without the code of the importers.
+
+
+def read_raw(name):
+    for line in (PLACE / name).read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError):  # two rows on a line, or a line that was cut
+            yield json.loads(line)
+
+
+def count_claude_code(name):
+    """Return prompt tokens, output tokens and tool calls of the main session and its sub-agents, each answer once."""
+    answers: dict[str, tuple[int, int]] = {}
+    calls: set[str] = set()
+    seen: set[str | None] = set()
+    for line in read_raw(name):
+        is_report = line.get("type") == "progress" and line["data"].get("type") == "agent_progress"
+        row = line["data"]["message"] if is_report else line
+        if row.get("type") != "assistant" or row["message"]["model"] == "<synthetic>" or row.get("uuid") in seen:
+            continue
+        seen.add(row.get("uuid"))
+        usage, key = row["message"]["usage"], row["message"]["id"]
+        prompt = usage["input_tokens"] + usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
+        before = answers.get(key, (0, 0))
+        answers[key] = (prompt, usage["output_tokens"]) if usage["output_tokens"] >= before[1] else before
+        calls |= {block["id"] for block in row["message"]["content"] if block["type"] == "tool_use"}
+    return sum(prompt for prompt, _ in answers.values()), sum(output for _, output in answers.values()), len(calls)
+
+
+def count_codex(name):
+    rows = [row["payload"] for row in read_raw(name)]
+    totals = [row["info"]["total_token_usage"] for row in rows if row.get("type") == "token_count" and row["info"]]
+    return totals[-1]["input_tokens"], totals[-1]["output_tokens"], sum(row.get("type") == "function_call" for row in rows)
+
+
+COUNTS = {"claude-code-jsonl": count_claude_code, "codex-jsonl": count_codex}
+
+
+def find_count(row):
+    is_sdk = row["file"].startswith("claude-sdk")
+    kind = "codex-jsonl" if row["file"].startswith("codex") else row["format"]
+    return None if is_sdk else COUNTS.get(kind)
+
+
+@rows(lambda row: find_count(row) is not None)
+def test_usage_and_calls_agree_with_an_independent_count(row):
+    recordings = read_recordings(PLACE / row["file"])
+    usages = [item.usage for recording in recordings for item in recording.messages if item.usage is not None]
+    usages += [call.usage for recording in recordings for call in recording.left_out_calls if call.usage is not None]
+    calls = sum(len(item.message.calls) for recording in recordings for item in recording.messages)
+    counted = (sum(usage.prompt_tokens for usage in usages), sum(usage.output_tokens for usage in usages), calls)
+    assert counted == find_count(row)(row["file"])
+
+
+@rows(lambda row: row["file"].startswith("claude-sdk"))
+def test_the_cost_of_a_log_is_the_sum_over_its_results(row):
+    costs = [raw["total_cost_usd"] if "total_cost_usd" in raw else raw["message"]["total_cost_usd"]
+             for raw in read_raw(row["file"]) if raw.get("type") == "result"]  # fmt: skip
+    (recording,) = select_main_sessions(read_recordings(PLACE / row["file"]))
+    assert recording.cost_usd == pytest.approx(sum(costs))
