@@ -278,6 +278,31 @@ def test_a_file_that_is_not_utf_8_is_refused_with_advice(data, hint):
         parse_document(data, "x")
 
 
+def test_a_file_of_two_formats_is_refused_by_the_names_of_both(tmp_path):
+    (tmp_path / "mixed.jsonl").write_bytes(FIXTURES["codex.jsonl"].read_bytes() + FIXTURES["pi.jsonl"].read_bytes())
+    with pytest.raises(MalformedRecording, match="the file fits codex and pi; specify one of them"):
+        read_recording(tmp_path / "mixed.jsonl")
+    recording = read_recording(tmp_path / "mixed.jsonl", "codex")
+    assert len(recording.messages) == len(read_recording(FIXTURES["codex.jsonl"]).messages)
+    assert "message without a role, whose text is not read" in join_caveats(recording)
+
+
+def test_a_file_of_two_writers_is_read_with_a_note():
+    rows = FIXTURES["claude-code.jsonl"].read_text().splitlines()
+    others = [row.replace("session-lamp", "session-other").replace('"uuid": "', '"uuid": "other-') for row in rows]
+    mixed = "\n".join(row for pair in zip(rows, others, strict=True) for row in pair)
+    recordings = read_safely(mixed.encode())
+    assert "rows of 2 sessions; the id is that of the session with most rows" in join_caveats(recordings[0])
+
+
+def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path):
+    with (tmp_path / "large.jsonl").open("wb") as opened:
+        opened.write(FIXTURES["pi.jsonl"].read_bytes())
+        opened.truncate(2**30)
+    with pytest.raises(UsageError, match="cannot read the recording"):
+        read_recording(tmp_path / "large.jsonl")
+
+
 def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
     lines = (FIXTURES["claude-code.jsonl"]).read_bytes().splitlines()
     recording, _ = read_safely(b"\n".join([*lines[:4], b"Segmentation fault", *lines[4:]]))

@@ -154,6 +154,8 @@ class _Reader:
     def read_item(self, item: Fields) -> None:
         place = item.place
         match item.read_text("type"):
+            case "message" if not item.has("role"):
+                self.draft.count_unread(item, "message without a role")
             case "message" if item.read_text("role") == "assistant":
                 self.add_answer(read_parts(item, self.draft), place)
             case "message":
