@@ -38,7 +38,21 @@ DEFAULT_LIMIT = 50
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
-@click.group("sessions")
+class SessionsGroup(click.Group):
+    """Group of the commands for sessions, which knows the name that one of them has now."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command with this name, or None if there is no such command.
+
+        Raises:
+            UsageError: The command has another name now.
+        """
+        if cmd_name == "import":
+            raise UsageError("`harness sessions import` is now `harness import FILE --journal J` or `harness import FOLDER`")
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group("sessions", cls=SessionsGroup)
 def command() -> None:
     """List, read, search, archive and clean up logged sessions.
 
@@ -317,10 +331,3 @@ def export_command(session: str, file: Path, places: tuple[Path, ...], _format: 
     """
     events = export_session(resolve_session(session, places), file)
     print_line(f"wrote {format_line(str(file))}: {events:,} events")
-
-
-@command.command("import", hidden=True, context_settings={"ignore_unknown_options": True})
-@click.argument("arguments", nargs=-1)
-def refuse_import(arguments: tuple[str, ...]) -> None:
-    """Say that the command is named `harness import`."""
-    raise UsageError(f"`harness sessions import` is now `harness import {' '.join(arguments) or 'FOLDER'}`")

@@ -48,15 +48,7 @@ class FileFigures:
 
 
 class FolderRecordings(NamedTuple):
-    """Recorded sessions of a folder, as pandas tables; returned by `load_sessions`.
-
-    Example:
-        >>> import tempfile
-        >>> from harness import load_sessions
-        >>> recordings = load_sessions(tempfile.mkdtemp())
-        >>> len(recordings.sessions), len(recordings.refused)
-        (0, 0)
-    """
+    """Recorded sessions of a folder, as pandas tables; returned by `load_sessions`."""
 
     sessions: pd.DataFrame
     """One row per session, sub-agents included: file, format, id, times, models, numbers of messages, characters, tool calls,
@@ -89,6 +81,13 @@ def load_sessions(
 
     Raises:
         UsageError: There is no such folder.
+
+    Example:
+        >>> import tempfile
+        >>> from harness import load_sessions
+        >>> recordings = load_sessions(tempfile.mkdtemp())
+        >>> len(recordings.sessions), len(recordings.refused)
+        (0, 0)
     """
     files = read_folder(folder, workers=workers, cache_folder=cache_folder, on_progress=on_progress)
     return build_tables(files)

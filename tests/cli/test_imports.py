@@ -67,4 +67,4 @@ def test_an_incomplete_request_is_refused_with_advice(words, advice, folder):
 def test_the_former_name_of_the_command_says_the_new_one():
     result = harness("sessions", "import", "session.jsonl", "--in", "x.sqlite")
     assert result.returncode == 2
-    assert "is now `harness import session.jsonl" in result.stderr
+    assert "is now `harness import FILE" in result.stderr
