@@ -287,6 +287,7 @@ def test_a_failed_check_of_a_trial_leads_to_the_compaction_that_lost_its_fact(pa
     page.locator(".g-check").click()
     linked.settle()
     inspector = widget.inspector
+    assert inspector is not None
     assert inspector.session.name == trial.session_id
     shown = inspector.channel._state["autopsy"]
     assert shown["asked"]["fact"] == "port"

@@ -1,4 +1,4 @@
-// Autopsy of one compaction: for each fact, where it stood, what the policy did, whether it is in view, and the first consequence.
+// Autopsy of one compaction: where each fact stood, what the policy did, whether it is in view, and the first consequence.
 
 import "./autopsy.css";
 import { make } from "./elements.js";

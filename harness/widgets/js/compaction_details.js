@@ -8,7 +8,7 @@ import { createTimeline, listMarks } from "./timeline.js";
 /** @import { Autopsy } from "./autopsy.js" */
 /** @import { Strip } from "./fact_strip.js" */
 /** @import { Attempt } from "./timeline.js" */
-/** @typedef {{ steps: number[], curve: number[], attempts: Attempt[], strips: Strip[] }} FactCurve Tokens and facts over the steps. */
+/** @typedef {{ steps: number[], curve: number[], attempts: Attempt[], strips: Strip[] }} FactCurve */
 
 /** @typedef {"summary" | "dropped" | "summarized" | "masked" | "kept"} Disposition */
 /** @typedef {{ disposition: Disposition, role: string, text: string, before: number, after: number }} Message */

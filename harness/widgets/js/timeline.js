@@ -7,8 +7,8 @@ import "./timeline.css";
 
 /** @typedef {{ tokens: number, name: string, kind: "threshold" | "window" }} Limit */
 /** @import { Strip } from "./fact_strip.js" */
-/** @typedef {{ index: number, kind: "applied" | "fruitless", text: string, round: number }} Mark Attempted compaction before a step. */
-/** @typedef {[step: number, before: number, after: number, status: string, reason: string, round: number]} Attempt Number of the compaction, 0 if it was not applied, comes last. */
+/** @typedef {{ index: number, kind: "applied" | "fruitless", text: string, round: number }} Mark */
+/** @typedef {[step: number, before: number, after: number, status: string, reason: string, round: number]} Attempt */
 /**
  * @typedef {object} Lines
  * @property {number[]} [whole] Tokens of the whole conversation by step.
@@ -27,7 +27,8 @@ import "./timeline.css";
 const TIMELINE = { width: 1000, height: 150, points: 1000, ticks: 80, short: 12, line: 16 };
 
 /**
- * Return the marks of the attempted compactions of a session; those after its last step stand at that step.
+ * Return the marks of the attempted compactions of a session; those after its last step stand at that step. The last value of an
+ * attempt is the number of the compaction, 0 if it was not applied.
  *
  * @param {number[]} steps Numbers of the steps.
  * @param {Attempt[]} attempts
@@ -153,7 +154,7 @@ function listLevels(most) {
  * Create a timeline.
  *
  * @param {(index: number) => void} choose Called with the index of a step that the reader clicks.
- * @param {(round: number, index: number) => void} [openRound] Called with the number of an applied compaction that the reader clicks.
+ * @param {(round: number, index: number) => void} [openRound] Called with an applied compaction that is clicked.
  */
 export function createTimeline(choose, openRound) {
   const { width, height } = TIMELINE;
