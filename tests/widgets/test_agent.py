@@ -211,6 +211,10 @@ def test_the_details_of_a_compaction_open_where_it_was_clicked(page, panel, widt
     linked.click("Start")
     linked.until("() => document.querySelectorAll('.a-compaction').length >= 1")
     linked.phase("waiting for you")
+    page.locator(".a-curve .a-mark").first.click()
+    linked.until("() => !document.querySelector('.a-details').hidden")
+    assert page.locator(".a-details .u-title").inner_text().startswith("Compaction 1 of")
+    page.keyboard.press("Escape")
     for clicked in (page.locator(".a-compaction button").first, page.locator(".a-rounds button").first):
         clicked.click()
         linked.until("() => !document.querySelector('.a-details').hidden")

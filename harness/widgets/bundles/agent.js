@@ -239,7 +239,7 @@ function describeGauge({ tokens = 0, window: size, threshold = null, is_over, me
   const most = size ? formatNumber(size) : "an unknown number of";
   return `about ${formatNumber(tokens)} of ${most} tokens in ${formatCount(messages, "message")}; ${due}`;
 }
-function showCurve(parts, points, rounds, { threshold = null }) {
+function showCurve(parts, points, rounds, { threshold = null }, openRound) {
   const [width, height, floor] = [300, 84, 74];
   const applied = rounds.filter((round) => round.status === "applied");
   const steps = Math.max(10, ...points.map(([step]) => step), ...applied.map(({ step }) => step));
@@ -266,8 +266,11 @@ function showCurve(parts, points, rounds, { threshold = null }) {
   );
   if (threshold !== null) svg.append(draw("line", { ...axis, y1: y(threshold), y2: y(threshold), class: "a-lim\
 it" }));
-  for (const { step } of applied) svg.append(draw("path", { d: `M${x(step - 0.5) - 4} 1h8l-4 6z`, class: "a-ma\
-rk" }));
+  for (const { seq, step } of applied) {
+    const mark = draw("path", { d: `M${x(step - 0.5) - 4} 1h8l-4 6z`, class: "a-mark" });
+    mark.addEventListener("click", () => openRound(seq));
+    svg.append(mark);
+  }
   parts.curve.replaceChildren(svg);
 }
 function showFigures(parts, figures, isSimulated, step) {
@@ -1336,8 +1339,10 @@ var Agent = class {
     if (changed.figures || changed.session || changed.step !== void 0) {
       showFigures(parts, whole.figures, Boolean(whole.session?.simulated), whole.step);
     }
-    if (changed.curve || changed.rounds) showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ??
-    {});
+    if (changed.curve || changed.rounds) {
+      const open = (seq) => this.openRound(seq, parts.roundsCard);
+      showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ?? {}, open);
+    }
     if (changed.rounds) this.showRounds(changed.rounds);
   }
   /**

@@ -220,7 +220,10 @@ class Agent {
     if (changed.figures || changed.session || changed.step !== undefined) {
       showFigures(parts, whole.figures, Boolean(whole.session?.simulated), whole.step);
     }
-    if (changed.curve || changed.rounds) showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ?? {});
+    if (changed.curve || changed.rounds) {
+      const open = (/** @type {number} */ seq) => this.openRound(seq, parts.roundsCard);
+      showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ?? {}, open);
+    }
     if (changed.rounds) this.showRounds(changed.rounds);
   }
 

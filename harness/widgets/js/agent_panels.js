@@ -99,8 +99,9 @@ function describeGauge({ tokens = 0, window: size, threshold = null, is_over, me
  * @param {[step: number, tokens: number][]} points
  * @param {Round[]} rounds
  * @param {Gauge} gauge
+ * @param {(seq: number) => void} openRound Called with the event of a compaction whose mark is clicked.
  */
-export function showCurve(parts, points, rounds, { threshold = null }) {
+export function showCurve(parts, points, rounds, { threshold = null }, openRound) {
   const [width, height, floor] = [300, 84, 74];
   const applied = rounds.filter((round) => round.status === "applied");
   const steps = Math.max(10, ...points.map(([step]) => step), ...applied.map(({ step }) => step));
@@ -128,7 +129,11 @@ export function showCurve(parts, points, rounds, { threshold = null }) {
     draw("text", { x: 4, y: height - 1, text: `tokens in view over the steps, at most ${formatNumber(largest)}` }),
   );
   if (threshold !== null) svg.append(draw("line", { ...axis, y1: y(threshold), y2: y(threshold), class: "a-limit" }));
-  for (const { step } of applied) svg.append(draw("path", { d: `M${x(step - 0.5) - 4} 1h8l-4 6z`, class: "a-mark" }));
+  for (const { seq, step } of applied) {
+    const mark = draw("path", { d: `M${x(step - 0.5) - 4} 1h8l-4 6z`, class: "a-mark" });
+    mark.addEventListener("click", () => openRound(seq)); // by keyboard, the buttons below do the same
+    svg.append(mark);
+  }
   parts.curve.replaceChildren(svg);
 }
 
