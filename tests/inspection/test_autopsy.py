@@ -375,3 +375,28 @@ def test_another_policy_is_compared_at_the_step_of_the_compaction():
     assert describe_kept(compaction, examine(other), "the recorded session") == (
         "Compaction 1 of the recorded session, before step 2, lost 2 of 2 facts; this policy would have kept 1 of the 2."
     )
+
+
+def test_the_first_consequence_counts_and_not_a_later_one():
+    session = SteppedSession(task="Begin.")
+    shown = session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(shown - 1, shown)
+    session.write("conf", "port=1 table=cards")
+    again = session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact()
+    session.write("conf", "port=1 table=learners")
+    session.compact(again - 1, again)
+    assert fates(session, 1)["table"].outcome == "wrong"
+    assert fates(session, 2)["table"].outcome == "right"
+    assert fates(session, 3)["table"].outcome == "unused"
+
+
+def test_of_several_losses_the_gravest_explains_a_failed_check():
+    session = SteppedSession(task="Begin.")
+    shown = session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(shown - 1, shown)
+    again = session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(again - 1, again)
+    session.write("conf", "port=1 table=cards")
+    (failed,) = examine(session, [check("rows")]).failed_checks or ()
+    assert describe_check(failed) == "table: lost by compaction 2, used wrong at step 3; port: lost by no compaction"
