@@ -398,5 +398,5 @@ def test_of_several_losses_the_gravest_explains_a_failed_check():
     again = session.read("docs.md", "Rows live in the table `learners`.")
     session.compact(again - 1, again)
     session.write("conf", "port=1 table=cards")
-    (failed,) = examine(session, [check("rows")]).failed_checks or ()
+    (failed,) = examine(session, [check("rows")]).failed_checks
     assert describe_check(failed) == "table: lost by compaction 2, used wrong at step 3; port: lost by no compaction"
