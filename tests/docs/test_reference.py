@@ -169,14 +169,14 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
         "AgentWidget": {"close", "context_tokens", "fork", "forked", "from_session", "reopen", "state"},
         "CompactionExplorer": {
             *("change_settings", "close", "compare", "draw", "form", "open_form", "pin", "policy", "step", "step_count"),
-            *("to_dataframe", "to_trial", "unpin", "window_tokens"),
+            *("show_autopsy", "to_dataframe", "to_trial", "unpin", "window_tokens"),
         },
         "GridForm": {"close", "code", "command", "errors", "experiment", "grid", "limits", "plan", "start"},
         "GridWidget": {
             *("close", "inspector", "metric", "open_trial", "progress", "results", "selected_trial", "start", "state", "stop"),
             *("take_look", "wait"),
         },
-        "SessionInspector": {"show_step", "step", "step_count"},
+        "SessionInspector": {"show_autopsy", "show_check", "show_step", "step", "step_count"},
     }
 
 
