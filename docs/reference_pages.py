@@ -22,13 +22,14 @@ import click
 from docstring_parser import DocstringStyle, parse
 
 from harness.compaction.description import extract_description, extract_source
+from harness.compaction.origins import Origin, find_origin
 from harness.compaction.pipeline import Preset
 from harness.experiment.contrasts import MARGIN_KEY, Contrast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
-from harness.policies import PRESETS, find_public_name, policy_from_plain
+from harness.policies import PRESETS, find_kind, find_public_name, policy_from_plain
 from harness.session.preflight import count_first_request_tokens
 from harness.store.columns import TABLES
 from harness.task import Task
@@ -231,7 +232,9 @@ def build_policy_pages() -> Iterator[tuple[str, str]]:
     for name, policy_class in sorted(pages.items()):
         yield f"generated/policies/{name}.md", _build_policy_page(name, policy_class)
         source = extract_source(policy_class).replace("docs/sources.md", "{doc}`list of sources <../../sources>`")
-        rows.append((f"{{doc}}`{name} <{name}>`", extract_description(policy_class), source))
+        origin = find_origin(find_kind(name))
+        assert origin is not None
+        rows.append((f"{{doc}}`{name} <{name}>`", extract_description(policy_class), source, *_list_origin(origin)))
     names = "\n".join(sorted(pages))
     yield (
         "generated/policies/index.md",
@@ -240,7 +243,11 @@ def build_policy_pages() -> Iterator[tuple[str, str]]:
 {{doc}}`../../guide/choosing-a-policy` compares the families; {{doc}}`../../sources` lists the systems and papers. `harness
 policies` prints this list in a terminal.
 
-{_build_table(("name", "what it does", "modelled on"), rows)}
+{_build_table(("name", "what it does", "source", "evidence", "version", "date"), rows)}
+
+*Differential* policies are compared with their installed originals by tests, on the same conversations. *Modelled* policies
+follow source text, documentation or recordings, but no test runs the original: their results are results of the policy, and
+not of the system. A name with a version, such as `codex@2025`, is an older version; the name alone is the newest one.
 
 ```{{toctree}}
 :hidden:
@@ -251,10 +258,15 @@ policies` prints this list in a terminal.
     )
 
 
+def _list_origin(origin: Origin) -> tuple[str, str, str]:
+    return origin.evidence, origin.version, origin.date
+
+
 def _build_policy_page(name: str, policy_class: type[Any]) -> str:
     return f"""# {name}
 
-In a plan: `policy = "{name}"`. In Python: `harness.policies.{policy_class.__name__}()`.
+In a plan: `policy = "{name}"`. In Python: `harness.policies.{policy_class.__name__}()`. Origin: {find_origin(find_kind(name))}
+(see [the list of policies](index.md)).
 
 ```{{eval-rst}}
 {_build_directive(f"harness.policies.{policy_class.__name__}", policy_class)}```

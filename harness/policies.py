@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
-from harness.compaction.presets.codex import Codex
+from harness.compaction.presets.codex import Codex, Codex2025
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.gemini import GeminiCli, GeminiMasking
@@ -35,6 +35,7 @@ from harness.compaction.presets.window import MessageWindow
 from harness.conversation.codec import from_plain
 from harness.errors import UnknownName, UsageError, advise_moved_module
 from harness.protocols import Policy
+from harness.revisions import read_stored_kind
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -46,6 +47,7 @@ __all__ = [
     "ClineBasic",
     "ClineClassic",
     "Codex",
+    "Codex2025",
     "ComplexityTrapMask",
     "ComplexityTrapSummary",
     "Crush",
@@ -86,11 +88,14 @@ __all__ = [
     "ThreeTiers",
     "check_policy",
     "expand_shorthand",
+    "find_kind",
     "find_public_name",
     "list_policy_names",
+    "list_versions",
     "load_policy_class",
     "load_policy_classes",
     "policy_from_plain",
+    "policy_from_stored",
     "resolve_policy",
 ]
 
@@ -104,8 +109,11 @@ _EXPORTED: list[Any] = [value for name, value in globals().items() if name in __
 PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"].default, preset) for preset in _EXPORTED))
 """Policy classes of this package by their `kind`, which is stored with results, such as `keep-last`."""
 
-PUBLIC_NAMES = {"seed-gemini": "gemini-cli-simplified", "seed-opencode": "opencode-simplified"}
-"""Public names of the policies whose `kind` says less; ids and stored results keep the kind, which is accepted as a name too."""
+PUBLIC_NAMES = {"codex@2026": "codex", "seed-gemini": "gemini-cli-simplified", "seed-opencode": "opencode-simplified"}
+"""Public names of the policies whose `kind` is another; ids and stored results keep the kind, which is accepted as a name too.
+
+The name of a policy without a version is its newest version.
+"""
 _KINDS = {name: kind for kind, name in PUBLIC_NAMES.items()}
 
 SeedGemini, SeedOpenCode = SimplifiedGeminiCli, SimplifiedOpenCode  # names of these classes until version 0.2
@@ -119,10 +127,24 @@ def find_public_name(kind: str) -> str:
 
     Example:
         >>> from harness.policies import find_public_name
-        >>> find_public_name("seed-gemini"), find_public_name("codex")
-        ('gemini-cli-simplified', 'codex')
+        >>> find_public_name("seed-gemini"), find_public_name("codex@2026"), find_public_name("codex@2025")
+        ('gemini-cli-simplified', 'codex', 'codex@2025')
     """
     return PUBLIC_NAMES.get(kind, kind)
+
+
+def find_kind(name: str) -> str:
+    """Return the kind of the policies with a public name, which for most policies is the name itself.
+
+    Args:
+        name: Public name or kind of a policy.
+
+    Example:
+        >>> from harness.policies import find_kind
+        >>> find_kind("codex"), find_kind("codex@2025"), find_kind("pi")
+        ('codex@2026', 'codex@2025', 'pi')
+    """
+    return _KINDS.get(name, name)
 
 
 def list_policy_names() -> tuple[str, ...]:
@@ -136,6 +158,24 @@ def list_policy_names() -> tuple[str, ...]:
         ['cline', 'cline-basic', 'cline-classic']
     """
     return tuple(sorted({*map(find_public_name, PRESETS), *entry_points(group=ENTRY_POINT_GROUP).names}))
+
+
+def list_versions(name: str) -> tuple[str, ...]:
+    """Return the names with which a plan selects the versions of a policy, such as `codex@2026`, the newest version first.
+
+    A policy with only one version has its public name alone. The result is empty for a name that no policy of this package has.
+
+    Args:
+        name: Public name of the policy, without a version.
+
+    Example:
+        >>> from harness.policies import list_versions
+        >>> list_versions("codex"), list_versions("pi"), list_versions("none-such")
+        (('codex@2026', 'codex@2025'), ('pi',), ())
+    """
+    if name not in map(find_public_name, PRESETS):
+        return ()
+    return tuple(sorted((kind for kind in PRESETS if kind.startswith(f"{name}@")), reverse=True)) or (name,)
 
 
 def load_policy_classes() -> dict[str, type[Any]]:
@@ -175,10 +215,15 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
         >>> load_policy_class("keep-last")(threshold=0.5).keep_last
         10
     """
-    kind = _KINDS.get(name, name)
+    kind = find_kind(name)
     if kind in PRESETS:
         return PRESETS[kind]
     points = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
+    if not points and "@" in name and (versions := list_versions(name.partition("@")[0])):
+        plain = name.partition("@")[0]
+        advice = f"{plain!r} alone is the newest version" if len(versions) > 1 else f"{plain!r} has only one version"
+        noun = "version of a policy" if where == "policy" else f"version of a policy in {where}:"
+        raise UnknownName(noun, name, versions, advice)
     if not points:
         noun = "policy" if where == "policy" else f"policy in {where}:"
         advice = f"`harness policies` describes each policy; a policy of your own needs an entry point in {ENTRY_POINT_GROUP!r}"
@@ -281,15 +326,38 @@ def expand_shorthand(value: object) -> object:
     Example:
         >>> from harness.policies import expand_shorthand
         >>> expand_shorthand("codex"), expand_shorthand(30)
-        ({'kind': 'codex'}, {'kind': 'message-window', 'max_messages': 30})
+        ({'kind': 'codex@2026'}, {'kind': 'message-window', 'max_messages': 30})
     """
     if isinstance(value, str):
-        return {"kind": _KINDS.get(value, value)}
+        return {"kind": find_kind(value)}
     if isinstance(value, Mapping) and value.get("kind") in _KINDS:
         return {**value, "kind": _KINDS[value["kind"]]}
     if isinstance(value, int) and not isinstance(value, bool):
         return {"kind": "message-window", "max_messages": value}
     return value
+
+
+def policy_from_stored(plain: Mapping[str, object], where: str = "policy") -> Policy:
+    """Return the policy that is stored with results or in the log of a session.
+
+    Releases that knew only one version of a policy stored no version. A stored `codex` is therefore `codex@2025`, while the name
+    `codex` in a plan is the newest version.
+
+    Args:
+        plain: Values of the policy's fields by name, including `kind`.
+        where: Place of the policy in the stored data, which error messages name. Default: `'policy'`.
+
+    Raises:
+        UnknownName: No policy has this kind, or the policy has no such field.
+        UsageError: The kind is missing, or a value is invalid.
+
+    Example:
+        >>> from harness.policies import policy_from_plain, policy_from_stored
+        >>> policy_from_stored({"kind": "codex"}).kind, policy_from_plain({"kind": "codex"}).kind
+        ('codex@2025', 'codex@2026')
+    """
+    kind = plain.get("kind")
+    return policy_from_plain({**plain, "kind": read_stored_kind(kind)} if isinstance(kind, str) else plain, where)
 
 
 def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
@@ -317,5 +385,5 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
     for field in plain:
         if field not in allowed:
             raise UnknownName(f"field {where}.{field} of policy {kind!r}:", field, allowed)
-    policy: Policy = from_plain(policy_class, {**plain, "kind": _KINDS.get(kind, kind)}, where)
+    policy: Policy = from_plain(policy_class, {**plain, "kind": find_kind(kind)}, where)
     return policy

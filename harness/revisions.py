@@ -4,8 +4,9 @@ The id of a trial contains the revision of every part that the trial uses, so re
 pooled. Raise a revision by one whenever a part sends, counts or prices something else than before, and add one line to
 `CHANGELOG.md` that names the part as in `REVISIONS`, with its number: "`prices` (revision 1): …".
 
-A compaction policy has its revision in a property of its class, because policies can come from other packages. A task in a file
-of a user needs no revision, since its content is part of the id.
+A compaction policy has its revision in a property of its class, because policies can come from other packages. A policy whose
+original changed is a new version, a policy of its own, and the revision of the older one stays. A task in a file of a user needs
+no revision, since its content is part of the id.
 """
 
 from collections.abc import Mapping
@@ -70,3 +71,22 @@ REVISIONS: Mapping[str, int] = {
     "tool explore": 0,
 }
 """Revision of each part of a trial except its policy, by the name of the part."""
+
+FIRST_VERSIONS: Mapping[str, str] = {"codex": "codex@2025"}
+"""Kinds of policies as stored by releases that knew only one version of these policies, and the kinds of these versions today.
+
+Ids of trials are computed with the stored kind, so that they stay the same.
+"""
+
+
+_STORED_KINDS = {kind: stored for stored, kind in FIRST_VERSIONS.items()}
+
+
+def find_stored_kind(kind: str) -> str:
+    """Return the kind under which ids and revisions have a policy, e.g. `codex` for `codex@2025`."""
+    return _STORED_KINDS.get(kind, kind)
+
+
+def read_stored_kind(kind: str) -> str:
+    """Return the kind of today of a policy that is stored with results under a kind, e.g. `codex@2025` for `codex`."""
+    return FIRST_VERSIONS.get(kind, kind)

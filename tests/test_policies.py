@@ -1,27 +1,35 @@
 """Tests of policies of other packages, and of values that are refused as policies."""
 
 import inspect
+import re
 import sys
 from dataclasses import fields, replace
 
 import pytest
 
 from harness import policies
+from harness.compaction.origins import find_origin
 from harness.compaction.pipeline import Preset
 from harness.conversation import codec
 from harness.errors import UnknownName, UsageError
 from harness.experiment.plan import read_plan
-from harness.experiment.trial import Trial
+from harness.experiment.trial import Trial, from_stored, to_plain
 from harness.policies import (
     PRESETS,
     PUBLIC_NAMES,
+    find_kind,
     find_public_name,
     list_policy_names,
+    list_versions,
     load_policy_class,
     load_policy_classes,
     policy_from_plain,
+    policy_from_stored,
 )
+from harness.revisions import FIRST_VERSIONS
+from harness.session.spec import SessionSpec, decode_setup, encode_setup
 from tests.compaction.plugin import install
+from tests.house.source import CHECKOUT
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +63,55 @@ def test_a_policy_has_the_same_ids_under_its_public_name_and_its_kind(kind, name
     (tmp_path / "plan.toml").write_text(f'[trial]\ntask = "flashcards"\npolicy = "{name}"\n')
     trials = [read_plan(tmp_path).base, *(Trial(task="flashcards", policy=text) for text in (kind, name))]
     assert len({trial.trial_id for trial in trials}) == 1
-    policy = policy_from_plain({"kind": name, "threshold": 0.4})
-    assert policy == policy_from_plain({"kind": kind, "threshold": 0.4}) == PRESETS[kind](threshold=0.4)
+    policy = policy_from_plain({"kind": name, "clip_characters": 400})
+    assert policy == policy_from_plain({"kind": kind, "clip_characters": 400}) == PRESETS[kind](clip_characters=400)
     assert codec.to_plain(policy)["kind"] == kind
     assert load_policy_class(name) is load_policy_class(kind) is load_policy_classes()[name]
     assert name in list_policy_names()
     assert kind not in list_policy_names()
     assert name not in PRESETS
+
+
+@pytest.mark.parametrize("stored", FIRST_VERSIONS)
+def test_the_plain_name_is_the_newest_version_and_a_stored_name_is_the_first(stored, tmp_path):
+    newest, *_, first = list_versions(stored)
+    assert first == FIRST_VERSIONS[stored]
+    assert codec.to_plain(policy_from_plain({"kind": stored}))["kind"] == find_kind(stored) == newest
+    policy = policy_from_stored({"kind": stored})
+    assert codec.to_plain(policy)["kind"] == first
+    assert policy_from_stored(codec.to_plain(policy)) == policy_from_plain(codec.to_plain(policy)) == policy
+    setup = encode_setup(SessionSpec(request="", policy=stored))
+    assert codec.to_plain(decode_setup(setup)["policy"])["kind"] == newest
+    for text in (stored, first):
+        (tmp_path / "plan.toml").write_text(f'[trial]\ntask = "flashcards"\npolicy = "{text}"\n')
+        trial = read_plan(tmp_path).base
+        assert from_stored(to_plain(trial)).trial_id == trial.trial_id
+
+
+CODEX_VERSIONS = "did you mean 'codex@2026' or 'codex@2025'"
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"), [("codex@2019", CODEX_VERSIONS), ("codex@", CODEX_VERSIONS), ("pi@2026", "known: pi. 'pi' has only one")]
+)
+def test_an_unknown_version_is_refused_with_the_known_ones(name, allowed):
+    with pytest.raises(UnknownName, match=f"unknown version of a policy '{name}'; {allowed}"):
+        policy_from_plain({"kind": name})
+
+
+def test_each_policy_has_an_origin_that_the_list_of_sources_names():
+    sources = (CHECKOUT / "docs" / "sources.md").read_text()
+    peers = "\n".join(path.read_text() for path in (CHECKOUT / "tests" / "peers").glob("test_*.py"))
+    for kind, preset in PRESETS.items():
+        origin = find_origin(kind)
+        assert origin is not None, f"add {kind!r} to harness/compaction/origins.py"
+        is_tested = re.search(rf"^from harness.compaction.*\b{preset.__name__}\b", peers, re.MULTILINE)
+        assert (origin.evidence == "differential") == bool(is_tested)
+        if origin.evidence == "own design":
+            continue
+        assert origin.version.split()[-1] in sources
+        assert f"`{find_public_name(kind)}`" in sources
+        assert re.fullmatch(r"(read )?2026-\d\d-\d\d", origin.date)
 
 
 def test_text_is_no_number_and_a_number_no_switch():

@@ -24,6 +24,8 @@ from harness.conversation import codec
 from harness.errors import UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Estimand
 from harness.experiment.paths import EARLIER_ARM_PATTERN, REPETITION_AXES, ValueNamer, flatten, is_arm_setting, is_block
+from harness.policies import find_public_name
+from harness.revisions import read_stored_kind
 from harness.store.columns import TABLES
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
@@ -381,7 +383,8 @@ def _is_equal(value: object, other: object) -> bool:
     A policy's name matches the policy whatever the values of its fields.
     """
     if isinstance(value, Mapping) and isinstance(other, str):
-        return bool(value.get("kind") == other)
+        kind = read_stored_kind(str(value.get("kind")))
+        return other in (kind, find_public_name(kind))
     if is_dataclass(other) and not isinstance(other, type):
         other = codec.to_plain(other)
     return bool(value == other)

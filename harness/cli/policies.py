@@ -6,7 +6,8 @@ import click
 
 from harness.cli.terminal import build_named_grid, print_parts
 from harness.compaction.description import extract_description
-from harness.policies import list_policy_names, load_policy_class
+from harness.compaction.origins import find_origin
+from harness.policies import find_kind, list_policy_names, load_policy_class
 
 
 class PolicyGroup(click.Group):
@@ -40,9 +41,13 @@ def _make_description_command(name: str) -> click.Command:
 def command(context: click.Context, full: bool) -> None:
     """List the compaction policies, including those of installed packages, or describe the policy NAME.
 
-    The list has one sentence for each policy. The description of a policy contains its source, its stages and its fields, and the
-    effect on a sample session that overflows the window: one request of the user, followed by replies of the agent and tool
-    results. A policy marked INERT has no effect there; it may need a second message of the user or a larger window.
+    The list has one sentence for each policy, and in brackets the evidence that the policy acts as its original, the version of
+    the original, and its date. *Differential* means that tests run the original beside the policy. *Modelled* means that no test
+    does, so that results of the policy are no results of the system. NAME@VERSION is an older version of a policy.
+
+    The description of a policy contains its source, its stages and its fields, and the effect on a sample session that overflows
+    the window: one request of the user, followed by replies of the agent and tool results. A policy marked INERT has no effect
+    there; it may need a second message of the user or a larger window.
 
     Example: `harness policies codex`
     """
@@ -63,4 +68,5 @@ def _summarize_policy(name: str) -> str:
         sentence = re.sub(r"^Policy that,? ", "", extract_description(load_policy_class(name)))
     except Exception as error:  # noqa: BLE001  (a policy of another package may raise anything, and the list must go on)
         return f"fails: {type(error).__name__}: {error}"
-    return sentence[:1].upper() + sentence[1:]
+    origin = find_origin(find_kind(name))
+    return f"{sentence[:1].upper()}{sentence[1:]}" + (f" [{origin}]" if origin else "")

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from harness.cli import options
 from harness.cli.terminal import build_named_grid, format_line, print_parts
-from harness.compaction.description import describe_stages, extract_description, extract_source, list_defaults
+from harness.compaction.description import describe_stages, extract_description, extract_source, list_defaults, name_policy
 from harness.compaction.feasibility import explain_never_due
+from harness.compaction.origins import find_origin
 from harness.compaction.scaling import fit_policy
 from harness.conversation.tokens import Window
 from harness.errors import format_count
@@ -100,6 +101,7 @@ DISPOSITION_STYLES: Mapping[Disposition, DispositionStyle] = {
     "dropped": DispositionStyle("·", "red", "dropped"),
     "summary": DispositionStyle("▓", "bold cyan", "summary (inserted)"),
 }
+MODELLED_NOTE = "; no test runs the original beside it"
 OWN_SOURCE = "this project"
 """Text shown as the source of a policy whose docstring names no source."""
 
@@ -120,7 +122,9 @@ def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[
     warning_rows = [("warning", text) for text in policy.warnings] if isinstance(policy, WarningPolicy) else []
     feasibility_warning = explain_never_due(policy, policy.budget(window)) if window else ""
     warning_rows += [("warning", feasibility_warning)] if feasibility_warning else []
-    return [("source", extract_source(kind) or OWN_SOURCE), *stage_rows, ("fields", constants), *warning_rows]
+    origin = find_origin(name_policy(policy))
+    origin_rows = [("origin", f"{origin}{MODELLED_NOTE if origin.evidence == 'modelled' else ''}")] if origin else []
+    return [("source", extract_source(kind) or OWN_SOURCE), *origin_rows, *stage_rows, ("fields", constants), *warning_rows]
 
 
 def describe_walk(walk: SampleRun) -> str:

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 from harness.conversation.events import EVENT_CLASSES, CallTiming, Event
 from harness.conversation.messages import Message, ToolCall, ToolResult
 from harness.errors import UnknownName, UsageError
+from harness.revisions import find_stored_kind
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -404,7 +405,8 @@ def to_canonical_json(value: object, value_type: Any = None) -> str:
 def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
     """Return those fields of a configuration that are stored with a session, and from which the id of a trial is computed.
 
-    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default value.
+    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default value. A policy whose kind has
+    several versions today keeps the kind under which it was stored (`harness.revisions.FIRST_VERSIONS`).
 
     Args:
         value: Dataclass instance; its fields may be dataclass instances, too.
@@ -422,6 +424,8 @@ def _identify_member(attribute: "Field[Any]", member: object, plain: object) -> 
     """Return a field as a dict with its name and the data for the id; the dict is empty if the field is left out."""
     if attribute.metadata.get("added_later") and member == _find_default(attribute):
         return {}
+    if attribute.name == "kind" and isinstance(member, str):
+        return {attribute.name: find_stored_kind(member)}
     return {attribute.name: to_identity(member, plain) if is_dataclass(member) and isinstance(plain, Mapping) else plain}
 
 

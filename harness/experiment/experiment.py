@@ -21,7 +21,7 @@ from harness.experiment.interim_analyses import begin_record
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.limits import RunLimits
 from harness.experiment.margins import record_margin
-from harness.experiment.output import Label, OutputFolder, open_output
+from harness.experiment.output import Label, OutputFolder, open_output, refuse_newer_versions
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
 from harness.experiment.preflight import (
     FirstTokens,
@@ -250,9 +250,11 @@ class Experiment:
             workers: Number of trials that run at the same time; None uses the number of processors.
 
         Raises:
+            UsageError: The folder has trials of an older version of a policy, which the plan does not name.
             StoreError: The journal in the folder cannot be read.
         """
         folder = self.output if output is None else Path(output)
+        self._refuse_newer_versions(folder)
         return make_forecast(self.grid, folder, workers or os.cpu_count() or 1)
 
     def run(
@@ -317,6 +319,7 @@ class Experiment:
             limits.refuse_unknown_prices(
                 dict.fromkeys(name for trial, _ in self.grid.iter_seed_groups() for name in trial.models)
             )
+        self._refuse_newer_versions(folder)
         run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, executor, limits)
         self.check()
         if is_cluster(executor):
@@ -324,6 +327,9 @@ class Experiment:
         self._show_warnings(display)
         run.run(folder, retry_failed=retry_failed, pilot=pilot)
         return load_experiment(folder)
+
+    def _refuse_newer_versions(self, folder: Path) -> None:
+        refuse_newer_versions(folder, {trial.policy_kind for trial, _ in self.grid.iter_seed_groups()})
 
     def _show_warnings(self, display: Display) -> None:
         texts = self.collect_warnings()

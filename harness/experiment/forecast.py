@@ -22,7 +22,7 @@ from harness.experiment.grid import Cell, Grid
 from harness.experiment.interim_analyses import find_interim_analysis
 from harness.experiment.limits import compute_real_cost_usd, is_paid
 from harness.experiment.stored_revisions import describe_raised, read_stored_revisions
-from harness.experiment.trial import SharedFields, Trial, from_plain
+from harness.experiment.trial import SharedFields, Trial, from_stored
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
 from harness.models.local.catalogue import is_local
 from harness.models.prices import look_up_prices
@@ -310,7 +310,7 @@ def read_finished_records(output: Path) -> list[TrialRecord]:
 def _parse_trials(records: Iterable[TrialRecord], shared: SharedFields) -> Iterable[tuple[Trial, TrialRecord]]:
     for record in records:
         try:
-            yield from_plain(json.loads(record.config_json), shared=shared), record
+            yield from_stored(json.loads(record.config_json), shared), record
         except (HarnessError, ValueError, TypeError):  # a policy of another package, or a field of a newer version
             continue
 

@@ -15,17 +15,18 @@ import json
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.conversation import codec
-from harness.errors import StoreError
+from harness.errors import StoreError, UsageError
 from harness.experiment.job import FinishedTrial
 from harness.experiment.paths import EARLIER_ARM_PATTERN, is_arm_setting
 from harness.experiment.stored_revisions import find_current_revisions, find_raised, read_stored_revisions
+from harness.revisions import FIRST_VERSIONS
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
@@ -180,6 +181,32 @@ def _make_earlier_label(record: TrialRecord) -> Label:
     digest = hashlib.sha256(codec.to_canonical_json(identity, dict).encode()).hexdigest()[:6]
     arm = re.sub(EARLIER_ARM_PATTERN, "", record.arm)
     return Label(record.experiment, f"{arm} (earlier {'revision' if raised else 'plan'} {digest})", "{}")
+
+
+def refuse_newer_versions(folder: Path, kinds: Collection[str]) -> None:
+    """Refuse to continue a folder with trials of a policy's first version by a plan that names only newer versions of the policy.
+
+    Args:
+        folder: Output folder; nothing is refused if it has no journal.
+        kinds: Kinds of the policies that the plan contains.
+
+    Raises:
+        UsageError: The folder has trials of an older version; the message gives the name of that version.
+        StoreError: The journal cannot be read.
+    """
+    newer = {stored: kind for stored in FIRST_VERSIONS for kind in kinds if kind.startswith(f"{stored}@")}
+    file = folder / JOURNAL_FILE
+    if not newer or not file.exists():
+        return
+    with Journal.open(file, read_only=True) as journal:
+        stored_kinds = {kind for (kind,) in journal.query("SELECT DISTINCT policy FROM trial")}
+    for stored, kind in newer.items():
+        version = FIRST_VERSIONS[stored]
+        if stored in stored_kinds and version not in kinds:
+            raise UsageError(
+                f"policy {stored!r}: the trials in {str(folder)!r} ran with {version!r}, and {stored!r} is {kind!r} today; write "
+                f"{version!r} in the plan to continue them, or choose another output folder for {kind!r}"
+            )
 
 
 def read_finished_trial(source: Path) -> FinishedTrial | None:

@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from harness.errors import HarnessError
-from harness.experiment.trial import SharedFields, Trial, encode_additions, from_plain
+from harness.experiment.trial import SharedFields, Trial, encode_additions, from_stored
 from harness.tasks import hash_task_file
 
 Revisions: TypeAlias = Mapping[str, int | str]
@@ -88,7 +88,7 @@ def find_mixed(all_revisions: Iterable[Revisions]) -> dict[str, list[int | str]]
 def parse_configuration(config_json: str, shared: SharedFields) -> Trial | None:
     """Return the trial with a stored configuration; None if this version cannot read it, e.g. without the policy's package."""
     try:
-        return from_plain(json.loads(config_json), shared=shared)
+        return from_stored(json.loads(config_json), shared)
     except (HarnessError, ValueError, TypeError, AttributeError):
         return None
 

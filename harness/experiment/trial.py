@@ -114,7 +114,7 @@ class Trial(AgentSettings):
     def _number_parts(self) -> Iterator[tuple[str, int]]:
         """Yield each part that the trial uses with its revision."""
         parts = dict.fromkeys(self._list_parts())
-        yield f"policy {name_policy(self.policy)}", getattr(self.policy, "revision", 0)
+        yield f"policy {revisions.find_stored_kind(name_policy(self.policy))}", getattr(self.policy, "revision", 0)
         for part in parts:
             if part in revisions.REVISIONS:  # tasks and tools of other origin have no revision
                 yield part, revisions.REVISIONS[part]
@@ -304,6 +304,23 @@ def from_plain(plain: Mapping[str, object], location: str = "trial", shared: Sha
     except UsageError as error:
         raise UsageError(f"{location}.{error}") from None
     return trial
+
+
+def from_stored(plain: Mapping[str, object], shared: SharedFields | None = None) -> Trial:
+    """Return the trial with a stored configuration.
+
+    Args:
+        plain: Configuration of the trial as nested tables, as stored with its results.
+        shared: Field values of other trials, which the trial reuses; None parses all values anew.
+
+    Raises:
+        UnknownName: A field, a policy or a limit is unknown.
+        UsageError: A value has the wrong type or is out of range.
+    """
+    policy = plain.get("policy")
+    if isinstance(policy, Mapping) and isinstance(kind := policy.get("kind"), str):
+        plain = {**plain, "policy": {**policy, "kind": revisions.read_stored_kind(kind)}}
+    return from_plain(plain, shared=shared)
 
 
 def _parse_field(name: str, value: object, location: str) -> codec.EncodedField:

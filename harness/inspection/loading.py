@@ -21,7 +21,7 @@ from harness.errors import StoreError, UsageError
 from harness.inspection.timeline import UNKNOWN_START, find_counter
 from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import EXACT, Reader, is_scripted
-from harness.policies import policy_from_plain
+from harness.policies import policy_from_stored
 from harness.protocols import Policy
 from harness.session.spec import compute_step_limit, decode_setup, find_setup
 from harness.session.totals import TrialTotals
@@ -235,7 +235,7 @@ def _read_policy(policy_json: str, setup: dict[str, Any]) -> tuple[Policy | None
     if not isinstance(plain, dict):
         return None, None
     try:
-        return policy_from_plain(plain), plain
+        return policy_from_stored(plain), plain
     except UsageError:
         return None, plain
 

@@ -22,7 +22,8 @@ from harness.errors import UsageError
 from harness.inspection.part_counts import PartCounts, count_parts
 from harness.inspection.view_history import ViewHistory
 from harness.metrics.alerts import AlertMonitor, AlertReading
-from harness.policies import policy_from_plain
+from harness.policies import policy_from_stored
+from harness.revisions import read_stored_kind
 from harness.session.totals import SessionTotals, add_sizes
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
@@ -234,7 +235,7 @@ def find_counter(entries: Sequence[Entry]) -> TokenCounter:
     if start_event is None:
         return QuarterOfCharacters()
     try:
-        return policy_from_plain(_parse_policy(start_event.policy_json)).counter
+        return policy_from_stored(_parse_policy(start_event.policy_json)).counter
     except UsageError:
         return QuarterOfCharacters()
 
@@ -341,7 +342,7 @@ class LogReader:
         messages = self.added_messages.values()
         return Inspection(
             **copy_fields(self.start_event, Inspection),
-            policy=str(_parse_policy(self.start_event.policy_json).get("kind", "")),
+            policy=read_stored_kind(str(_parse_policy(self.start_event.policy_json).get("kind", ""))),
             status=end_event.status if end_event else "active",
             reason=end_event.reason if end_event else "",
             detail=end_event.detail if end_event else "",

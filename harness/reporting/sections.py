@@ -44,7 +44,12 @@ from harness.reporting.monitoring import build_alert_sections, build_overhead_se
 from harness.reporting.other_models import build_other_model_section, repeat_comparisons
 from harness.reporting.reader_quality import describe_readers
 from harness.reporting.section import Section, make_arm_section
-from harness.reporting.treatments import build_warning_section, describe_cut_outputs, describe_missed_targets
+from harness.reporting.treatments import (
+    build_warning_section,
+    describe_cut_outputs,
+    describe_missed_targets,
+    describe_modelled_policies,
+)
 from harness.reporting.variance import build_variance_sections
 
 
@@ -511,6 +516,7 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
             f"{compare_repeats(results).describe(metric)}.",
             _describe_placebo_checks(comparisons, results.trials),
             *describe_cut_outputs(select_valid(results.trials)),
+            *describe_modelled_policies(results.trials),
             *describe_missed_targets(select_valid(results.trials), results.compactions),
             *_describe_power(comparisons, metric),
             *_describe_excluded_trials(results.trials),

@@ -14,9 +14,11 @@ import pandas as pd
 
 from harness.analysis.arms import order_arms
 from harness.analysis.formatting import format_short_number
+from harness.compaction.origins import find_origin
 from harness.conversation.advisories import Advisory, format_advisories
 from harness.conversation.events import MISSED_TARGET
 from harness.errors import format_count
+from harness.policies import find_public_name
 from harness.reporting.section import Section
 
 MAX_LISTED_WARNINGS = 12
@@ -97,6 +99,18 @@ def measure_cut_outputs(trials: pd.DataFrame) -> dict[str, CutOutputs]:
 def _format_limit(text: str) -> str:
     limits: Mapping[str, Any] = json.loads(text)
     return " and ".join(f"{limits[name]:,} {unit}" for name, unit in LIMIT_UNITS.items() if limits.get(name)) or "no limit"
+
+
+def describe_modelled_policies(trials: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence on the policies that no test compares with the systems they are modelled on, if any.
+
+    Args:
+        trials: Trials with the column `policy`.
+    """
+    kinds = [kind for kind in dict.fromkeys(trials["policy"]) if (origin := find_origin(kind)) and origin.evidence == "modelled"]
+    if kinds:
+        names = ", ".join(map(find_public_name, kinds))
+        yield f"Modelled on other systems, without a test beside the original: {names}. Results are about these policies alone."
 
 
 def describe_cut_outputs(trials: pd.DataFrame) -> Iterator[str]:

@@ -32,7 +32,7 @@ from harness.models.factory import (
 )
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.scripted.profiles import EXACT, Reader, add_options
-from harness.policies import policy_from_plain, resolve_policy
+from harness.policies import policy_from_stored, resolve_policy
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import DEFAULT_STEP_LIMIT, Grader, Runtime, Task, judge_old_session
@@ -329,7 +329,7 @@ def decode_setup(text: str) -> dict[str, Any]:
     plain |= limits
     stored = [(name, kind) for name, kind in STORED_FIELDS.items() if name in plain]
     values = {name: codec.from_plain(kind, plain[name], f"setup.{name}") for name, kind in stored}
-    return {**values, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}
+    return {**values, "policy": policy_from_stored(plain.get("policy", {}), "setup.policy")}
 
 
 def _rename_fields(plain: Any, place: str = "") -> Any:

@@ -25,7 +25,7 @@ from harness.conversation.messages import ToolResult
 from harness.conversation.overhead import OverheadClock
 from harness.errors import StoreError, ToolError, UsageError
 from harness.models.cassette import Cassette
-from harness.policies import policy_from_plain
+from harness.policies import policy_from_stored
 from harness.protocols import Clock, Log, OutputStore, Sandbox, Snapshot, ignore
 from harness.sandboxes.snapshots import summarize_patch
 from harness.session.diffs import FilePatch, build_patches
@@ -367,7 +367,7 @@ def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> Sessi
         raise UsageError(f"the log is damaged: the compaction policy of the session is not JSON: {error!s:.200}") from None
     return SessionSpec(
         request=start_event.task,
-        policy=policy_from_plain(policy),
+        policy=policy_from_stored(policy),
         model=newest_start.model,
         window_tokens=newest_start.window_tokens or None,
     )

@@ -18,6 +18,7 @@ migration, and the rows that fill the column are built by its name. CONTRIBUTING
 
 from typing import Literal, NamedTuple, TypeAlias
 
+from harness.revisions import FIRST_VERSIONS
 from harness.store.sessions.views import build_undone_sql
 
 Dtype: TypeAlias = Literal["str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
@@ -75,6 +76,8 @@ _FILLED_IN = "NULL"
 _MISSING_METRICS = "missing if the process of the session was killed"
 _MISSING_LOG = "missing if the trial crashed before its session began"
 _MISSING_USES = "missing if no call was recognised as a call of the task's script"
+_VERSIONS_SQL = " ".join(f"WHEN '{stored}' THEN '{kind}'" for stored, kind in FIRST_VERSIONS.items())
+_POLICY_SQL = f"CASE r.policy {_VERSIONS_SQL} ELSE r.policy END"
 STEP_COUNTS_TABLE = "step_conduct"
 """Table of the journal with the numbers that are counted in each step with a tool call; its alias in `SOURCES` is `d`."""
 _PROMPT_SQL = "{0}input_tokens + {0}cache_read_tokens + {0}cache_write_tokens"
@@ -183,7 +186,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "iif(r.replicate IS NULL, NULL, coalesce(json_extract(r.config_json, '$.summarizer_seed'), 0))",
     ),
     Column("model", "str", "", "Name of the agent's model, as configured"),
-    Column("policy", "str", "", "Kind of the compaction policy"),
+    Column("policy", "str", "", "Kind of the compaction policy, with its version if there are several", _POLICY_SQL),
     Column("policy_json", "str", "", "Kind and fields of the policy as configured, as canonical JSON"),
     Column("config_json", "str", "", "Whole configuration of the trial, as canonical JSON"),
     Column("axes_json", "str", "", "JSON object: dotted path of each axis -> value; `Results.axes` has one column per axis"),

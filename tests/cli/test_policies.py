@@ -24,7 +24,9 @@ def test_the_short_list_has_one_line_for_each_policy_and_says_where_to_read_more
     sentences = {line.split()[0]: line.split(maxsplit=1)[1].strip() for line in lines}
     assert sentences["swe-agent"].startswith("Before every step, replaces all tool results but the newest 5")
     assert sentences["none"].startswith("No compaction: the session goes on")
-    assert all(text[0].isupper() and text.endswith(".") and not text.startswith("Policy") for text in sentences.values())
+    assert all(text[0].isupper() and text.endswith("]") and not text.startswith("Policy") for text in sentences.values())
+    assert sentences["codex"].endswith(" [modelled, openai/codex 009bd870, read 2026-11-29]")
+    assert sentences["langchain-summary"].endswith(" [differential, 1.4.7, read 2026-11-23]")
     assert "harness policies NAME" in hint
 
 
@@ -51,7 +53,7 @@ def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(liste
     assert set(listed) == set(map(find_public_name, PRESETS))
     for name, block in listed.items():
         rows = re.findall(r"^  (\w+) ", block, re.MULTILINE)
-        assert rows == ["source", *["stage"] * rows.count("stage"), "fields", "sample"], name
+        assert rows == ["source", "origin", *["stage"] * rows.count("stage"), "fields", "sample"], name
 
 
 @pytest.mark.slow

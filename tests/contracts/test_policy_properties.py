@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.compaction.pipeline import CalibratedPreset, Rule
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
-from harness.compaction.presets.codex import Codex
+from harness.compaction.presets.codex import Codex, Codex2025
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.gemini import GeminiCli, GeminiMasking
@@ -77,6 +77,7 @@ POLICIES: list[Policy] = [
     ClineClassic(spare_share=0.02),
     ClineClassic(spare_share=0.02, enough_share=0.01),
     Codex(compact_at_tokens=100, keep_user_tokens=20),
+    Codex2025(compact_at_tokens=100, keep_user_tokens=20),
     ComplexityTrapMask(keep_results=3, polling=2),
     ComplexityTrapSummary(turns=6, keep_turns=2),
     ComplexityTrapSummary(turns=6, keep_turns=1, latest_only=True, mask_results=1),

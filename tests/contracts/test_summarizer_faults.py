@@ -49,7 +49,8 @@ class Documented:
 
 RULES: dict[str, Documented] = {
     "cline": Documented(failed="goes"),
-    "codex": Documented(empty="stand-in"),
+    "codex@2025": Documented(empty="stand-in"),
+    "codex@2026": Documented(),
     "complexity-trap-summary": Documented(),
     "crush": Documented(),
     "deepagents": Documented(empty="stand-in"),

@@ -5,7 +5,6 @@ resumed, and the ids of trials with every policy, every task and every field.
 """
 
 import json
-import shutil
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from harness.inspection.loading import load
 from harness.inspection.timeline import inspect_session
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
+from harness.revisions import find_stored_kind
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
 from harness.store.columns import TABLES
@@ -57,7 +57,8 @@ def unpack(name: str, target: Path) -> Path:
 def grid(tmp_path: Path) -> Path:
     """Return a copy of the folder of the grid from version 0.1, without the tables, which are made from the journal."""
     unpack("grid/journal.sqlite.zst", tmp_path / "grid" / "output" / "journal.sqlite")
-    shutil.copy(RECORDED / "grid" / "plan.toml", tmp_path / "grid")
+    text = (RECORDED / "grid" / "plan.toml").read_text()
+    (tmp_path / "grid" / "plan.toml").write_text(text.replace('"codex"', '"codex@2025"'))
     return tmp_path / "grid"
 
 
@@ -120,7 +121,8 @@ def test_a_live_session_of_version_0_1_can_be_continued(tmp_path: Path) -> None:
 
 
 def test_every_policy_and_task_has_the_same_trial_id_but_for_revisions() -> None:
-    trials = {f"policy {name}": Trial(task="flashcards", policy=preset(), max_steps=50) for name, preset in PRESETS.items()}
+    presets = {f"policy {find_stored_kind(kind)}": preset for kind, preset in PRESETS.items()}
+    trials = {name: Trial(task="flashcards", policy=preset(), max_steps=50) for name, preset in presets.items()}
     trials |= {f"task {name}": Trial(task=name, policy=PRESETS["none"](), max_steps=50) for name in SUITE}
     trials["every field"] = EVERY_FIELD
     assert {name: compute_unrevised_id(trials[name]) for name in TRIAL_IDS} == TRIAL_IDS

@@ -26,12 +26,12 @@ from harness.errors import UsageError
 from harness.experiment.experiment import Experiment
 from harness.experiment.plan import RENAMED_KEYS
 from harness.experiment.stored_revisions import find_raised, recover_revisions
-from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.experiment.trial import Trial, from_stored, to_plain
 from harness.inspection.loading import load
 from harness.inspection.timeline import inspect_session
 from harness.policies import PRESETS
 from harness.reporting.experiment_report import EARLIER_TRIALS_HEADING
-from harness.revisions import REVISIONS
+from harness.revisions import REVISIONS, find_stored_kind, read_stored_kind
 from harness.session.live_session import LiveSession
 from harness.store.columns import TABLES
 from harness.store.results import Results
@@ -51,14 +51,18 @@ def unpack(name: str, target: Path) -> Path:
 
 def read_trial(stored: Mapping[str, Any]) -> Trial:
     """Return a trial of version 0.2, whose stored configuration names the number of steps that was the default then."""
-    return from_plain({"max_steps": 50, **stored["trial"]})
+    return from_stored({"max_steps": 50, **stored["trial"]})
 
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
-    """Return a copy of the folder of the grid from version 0.2, without the tables, which are made from the journal."""
+    """Return a copy of the folder of the grid from version 0.2, without the tables, which are made from the journal.
+
+    The plan names the version of a policy that has several today.
+    """
     unpack("grid/journal.sqlite.zst", tmp_path / "grid" / "output" / "journal.sqlite")
-    shutil.copy(RECORDED / "grid" / "plan.toml", tmp_path / "grid")
+    text = (RECORDED / "grid" / "plan.toml").read_text()
+    (tmp_path / "grid" / "plan.toml").write_text(text.replace('kind = "codex"', 'kind = "codex@2025"'))
     return tmp_path / "grid"
 
 
@@ -88,7 +92,7 @@ def list_unraised(experiment: Experiment) -> set[str]:
 
 
 def raise_part(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    name = part.removeprefix("policy ")
+    name = read_stored_kind(part.removeprefix("policy "))
     if name in PRESETS:
         monkeypatch.setattr(PRESETS[name], "revision", 99)
     else:
@@ -114,7 +118,10 @@ def list_values(value: Any) -> list[Any]:
 
 
 def test_each_field_that_reaches_an_id_is_one_of_version_0_2_or_marked_as_added_later() -> None:
-    known = {**FIELDS["classes"], **{type_.__name__: FIELDS["policies"].get(kind) for kind, type_ in PRESETS.items()}}
+    known = {
+        **FIELDS["classes"],
+        **{type_.__name__: FIELDS["policies"].get(find_stored_kind(kind)) for kind, type_ in PRESETS.items()},
+    }
     trials = [Trial(task="flashcards", policy=preset()) for preset in PRESETS.values()]
     for kind in {type(value) for trial in trials for value in list_values(trial)}:
         names = known.get(kind.__name__)
@@ -159,7 +166,7 @@ def reads(reader: str) -> Uses:
 
 
 USES: Mapping[str, Uses] = {
-    "policy codex": lambda trial: trial.policy_kind == "codex",
+    "policy codex": lambda trial: trial.policy_kind == "codex@2025",
     "agent": has_scripted_agent,
     "explorer": has_scripted_sub_agent,
     "reader exact": reads("exact"),
@@ -255,6 +262,18 @@ def test_trials_whose_revisions_are_not_those_of_today_become_arms_of_their_own(
         assert (" (earlier revision " in trial.arm) == (trial.trial_id not in unraised)
 
 
+def test_the_plain_name_of_a_policy_with_a_newer_version_is_refused_in_its_folder(grid: Path, tmp_path: Path) -> None:
+    shutil.copy(RECORDED / "grid" / "plan.toml", grid)
+    experiment = open_plan(grid)
+    for resume in (experiment.estimate, lambda: experiment.run(progress="off", workers=1)):
+        with pytest.raises(
+            UsageError, match=r"ran with 'codex@2025', and 'codex' is 'codex@2026' today; write 'codex@2025' in the"
+        ):
+            resume()
+    assert set(load(grid).trials["policy"]) == {"none", "keep-last", "codex@2025", "pi", "swe-agent"}
+    assert experiment.estimate(tmp_path / "another").finished_trials == 0
+
+
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_finished_grid_runs_again_only_trials_of_revised_parts(grid: Path) -> None:
@@ -307,7 +326,7 @@ def test_trials_of_other_revisions_predict_nothing(grid: Path, monkeypatch: pyte
 
 
 def find_changes(trial_id: str, config_json: str) -> dict[str, Any]:
-    trial = from_plain(json.loads(config_json))
+    trial = from_stored(json.loads(config_json))
     return find_raised(recover_revisions(trial_id, config_json), trial.revisions)
 
 

@@ -207,10 +207,10 @@ def test_the_policy_and_one_of_its_fields_can_both_be_axes():
     grid = Grid(BASE, {"policy": ["codex", {"kind": "keep-last", "keep_last": 3}], "policy.threshold": [0.5, 0.7]})
     policies = [cell.trial_table["policy"] for cell in grid]
     assert [(policy["kind"], policy["threshold"]) for policy in policies if isinstance(policy, dict)] == [
-        (kind, threshold) for kind in ("codex", "keep-last") for threshold in (0.5, 0.7)
+        (kind, threshold) for kind in ("codex@2026", "keep-last") for threshold in (0.5, 0.7)
     ]
     assert grid[2].trial.policy == KeepLast(keep_last=3, threshold=0.5)
-    assert grid[0].arm == "policy=codex threshold=0.5"
+    assert grid[0].arm == "policy=codex@2026 threshold=0.5"
 
 
 def test_a_field_that_a_policy_lacks_cannot_vary_together_with_the_policy():

@@ -43,7 +43,7 @@ def test_any_value_survives_the_code(threshold, keep_last, seed, model):
 def test_defaults_are_not_written():
     assert format_trial_code(Trial(task="flashcards", policy="codex")).count("\n") == 3
     assert format_trial_plan(Trial(task="flashcards", policy="codex")) == (
-        '[trial]\ntask = "flashcards"\n\n[trial.policy]\nkind = "codex"\n'
+        '[trial]\ntask = "flashcards"\n\n[trial.policy]\nkind = "codex@2026"\n'
     )
 
 

@@ -286,8 +286,8 @@ def test_another_text_of_the_file_of_a_task_makes_another_trial(tmp_path):
 def test_a_policy_can_be_given_by_its_public_name():
     named: Any = "codex"
     trial = Trial(task="flashcards", policy=named)
-    assert trial == Trial(task="flashcards", policy=PRESETS["codex"]())
-    assert trial.trial_id == Trial(task="flashcards", policy=PRESETS["codex"]()).trial_id
+    assert trial == Trial(task="flashcards", policy=PRESETS["codex@2026"]())
+    assert trial.trial_id == Trial(task="flashcards", policy=PRESETS["codex@2026"]()).trial_id
     unknown: Any = "codecs"
     with pytest.raises(UnknownName, match="codex"):
         Trial(task="flashcards", policy=unknown)
@@ -332,7 +332,7 @@ def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:
 
 def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):
     def ids():
-        policies = {"codex": PRESETS["codex"](), "three-tiers": PRESETS["three-tiers"]()}
+        policies = {"codex": PRESETS["codex@2025"](), "three-tiers": PRESETS["three-tiers"]()}
         return {
             (task, name): Trial(task=task, policy=policies[name]).trial_id
             for task in ("flashcards", "bug-hunt")
@@ -340,7 +340,7 @@ def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):
         }
 
     before = ids()
-    monkeypatch.setattr(PRESETS["codex"], "revision", 99)
+    monkeypatch.setattr(PRESETS["codex@2025"], "revision", 99)
     policy = ids()
     assert {key for key in before if before[key] != policy[key]} == {("flashcards", "codex"), ("bug-hunt", "codex")}
     monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "task bug-hunt": 99})

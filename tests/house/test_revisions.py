@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from harness.policies import PRESETS
-from harness.revisions import REVISIONS
+from harness.revisions import REVISIONS, find_stored_kind, read_stored_kind
 
 ROOT = Path(__file__).parents[2]
 RECORDED = json.loads((ROOT / "tests" / "golden" / "version_0_2" / "trials.json").read_text())
@@ -30,8 +30,9 @@ def has_line(part: str, number: int) -> bool:
 
 
 def test_each_raised_revision_of_a_policy_has_a_line_in_the_changelog():
-    stored = {name: RECORDED[f"policy {name}"]["revisions"].get("policy", 0) for name in PRESETS if f"policy {name}" in RECORDED}
-    revisions = {name: getattr(PRESETS[name](), "revision", 0) for name in stored}
+    names = [name for name in map(find_stored_kind, PRESETS) if f"policy {name}" in RECORDED]
+    stored = {name: RECORDED[f"policy {name}"]["revisions"].get("policy", 0) for name in names}
+    revisions = {name: getattr(PRESETS[read_stored_kind(name)](), "revision", 0) for name in stored}
     missing = [(name, number) for name, number in revisions.items() if number > stored[name] and not has_line(name, number)]
     assert not missing, f"name each policy in a line of CHANGELOG.md on its new revision: {missing}"
 

@@ -100,7 +100,7 @@ def test_the_oracle_keeps_the_cut_of_its_policy() -> None:
 
 
 CHANGED_OTHERWISE = {
-    **dict.fromkeys(("cline-basic", "codex", "deepagents", "gemini-masking", "inspect-edit", "inspect-trim"), 1),
+    **dict.fromkeys(("cline-basic", "codex@2025", "deepagents", "gemini-masking", "inspect-edit", "inspect-trim"), 1),
     **dict.fromkeys(("langchain-clear-tool-uses", "langchain-summary", "openhands-v0", "pi"), 1),
     **dict.fromkeys(("pydantic-window", "roo-sliding"), 1),
     **dict.fromkeys(("dexto", "goose", "inspect-summary", "letta", "openhands", "pydantic-summary", "roo-code"), 2),

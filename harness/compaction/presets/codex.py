@@ -1,4 +1,7 @@
-"""Policy of the Codex CLI, which retains the user's own messages and replaces everything else by a summary for the next model."""
+"""Policies of the Codex CLI, which retain the user's own messages and replace everything else by a summary.
+
+The two versions differ in who compacts: the provider, as in the CLI of 2026, or the CLI itself, as in 2025.
+"""
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -23,6 +26,18 @@ class WithoutOldest:
         """Return the messages without the n oldest ones in the n-th attempt; empty if none would be left."""
         starts = [index for index, message in enumerate(messages) if message.role != "tool"]
         return messages[starts[attempt] :] if attempt < len(starts) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamePrompt:
+    """Way to repeat a failed request for a summary without a change of its prompt, a limited number of times."""
+
+    retries: int
+    """Maximum number of repetitions."""
+
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """Return all messages for another attempt; empty if there were enough attempts."""
+        return messages if attempt <= self.retries else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,29 +118,66 @@ Create a summary of this session, to be handed over to another model that takes 
 SUMMARY_HEADING = "Another model began this task. It left the following hand-over; build on it and do no work twice."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Codex(SummarizingPreset):
-    """Policy that, at 90 % of the window, replaces all but the user's newest messages (up to 20K tokens) by a summary.
-
-    Choose it when you compare Codex, or when the user's own messages carry the instructions and must stay verbatim.
-
-    Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
-
-    The summarizer receives the messages of the session and one more message with the instruction, so its prompt begins like the
-    last request to the model. A former summary is summarized again and does not count as a message of the user.
-
-    If the prompt is too long, each further attempt leaves out one more of the oldest messages. If the summary fails, the
-    conversation stays unchanged. An empty summary is replaced by a constant text, and the log records that.
-
-    One difference from the original: instructions and environment are part of the system message, which always stays.
+@dataclass(frozen=True, kw_only=True)
+class CodexPreset(SummarizingPreset):
+    """Base class of the versions of the Codex policy, which share the trigger and the way in which messages are retained.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1; the conversation is measured by the
             provider's last report and an estimate of later messages. Default: `0.9`.
         compact_at_tokens: Threshold in tokens, used if it is lower than the one that `threshold` gives; None uses `threshold`
             alone. Default: `None`.
+    """
+
+    __slots__ = ()
+
+    threshold: Share = 0.9
+    compact_at_tokens: Positive | None = None
+
+    def build_pipeline(self, keep_user_tokens: int, procedure: SummaryProcedure) -> Pipeline:
+        """Return a pipeline with one rule, which replaces everything but the user's newest messages by a hand-over summary.
+
+        Args:
+            keep_user_tokens: Maximum number of tokens in the retained messages of the user.
+            procedure: Retries and replacement text for a summary that fails or is empty.
+        """
+        budget_rule: BudgetRule = ShareOfAvailable(share=self.threshold)
+        if self.compact_at_tokens is not None:
+            budget_rule = SmallestThreshold(budget_rules=(budget_rule, FixedTokens(tokens=self.compact_at_tokens)))
+        counter = QuarterOfBytes()
+        hand_over = HandOver(
+            most_tokens=keep_user_tokens,
+            format=Brief(instruction=INSTRUCTION, heading=SUMMARY_HEADING, layout="session"),
+            max_tokens=self.summary_max_tokens,
+            counter=counter,
+            procedure=procedure,
+        )
+        return Pipeline(budget_rule, (Rule(Full(measure="reported-and-since"), hand_over),), counter=counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codex(CodexPreset):
+    """Policy that, at 90 % of the window, replaces all but the user's newest messages (up to 64K tokens) by a summary.
+
+    Choose it when you compare Codex as of 2026, or when the user's own messages carry the instructions and must stay verbatim.
+
+    Source: Codex CLI (codex-rs) in openai/codex 009bd870, `core/src/compact_remote_v2.rs`, compaction by the provider.
+
+    The request for a compaction is appended to the session's own prompt, so that the provider's cache holds. A former summary is
+    summarized again and does not count as a message of the user. A request that fails is repeated twice. If the summary fails or
+    is empty, the conversation stays unchanged.
+
+    Differences from the original:
+
+    - The provider returns an encrypted item, whose content nobody can read. Here a summarizer writes a summary in its place.
+    - Tool outputs are not rewritten to make a prompt fit that is too long for the model.
+    - Instructions and environment are part of the system message, which always stays.
+    - Requests that fail for lasting reasons are repeated, too.
+
+    Attributes:
         keep_user_tokens: Maximum number of tokens in the user messages that are retained, newest first; the message that crosses
-            the limit is cut in its middle. Default: `20_000`.
+            the limit is cut in its middle. Default: `64_000`.
+        retries: Number of times that a failed request for a summary is repeated. Default: `2`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
 
     Example:
@@ -138,10 +190,50 @@ class Codex(SummarizingPreset):
         26214
     """
 
-    threshold: Share = 0.9
-    compact_at_tokens: Positive | None = None
+    keep_user_tokens: NonNegative = 64_000
+    retries: NonNegative = 2
+    kind: Literal["codex@2026"] = "codex@2026"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The policy's only rule, which replaces everything but the user's newest messages by a summary."""
+        procedure = SummaryProcedure(shorter=SamePrompt(retries=self.retries), shorter_for="failed")
+        return self.build_pipeline(self.keep_user_tokens, procedure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codex2025(CodexPreset):
+    """Policy that, at 90 % of the window, replaces all but the user's newest messages (up to 20K tokens) by a summary.
+
+    Choose it when you compare Codex as of 2025, or results of older versions of this program.
+
+    Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
+
+    The summarizer receives the messages of the session and one more message with the instruction, so its prompt begins like the
+    last request to the model. A former summary is summarized again and does not count as a message of the user.
+
+    If the prompt is too long, each further attempt leaves out one more of the oldest messages. If the summary fails, the
+    conversation stays unchanged. An empty summary is replaced by a constant text, and the log records that.
+
+    One difference from the original: instructions and environment are part of the system message, which always stays.
+
+    Attributes:
+        keep_user_tokens: Maximum number of tokens in the user messages that are retained, newest first; the message that crosses
+            the limit is cut in its middle. Default: `20_000`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+
+    Example:
+        Retain fewer tokens of the user's messages, for a window of 32,768 tokens:
+
+        >>> from harness.policies import Codex2025
+        >>> from harness.conversation.tokens import Window
+        >>> policy = Codex2025(threshold=0.8, keep_user_tokens=4_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        26214
+    """
+
     keep_user_tokens: NonNegative = 20_000
-    kind: Literal["codex"] = "codex"
+    kind: Literal["codex@2025"] = "codex@2025"
 
     @property
     def revision(self) -> int:
@@ -154,15 +246,5 @@ class Codex(SummarizingPreset):
     @property
     def pipeline(self) -> Pipeline:
         """The policy's only rule, which replaces everything but the user's newest messages by a hand-over summary."""
-        budget_rule: BudgetRule = ShareOfAvailable(share=self.threshold)
-        if self.compact_at_tokens is not None:
-            budget_rule = SmallestThreshold(budget_rules=(budget_rule, FixedTokens(tokens=self.compact_at_tokens)))
-        counter = QuarterOfBytes()
-        hand_over = HandOver(
-            most_tokens=self.keep_user_tokens,
-            format=Brief(instruction=INSTRUCTION, heading=SUMMARY_HEADING, layout="session"),
-            max_tokens=self.summary_max_tokens,
-            counter=counter,
-            procedure=SummaryProcedure(shorter=WithoutOldest(), empty_text="(no summary available)"),
-        )
-        return Pipeline(budget_rule, (Rule(Full(measure="reported-and-since"), hand_over),), counter=counter)
+        procedure = SummaryProcedure(shorter=WithoutOldest(), empty_text="(no summary available)")
+        return self.build_pipeline(self.keep_user_tokens, procedure)

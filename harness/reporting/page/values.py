@@ -40,6 +40,7 @@ from harness.experiment.paths import is_arm_setting
 from harness.reporting.claims import Claim, ClaimReport, restrict_claims
 from harness.reporting.not_worse import rank_arms
 from harness.reporting.page.shades import shade_cells
+from harness.revisions import read_stored_kind
 
 Json: TypeAlias = dict[str, Any]
 
@@ -231,7 +232,7 @@ SHOWN_SETTINGS = ("kind", "threshold", "trigger_tokens", "keep_last", "summarize
 def _describe_settings(trials: pd.DataFrame) -> str:
     row = trials.iloc[0]
     policy = json.loads(row["policy_json"] or "{}")
-    settings = [str(policy["kind"])] if "kind" in policy else []
+    settings = [read_stored_kind(str(policy["kind"]))] if "kind" in policy else []
     settings += [f"{name} {policy[name]}" for name in SHOWN_SETTINGS[1:] if policy.get(name) is not None]
     axes = json.loads(row["axes_json"] or "{}")
     known = {f"policy.{name}" for name in SHOWN_SETTINGS} | {"policy"}

@@ -34,7 +34,7 @@ from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_text, format_message_line
 from harness.inspection.session_task import build_session_autopsy, find_session_task
-from harness.policies import find_public_name, load_policy_class, policy_from_plain
+from harness.policies import find_public_name, load_policy_class, policy_from_plain, policy_from_stored
 from harness.protocols import Policy
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
@@ -230,7 +230,7 @@ class Exploration:
         """Return the policy of the recorded session; None if the policy is unknown or never compacts."""
         start_event = self.session.start_event
         try:
-            policy = policy_from_plain(json.loads(start_event.policy_json)) if start_event else None
+            policy = policy_from_stored(json.loads(start_event.policy_json)) if start_event else None
         except (UsageError, ValueError, TypeError):
             return None
         return policy if policy and inspect_abilities(policy).can_act else None

@@ -14,6 +14,7 @@ import pandas as pd
 import traitlets
 
 from harness.compaction.description import extract_description
+from harness.compaction.origins import find_origin
 from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.trial import Trial
@@ -21,7 +22,7 @@ from harness.inspection.open_session import open_recorded_session
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_sources import SAMPLE_NAME
 from harness.inspection.session_steps import format_message_line
-from harness.policies import PRESETS, find_public_name, list_policy_names, load_policy_class, resolve_policy
+from harness.policies import PRESETS, find_kind, find_public_name, list_policy_names, load_policy_class, resolve_policy
 from harness.protocols import Policy
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.controls import build_controls
@@ -391,6 +392,8 @@ class CompactionExplorer(StepWidget):
         name = self._exploration.settings.policy
         policy_class = load_policy_class(name)
         sentence, controls = extract_description(policy_class), build_controls(policy_class)
+        if (origin := find_origin(find_kind(name))) is not None and origin.evidence == "modelled":
+            sentence += " It is modelled on the original, without a test beside it."
         if re.search(r"\d", sentence):
             sentence += " These are its default values."
         return {"policy": {"kind": find_public_name(name), "sentence": sentence, "controls": controls}}

@@ -2,14 +2,14 @@
 
 import pytest
 
-from harness.compaction.presets.codex import INSTRUCTION, SUMMARY_HEADING, Codex
+from harness.compaction.presets.codex import INSTRUCTION, SUMMARY_HEADING, Codex2025
 from harness.conversation.messages import Message, assistant, user
 from harness.conversation.tokens import Window
 from harness.conversation.view import View
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, UsageError
 from tests.compaction.conversations import Room, grown, report, step, user_of_size, view_of, window
 
-POLICY = Codex(keep_user_tokens=50)
+POLICY = Codex2025(keep_user_tokens=50)
 FULL = report(9_000)
 
 
@@ -19,7 +19,7 @@ def work(first: int, count: int) -> list[Message]:
 
 @pytest.mark.parametrize(("tokens", "due"), [(115_199, False), (115_200, True)])
 def test_codex_is_triggered_at_90_percent_of_the_window_by_reported_and_later_tokens(tokens: int, due: bool) -> None:
-    policy = Codex()
+    policy = Codex2025()
     view = view_of(user("go"), *step(1, "r" * 398 + "ok"), policy=policy)
     since = view.items[-1].tokens
     assert since == 100
@@ -29,7 +29,7 @@ def test_codex_is_triggered_at_90_percent_of_the_window_by_reported_and_later_to
 
 @pytest.mark.parametrize(("own", "threshold"), [(50_000, 50_000), (200_000, 115_200)])
 def test_a_custom_compaction_point_only_lowers_the_threshold(own: int, threshold: int) -> None:
-    assert Codex(compact_at_tokens=own).budget(window(128_000)).threshold_tokens == threshold
+    assert Codex2025(compact_at_tokens=own).budget(window(128_000)).threshold_tokens == threshold
 
 
 def test_the_users_words_stay_in_order_and_the_hand_over_stands_behind_them() -> None:
@@ -42,7 +42,7 @@ def test_the_users_words_stay_in_order_and_the_hand_over_stands_behind_them() ->
 
 @pytest.mark.parametrize(("keep", "texts"), [(100, ["a" * 200, "b" * 200]), (50, ["b" * 200]), (0, [])])
 def test_user_messages_are_kept_up_to_the_limit_from_the_newest_on(keep: int, texts: list[str]) -> None:
-    policy = Codex(keep_user_tokens=keep)
+    policy = Codex2025(keep_user_tokens=keep)
     view = view_of(user_of_size(50, "a"), *work(0, 2), user_of_size(50, "b"), *work(5, 2), policy=policy)
     room = Room(policy, 10_000, "S")
     after = room.after(view, room.ask(view, FULL))
@@ -50,7 +50,7 @@ def test_user_messages_are_kept_up_to_the_limit_from_the_newest_on(keep: int, te
 
 
 def test_the_one_that_crosses_the_limit_is_cut_in_its_middle() -> None:
-    policy = Codex(keep_user_tokens=80)
+    policy = Codex2025(keep_user_tokens=80)
     view = view_of(user("A" + "a" * 398 + "Z"), *work(0, 2), user_of_size(50, "b"), *work(5, 2), policy=policy)
     room = Room(policy, 10_000, "S")
     after = room.after(view, room.ask(view, FULL))
@@ -127,8 +127,8 @@ def test_when_nothing_more_can_be_left_out_the_summary_has_failed() -> None:
 
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
     with pytest.raises(UsageError, match="compact_at_tokens"):
-        Codex(compact_at_tokens=0)
+        Codex2025(compact_at_tokens=0)
 
 
 def test_a_threshold_in_tokens_holds_in_a_window_of_unknown_size() -> None:
-    assert Codex(compact_at_tokens=50_000).budget(Window(tokens=0, source="unknown")).threshold_tokens == 50_000
+    assert Codex2025(compact_at_tokens=50_000).budget(Window(tokens=0, source="unknown")).threshold_tokens == 50_000

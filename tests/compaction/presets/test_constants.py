@@ -76,7 +76,8 @@ CONSTANTS: dict[str, Numbers] = {
         "ForgetHalf.excluded_messages": (2,),
         "ForgetHalf.keep_first": (3,),
     },
-    "codex": UNRESERVED,
+    "codex@2025": UNRESERVED,
+    "codex@2026": UNRESERVED,
     # SWE-agent 3ea751c0 and The Complexity Trap: N + M
     "complexity-trap-summary": {"TurnsSinceSummary.count": (31,)},
     # langchain 1.4.7 `_overflow_retry_prompt`: half, a quarter of it from the beginning
@@ -163,7 +164,8 @@ CHOICES: dict[str, Choices] = {
     "cline-basic": REFUSED,
     "cline-classic": {**REPORTED, "ForgetHalf.place": ("in-answer",)},
     # Codex 6ad6d5c9: the session itself and one more message; `no summary available`
-    "codex": {**SINCE, "Brief.layout": ("session",)},
+    "codex@2025": {**SINCE, "Brief.layout": ("session",)},
+    "codex@2026": {**SINCE, "Brief.layout": ("session",), "SummaryProcedure.shorter_for": ("failed",)},
     # SWE-agent 3ea751c0 and The Complexity Trap: before every model call
     "complexity-trap-mask": {"Rule.quiet": (True,)},
     "complexity-trap-summary": {"SummarizeOldestTurns.latest_only": (False,)},

@@ -164,7 +164,15 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     "cline-classic": {"enough_share": 0.3, "half_share": 0.5, "spare_tokens": 40_000, "spare_share": 0.8},
     # Codex 6ad6d5c9; the length of a summary is ours where the source sets none, there and below
-    "codex": {"threshold": 0.9, "compact_at_tokens": None, "keep_user_tokens": 20_000, "summary_max_tokens": 4_096},
+    "codex@2025": {"threshold": 0.9, "compact_at_tokens": None, "keep_user_tokens": 20_000, "summary_max_tokens": 4_096},
+    # openai/codex 009bd870, `compact_remote_v2.rs`
+    "codex@2026": {
+        "threshold": 0.9,
+        "compact_at_tokens": None,
+        "keep_user_tokens": 64_000,
+        "retries": 2,
+        "summary_max_tokens": 4_096,
+    },
     # SWE-agent 3ea751c0 and The Complexity Trap
     "complexity-trap-mask": {"keep_results": 10, "polling": 1},
     "complexity-trap-summary": {

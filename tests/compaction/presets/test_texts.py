@@ -29,7 +29,8 @@ ASKED: dict[str, str] = {
     # from the sources of each system, in its order and spelling
     "cline": "## Goal | ## State | ### Done | ### In progress | ### Blocked | ## Highlights | ## Next | ## Files | ### Read | "
     "### Edited",
-    "codex": "progress and decisions | constraints | next steps | critical",
+    "codex@2025": "progress and decisions | constraints | next steps | critical",
+    "codex@2026": "progress and decisions | constraints | next steps | critical",
     "complexity-trap-summary": "checkpoint",
     "crush": "## Current State | ## Files & Changes | ## Technical Context | ## Strategy | ## Exact Next Steps",
     "deepagents": LANGCHAIN,
