@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
+from harness.compaction.presets.claude_code import ClaudeCode
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
 from harness.compaction.presets.codex import Codex, Codex2025
 from harness.compaction.presets.crush import Crush
@@ -43,6 +44,7 @@ __all__ = [
     "PUBLIC_NAMES",
     "REQUIRED_ATTRIBUTES",
     "AnthropicClear",
+    "ClaudeCode",
     "Cline",
     "ClineBasic",
     "ClineClassic",

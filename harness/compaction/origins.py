@@ -49,6 +49,7 @@ DIFFERENTIAL_KINDS = frozenset(
 _READ = "read 2026-11-23"
 _VERSIONS: Mapping[str, tuple[str, str]] = {
     "anthropic-clear-tool-uses": ("anthropic-sdk-python 009b0353", _READ),
+    "claude-code": ("documentation of 2026-10-19", "2026-10-19"),
     "cline": ("21cb8d25", _READ),
     "cline-basic": ("21cb8d25", _READ),
     "cline-classic": ("01cfde0d", _READ),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.pipeline import CalibratedPreset, Rule
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
+from harness.compaction.presets.claude_code import ClaudeCode
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
 from harness.compaction.presets.codex import Codex, Codex2025
 from harness.compaction.presets.crush import Crush
@@ -72,6 +73,7 @@ POLICIES: list[Policy] = [
     Ratio(threshold=0.02),
     SimplifiedOpenCode(threshold=0.02, protect_tokens=100),
     SimplifiedGeminiCli(threshold=0.02),
+    ClaudeCode(threshold=0.02, file_tokens=20, files_tokens=40, skill_tools=("read_*",), skill_tokens=10, skills_tokens=20),
     Cline(threshold=0.02, keep_recent_tokens=60, summary_max_tokens=100),
     ClineBasic(threshold=0.02),
     ClineClassic(spare_share=0.02),

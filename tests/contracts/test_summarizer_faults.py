@@ -48,6 +48,7 @@ class Documented:
 
 
 RULES: dict[str, Documented] = {
+    "claude-code": Documented(),
     "cline": Documented(failed="goes"),
     "codex@2025": Documented(empty="stand-in"),
     "codex@2026": Documented(),

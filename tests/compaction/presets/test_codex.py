@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.compaction.presets.codex import INSTRUCTION, SUMMARY_HEADING, Codex2025
+from harness.compaction.presets.codex import INSTRUCTION, SUMMARY_HEADING, Codex, Codex2025
 from harness.conversation.messages import Message, assistant, user
 from harness.conversation.tokens import Window
 from harness.conversation.view import View
@@ -132,3 +132,22 @@ def test_values_that_no_session_could_be_run_with_are_refused() -> None:
 
 def test_a_threshold_in_tokens_holds_in_a_window_of_unknown_size() -> None:
     assert Codex2025(compact_at_tokens=50_000).budget(Window(tokens=0, source="unknown")).threshold_tokens == 50_000
+
+
+@pytest.mark.parametrize(("failures", "status"), [(0, "applied"), (2, "applied"), (3, "failed")])
+def test_codex_of_2026_repeats_a_failed_request_twice_with_the_same_prompt(failures: int, status: str) -> None:
+    policy = Codex(keep_user_tokens=50)
+    view = view_of(user("request"), *work(0, 4), policy=policy)
+    room = Room(policy, 10_000, *[ProviderFailed("s", 500, "down")] * failures, *(["S"] if failures < 3 else []))
+    event = room.ask(view, FULL)
+    assert event is not None
+    assert event.status == status
+    assert len({request.messages for request in room.summarizer.requests}) == 1
+    assert len(room.summarizer.requests) == min(failures + 1, 3)
+
+
+def test_codex_of_2026_counts_an_empty_summary_as_a_failure() -> None:
+    view = view_of(user("request"), *work(0, 4), policy=Codex())
+    event = Room(Codex(), 10_000, " ").ask(view, FULL)
+    assert event is not None
+    assert (event.status, "SummaryEmpty" in event.failure) == ("failed", True)

@@ -163,6 +163,17 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "long_answers": 5,
     },
     "cline-classic": {"enough_share": 0.3, "half_share": 0.5, "spare_tokens": 40_000, "spare_share": 0.8},
+    # documentation of Claude Code, 2026-10-19
+    "claude-code": {
+        "threshold": 0.835,
+        "most_files": 5,
+        "file_tokens": 5_000,
+        "files_tokens": 25_000,
+        "skill_tools": ("skill",),
+        "skill_tokens": 5_000,
+        "skills_tokens": 25_000,
+        "summary_max_tokens": 4_096,
+    },
     # Codex 6ad6d5c9; the length of a summary is ours where the source sets none, there and below
     "codex@2025": {"threshold": 0.9, "compact_at_tokens": None, "keep_user_tokens": 20_000, "summary_max_tokens": 4_096},
     # openai/codex 009bd870, `compact_remote_v2.rs`

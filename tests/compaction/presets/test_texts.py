@@ -27,6 +27,7 @@ OPENHANDS = (
 
 ASKED: dict[str, str] = {
     # from the sources of each system, in its order and spelling
+    "claude-code": "1. Request | 2. | 3. Files | 4. Errors | 5. | 6. All messages | 7. Pending | 8. Current | 9. Next",
     "cline": "## Goal | ## State | ### Done | ### In progress | ### Blocked | ## Highlights | ## Next | ## Files | ### Read | "
     "### Edited",
     "codex@2025": "progress and decisions | constraints | next steps | critical",
