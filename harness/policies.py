@@ -22,7 +22,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
+from harness.compaction.presets.opencode import OpenCode, OpenCodePrune, OpenCodeV1
 from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.pi import Pi
@@ -71,6 +71,7 @@ __all__ = [
     "NoCompaction",
     "OpenCode",
     "OpenCodePrune",
+    "OpenCodeV1",
     "OpenHands",
     "OpenHandsV0",
     "OracleRetention",
@@ -111,7 +112,12 @@ _EXPORTED: list[Any] = [value for name, value in globals().items() if name in __
 PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"].default, preset) for preset in _EXPORTED))
 """Policy classes of this package by their `kind`, which is stored with results, such as `keep-last`."""
 
-PUBLIC_NAMES = {"codex@2026": "codex", "seed-gemini": "gemini-cli-simplified", "seed-opencode": "opencode-simplified"}
+PUBLIC_NAMES = {
+    "codex@2026": "codex",
+    "opencode@v2": "opencode",
+    "seed-gemini": "gemini-cli-simplified",
+    "seed-opencode": "opencode-simplified",
+}
 """Public names of the policies whose `kind` is another; ids and stored results keep the kind, which is accepted as a name too.
 
 The name of a policy without a version is its newest version.

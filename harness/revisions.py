@@ -72,7 +72,7 @@ REVISIONS: Mapping[str, int] = {
 }
 """Revision of each part of a trial except its policy, by the name of the part."""
 
-FIRST_VERSIONS: Mapping[str, str] = {"codex": "codex@2025"}
+FIRST_VERSIONS: Mapping[str, str] = {"codex": "codex@2025", "opencode": "opencode@v1"}
 """Kinds of policies as stored by releases that knew only one version of these policies, and the kinds of these versions today.
 
 Ids of trials are computed with the stored kind, so that they stay the same.

@@ -100,9 +100,18 @@ class SummaryProcedure:
     None treats an empty answer like a failed request."""
     fits_window: bool = False
     """Whether the prompt is shortened, the oldest messages first, to what the summarizer's window holds beside the summary."""
+    required_lines: tuple[str, ...] = ()
+    """Lines, such as headings, of which an answer must have at least one. An answer without any gets the retry of an empty
+    answer, and then counts as a failed request. No line is required if there are none."""
     skips_empty: bool = False
     """Whether the compaction is skipped if the summarizer answers without text. All messages then stay, and the plan's
     `fallback` is not used."""
+
+    def is_complete(self, text: str) -> bool:
+        """Return whether an answer of the summarizer has text and, if lines are required, at least one of them."""
+        if not self.required_lines:
+            return bool(text.strip())
+        return any(line.strip() in self.required_lines for line in text.splitlines())
 
 
 PLAIN_PROCEDURE = SummaryProcedure()

@@ -324,7 +324,7 @@ class SessionCompactor:
                     raise
                 prompt = slot.format.build_prompt(replace(summary_prompt.request, to_summarize=shorter_messages))
                 outcome.note_shortening(attempt, error)
-        if slot.procedure.retry_text and draft and not draft.text.strip():
+        if slot.procedure.retry_text and draft and not slot.procedure.is_complete(draft.text):
             draft = self._call_summarizer((*prompt, user(slot.procedure.retry_text)), slot, outcome)
         texts = [draft.text] if draft else []
         if slot.procedure.review and draft and draft.text.strip():
@@ -333,6 +333,8 @@ class SessionCompactor:
         if text is None:
             tool_call_note = "; its answer was a tool call, which is never run" if draft and draft.calls else ""
             raise SummaryEmpty(f"the summarizer returned no text{tool_call_note}")
+        if not slot.procedure.is_complete(text):
+            raise SummaryFailed(f"the summary has none of the lines that it needs: {', '.join(slot.procedure.required_lines)}")
         return text
 
     def _review_draft(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> list[str]:

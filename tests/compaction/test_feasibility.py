@@ -21,7 +21,7 @@ from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.inspect_ai import InspectTrim
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainSummary
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
+from harness.compaction.presets.opencode import OpenCodePrune, OpenCodeV1
 from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
@@ -159,7 +159,10 @@ def test_a_preset_that_acts_by_another_measure_or_slightly_later_is_accepted(pol
     assert any(acts(policy, budget, view) for view in views(policy, budget))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in PRESETS if kind not in {"pi", "reserve-recent", "three-tiers", "opencode"}])
+LARGE_RESERVES = {"pi", "reserve-recent", "three-tiers", "opencode@v1", "opencode@v2"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PRESETS if kind not in LARGE_RESERVES])
 def test_the_defaults_of_a_preset_stand_in_a_small_window_too(kind: str) -> None:
     policy = PRESETS[kind]()
     check_feasible(policy, policy.budget(Window(tokens=32_768, source="configuration")))
@@ -266,7 +269,7 @@ CONFIGURED = st.one_of(
     st.builds(Cline, threshold=shares, keep_recent_tokens=tokens),
     st.builds(OpenCodePrune, adapted=st.just(True), protect_tokens=tokens, least_saved_tokens=tokens),
     st.builds(PydanticClear, trigger_tokens=tokens),
-    st.builds(OpenCode, max_output_tokens=tokens, tail_share=shares),
+    st.builds(OpenCodeV1, max_output_tokens=tokens, tail_share=shares),
 )
 
 

@@ -21,7 +21,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
+from harness.compaction.presets.opencode import OpenCode, OpenCodePrune, OpenCodeV1
 from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.pi import Pi
@@ -92,7 +92,8 @@ POLICIES: list[Policy] = [
     Goose(threshold=0.02, adapted=True),
     Letta(threshold=0.02),
     MiniSweAgent(),
-    OpenCode(max_output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
+    OpenCodeV1(max_output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
+    OpenCode(max_output_tokens=15_800, buffer_tokens=15_800, keep_tokens=60, result_characters=40),
     OpenCodePrune(protect_tokens=40, least_saved_tokens=20, adapted=True),
     Paced(every_steps=3, keep_last=2),
     Paced(every_steps=5, threshold=0.02, keep_last=3, keep_request=True),

@@ -1,7 +1,8 @@
 """Effect of a failing summarizer on a session, for every preset with a summarizer.
 
-The table `RULES` gives the documented rule of each preset. The text of a summarizer is never judged, because no program can tell
-for sure whether it is a summary, a refusal or an answer to the conversation. Any text is used as the summary.
+The table `RULES` gives the documented rule of each preset. The text of a summarizer is not judged, because no program can tell
+for sure whether it is a summary, a refusal or an answer to the conversation. Any text is used as the summary, except by presets
+that require headings.
 """
 
 import inspect
@@ -63,7 +64,8 @@ RULES: dict[str, Documented] = {
     "langchain-summary": Documented(empty="stand-in"),
     "letta": Documented(),
     "message-window": Documented(failed="goes", empty="goes"),
-    "opencode": Documented(),
+    "opencode@v1": Documented(),
+    "opencode@v2": Documented(),
     "openhands": Documented(empty="stand-in"),
     "openhands-v0": Documented(),
     "paced": Documented(),
@@ -107,6 +109,10 @@ ASKING = [
 ]
 ASKING = [policy for policy in ASKING if not getattr(policy, "pins", ())]  # their pins would fill the window of these sessions
 ASKING += ROOMIER
+
+
+REQUIRING_HEADINGS = {"opencode@v2"}
+"""Presets that accept only a summary with at least one of the headings that they ask for."""
 
 
 class Faulty:
@@ -239,7 +245,18 @@ def test_a_summary_longer_than_what_it_stands_for_is_paid_for_and_not_taken(poli
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", NO_SUMMARY)
-@pytest.mark.parametrize("policy", ASKING, ids=repr)
+@pytest.mark.parametrize("policy", [policy for policy in ASKING if kind(policy) in REQUIRING_HEADINGS], ids=repr)
+def test_a_text_without_required_headings_fails_and_the_event_names_them(policy: Policy, fault: str) -> None:
+    tried = run_on_sample(policy, WINDOW_TOKENS, Faulty(NO_SUMMARY[fault]))
+    compactions = attempts(tried)
+    assert compactions
+    assert all(event.status == "failed" and "has none of the lines that it needs: ##" in event.failure for event in compactions)
+    assert_patient(tried)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", NO_SUMMARY)
+@pytest.mark.parametrize("policy", [policy for policy in ASKING if kind(policy) not in REQUIRING_HEADINGS], ids=repr)
 def test_a_text_that_is_no_summary_is_taken_for_one_and_can_be_read_in_the_event(policy: Policy, fault: str) -> None:
     tried = run_on_sample(policy, WINDOW_TOKENS, Faulty(NO_SUMMARY[fault]))
     text = NO_SUMMARY[fault](Request(messages=())).text

@@ -35,10 +35,10 @@ from harness.widgets.inspector import SessionInspector
 from tests.cli.command import TINY, within
 from tests.experiment.tiny_task import tiny
 
-OPENCODE = policy_from_plain({"kind": "opencode", "summarizer": "scripted/extractive"})
+OPENCODE = policy_from_plain({"kind": "opencode@v1", "summarizer": "scripted/extractive"})
 TRIAL = Trial(task=TINY, policy=OPENCODE, window_tokens=32_768, max_steps=4, sandbox=SandboxChoice(backend="local"))
 EXPERIMENT = Experiment(name="tight", base=TRIAL)
-WARNING = "policy 'opencode' is due at 768 tokens (32768 − 32000 for the answer = 768 tokens; window from configuration)"
+WARNING = "policy 'opencode@v1' is due at 768 tokens (32768 − 32000 for the answer = 768 tokens; window from configuration)"
 REMEDY = "raise window_tokens, lower max_output_tokens, or set nominal_window_tokens to the window"
 PLAN = f"""
 [trial]
@@ -46,7 +46,7 @@ task = "{TINY}"
 window_tokens = 32768
 max_steps = 4
 sandbox = {{ backend = "local" }}
-policy = {{ kind = "opencode", summarizer = "scripted/extractive" }}
+policy = {{ kind = "opencode@v1", summarizer = "scripted/extractive" }}
 """
 
 
@@ -170,7 +170,7 @@ def test_a_live_session_its_widget_its_command_and_its_inspection_show_the_warni
     widget.session.wait(60)
     assert is_warned(widget.render_html())
     widget.close()
-    arguments = ("--policy", "opencode", "--set", "summarizer=scripted/extractive", "--window", "32768", "--max-steps", "2")
+    arguments = ("--policy", "opencode@v1", "--set", "summarizer=scripted/extractive", "--window", "32768", "--max-steps", "2")
     done = within("agent", "--task", TINY, *arguments, "--backend", "local", "--unsafe-local", "--no-journal", given="")
     assert is_warned(done.stderr)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.opencode import OpenCode
+from harness.compaction.presets.opencode import OpenCodeV1
 from harness.conversation.codec import ADDED_LATER, to_identity
 from harness.conversation.codec import to_plain as encode
 from harness.errors import UnknownName, UsageError
@@ -327,7 +327,7 @@ def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_rea
 
 
 def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:
-    assert [OpenCode(input_limit_tokens=limit).revision for limit in (None, 100_000)] == [3, 2]
+    assert [OpenCodeV1(input_limit_tokens=limit).revision for limit in (None, 100_000)] == [3, 2]
 
 
 def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):

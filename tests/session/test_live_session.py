@@ -981,7 +981,7 @@ def fills(text):
     [
         {"kind": "three-tiers", "max_output_tokens": 4_000, "measure": "reported"},
         {"kind": "three-tiers", "max_output_tokens": 4_000, "measure": "reported", "lazy": True},
-        {"kind": "opencode", "max_output_tokens": 4_000, "tail_least_tokens": 1, "tail_most_tokens": 1},
+        {"kind": "opencode@v1", "max_output_tokens": 4_000, "tail_least_tokens": 1, "tail_most_tokens": 1},
         {"kind": "roo-code"},
         {"kind": "inspect-summary"},
     ],

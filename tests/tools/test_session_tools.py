@@ -104,7 +104,7 @@ CHANGED_OTHERWISE = {
     **dict.fromkeys(("langchain-clear-tool-uses", "langchain-summary", "openhands-v0", "pi"), 1),
     **dict.fromkeys(("pydantic-window", "roo-sliding"), 1),
     **dict.fromkeys(("dexto", "goose", "inspect-summary", "letta", "openhands", "pydantic-summary", "roo-code"), 2),
-    **dict.fromkeys(("cline", "opencode"), 3),
+    **dict.fromkeys(("cline", "opencode@v1"), 3),
 }
 """Revisions of the policies of other systems that changed for another reason than the cut of outputs."""
 

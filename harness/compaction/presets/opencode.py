@@ -1,4 +1,7 @@
-"""Policies of OpenCode, which summarize everything before the last turns, or clear old tool results."""
+"""Policies of OpenCode, which summarize everything before the last turns, or clear old tool results.
+
+Version 2 of OpenCode writes the newest messages as text behind the summary; version 1 retains them as messages.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,14 +9,24 @@ from typing import Literal
 
 from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, find_user_messages
+from harness.compaction.stages import (
+    Block,
+    Mask,
+    Prunable,
+    Reducer,
+    Summarize,
+    find_answered_end,
+    find_user_messages,
+    group_blocks,
+)
 from harness.compaction.summary_formats import Brief, CapTexts
-from harness.compaction.triggers import Always, Amount, Full, NoThreshold, UsableInput
+from harness.compaction.triggers import UNKNOWN_BUDGET, Always, Amount, Full, NoThreshold, UsableInput, subtract_reserves
 from harness.compaction.wrappers import OrElse, WithClosingMessage
-from harness.conversation.messages import user
-from harness.conversation.plan import CompactionPlan
-from harness.conversation.tokens import Budget, JsonCharacters
-from harness.conversation.view import Item, View
+from harness.conversation import transcript
+from harness.conversation.messages import Message, user
+from harness.conversation.plan import CompactionPlan, Slot, SummaryProcedure, SummaryRequest
+from harness.conversation.tokens import Budget, Counter, JsonCharacters, Window
+from harness.conversation.view import Item, View, render_messages
 from harness.errors import UsageError
 
 
@@ -119,10 +132,209 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptCeiling:
+    """Rule by which compaction begins at the longest prompt that leaves room for an answer and a buffer."""
+
+    max_output_tokens: int
+    """Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence."""
+    buffer_tokens: int
+    """Minimum number of tokens kept free in the window, and below the input limit."""
+    input_limit_tokens: int | None = None
+    """Maximum number of input tokens of the model; None means the limit in the registry, if there is one."""
+
+    def compute_budget(self, window: Window) -> Budget:
+        """Return a budget whose threshold is the window less the answer or the buffer, or the input limit less the buffer."""
+        if window.tokens == 0:
+            return UNKNOWN_BUDGET
+        output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
+        reserved = max(output, self.buffer_tokens)
+        usable, formula = subtract_reserves(window, reserved), f"{window.tokens} − {reserved} for the answer or as a buffer"
+        limit = window.input_tokens if self.input_limit_tokens is None else self.input_limit_tokens
+        if limit is not None and limit - self.buffer_tokens < usable:
+            usable, formula = limit - self.buffer_tokens, f"input limit of {limit} − {self.buffer_tokens}"
+        rule = f"{formula} = {usable} tokens; window from {window.source}"
+        return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Summary format of a message with two parts: the summary, and the newest messages as text."""
+
+    recent: str = ""
+    """Newest messages as text, which the summary does not cover; empty if there are none."""
+    updates: bool = False
+    """Whether the messages to summarize contain an earlier checkpoint."""
+
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """Return the session's own messages and one more message with the instruction."""
+        instruction = f"{UPDATE_INSTRUCTION}\n{CHECKPOINT_INSTRUCTION}" if self.updates else CHECKPOINT_INSTRUCTION
+        own = (request.system,) if request.system else ()
+        return (*render_messages((*own, *request.to_summarize)), user(instruction))
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """Return the summary between tags, followed by the newest messages between tags."""
+        recent = f"\n<{RECENT_TAG}>\n{self.recent}\n</{RECENT_TAG}>" if self.recent else ""
+        return f"<summary>\n{text.strip()}\n</summary>{recent}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarizeBeforeRecent:
+    """Part of a policy that replaces all messages by a summary of the older ones and a text with the newest ones.
+
+    The newest messages are as many as fit a number of tokens, at least one, and further ones back to a message of the user.
+    Messages of the user after the last answer stay as they are.
+    """
+
+    keep_tokens: int
+    """Number of tokens that the text of the newest messages may have before it is extended to a message of the user."""
+    result_characters: int
+    """Maximum length in characters of a tool result in the text of the newest messages."""
+    format: Checkpoint
+    """Format of the prompt and of the inserted message, without the newest messages, which each plan adds."""
+    max_tokens: int
+    """Maximum number of tokens that the summarizer may write."""
+    counter: Counter
+    """Token counter with which the text of the newest messages is measured."""
+    procedure: SummaryProcedure
+    """Retry for a summary without any of the headings."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
+        """Return a plan that replaces all messages up to the last answer; empty if there are none."""
+        items = view.items[1 : find_answered_end(view)]
+        former = set(view.summaries)
+        blocks = [block for block in group_blocks(items) if block.items[0].item_id not in former]
+        if not blocks:
+            return CompactionPlan(reason=f"{reason}, but nothing lies behind the last summary")
+        texts = [self._spell(block) for block in blocks]
+        start = self._find_start(view, blocks, texts)
+        tail_ids = {item.item_id for block in blocks[start:] for item in block.items}
+        head_ids = tuple(item.item_id for item in items if item.item_id not in tail_ids)
+        if not head_ids:
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the newest messages")
+        slot = Slot(
+            after=view.items[0].item_id,
+            role="user",
+            stands_for=head_ids,
+            format=replace(self.format, recent="\n".join(texts[start:]), updates=bool(former & set(head_ids))),
+            max_tokens=self.max_tokens,
+            former="among",
+            procedure=self.procedure,
+        )
+        return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in items), slots=(slot,))
+
+    def _spell(self, block: Block) -> str:
+        shown = CapTexts(result_characters=self.result_characters).select(tuple(item.message for item in block.items))
+        return transcript.render(shown)
+
+    def _find_start(self, view: View, blocks: Sequence[Block], texts: Sequence[str]) -> int:
+        """Return the index of the first block that is retained as text; the number of blocks if none is."""
+        is_user = [block.items[0].message.role == "user" for block in blocks]
+        sizes = [self.counter.count(user(text)) for text in texts]
+        start = min(find_fitting_start(sizes, self.keep_tokens), len(blocks) - 1)
+        while start > 0 and not is_user[start]:
+            start -= 1
+        if start == 0:  # everything fits: the last message of the user and what follows, or nothing, is retained
+            start = max(index for index, by_user in enumerate((True, *is_user[1:])) if by_user)
+        if start > 0:
+            return start
+        has_recent = any(f"<{RECENT_TAG}>" in item.message.text for item in view.items if item.item_id in view.summaries)
+        return 0 if has_recent else len(blocks)
+
+
+RECENT_TAG = "recent-messages"
+HEADINGS = (
+    *("## Objective", "## Requirements", "## Decisions", "## Work State", "### Completed", "### Active", "### Blocked"),
+    *("## Next Move", "## Relevant Files", "## Additional Context"),
+)
+"""Headings of a summary, of which an answer of the summarizer must have at least one."""
+CHECKPOINT_INSTRUCTION = "\n".join(
+    ("Create a summary of the session above, for the agent that goes on with it. Use these headings:", "", *HEADINGS)
+)
+UPDATE_INSTRUCTION = "Bring the summary in the session above up to date: keep what still holds, drop what later messages settle."
+RETRY_TEXT = "The answer has none of the headings that were asked for. Write the summary as text, with these headings."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCode(SummarizingPreset):
+    """Policy that summarizes all but the newest 15K tokens, which it writes as text, when 32K tokens of the window are left.
+
+    Choose it when you compare version 2 of OpenCode, or want the newest messages as text beside the summary.
+
+    Source: OpenCode V2, anomalyco/opencode 031a4a9c, `packages/core/src/session/compaction.ts`.
+
+    The instruction is appended to the session's own messages, so that the provider's cache holds. One message replaces the
+    conversation: the summary, and the newest messages as text, back to a message of the user, with long tool results cut. The
+    next summary covers that text, too. If everything fits, only the last message of the user and what follows stays as text; in
+    a session with one request, nothing does.
+
+    An answer without any of the headings is requested once more, with a reminder. If the summary fails, is empty or has no
+    heading, the conversation stays unchanged.
+
+    Differences from the original:
+
+    - A message of the user that follows the last answer stays as it is; the original writes it as text, too.
+    - A summary that the output limit cuts off is used; the original rejects it.
+
+    Attributes:
+        max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.
+            Default: `32_000`.
+        buffer_tokens: Minimum number of tokens kept free in the window, and below the input limit. Default: `20_000`.
+        input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the limit in the
+            registry, if there is one. Default: `None`.
+        keep_tokens: Number of tokens of the newest messages that are written as text; more back to a message of the user.
+            Default: `15_000`.
+        result_characters: Maximum length in characters of a tool result in that text. Default: `2_000`.
+        summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
+
+    Example:
+        Reserve fewer tokens, since the defaults leave almost nothing of 32,768 tokens:
+
+        >>> from harness.policies import OpenCode
+        >>> from harness.conversation.tokens import Window
+        >>> policy = OpenCode(max_output_tokens=4_000, buffer_tokens=8_000)
+        >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        24768
+    """
+
+    max_output_tokens: Positive = 32_000
+    buffer_tokens: NonNegative = 20_000
+    input_limit_tokens: Positive | None = None
+    keep_tokens: NonNegative = 15_000
+    result_characters: Positive = 2_000
+    kind: Literal["opencode@v2"] = "opencode@v2"
+
+    def check_combination(self) -> None:
+        """Raise UsageError if the buffer uses up the input limit."""
+        if self.input_limit_tokens is not None and self.input_limit_tokens <= self.buffer_tokens:
+            limit, least = self.input_limit_tokens, self.buffer_tokens
+            raise UsageError(f"input_limit_tokens={limit!r} must be more than buffer_tokens={least}")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The policy's rules, which write a summary and the newest messages at the threshold and after an overflow."""
+        counter = JsonCharacters(characters_of_token=4)
+        reducer = SummarizeBeforeRecent(
+            keep_tokens=self.keep_tokens,
+            result_characters=self.result_characters,
+            format=Checkpoint(),
+            max_tokens=self.summary_max_tokens,
+            counter=counter,
+            procedure=SummaryProcedure(retry_text=RETRY_TEXT, required_lines=HEADINGS),
+        )
+        budget_rule = PromptCeiling(
+            max_output_tokens=self.max_output_tokens,
+            buffer_tokens=self.buffer_tokens,
+            input_limit_tokens=self.input_limit_tokens,
+        )
+        rules = (Rule(Full(measure="reported-and-since"), reducer), Rule(Always(), reducer, hook="overflow"))
+        return Pipeline(budget_rule, rules, counter=counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCodeV1(SummarizingPreset):
     """Policy that replaces all but the last 2 turns by a summary once a model call fills the context window up to its reserve.
 
-    Choose it when you compare OpenCode, or want a summary that leaves the last turns in view, up to a small budget.
+    Choose it when you compare version 1 of OpenCode, or want a summary that leaves the last turns in view, up to a small budget.
 
     Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
@@ -160,9 +372,9 @@ class OpenCode(SummarizingPreset):
     Example:
         Reserve fewer tokens for the answer, since the default leaves almost nothing of 32,768 tokens:
 
-        >>> from harness.policies import OpenCode
+        >>> from harness.policies import OpenCodeV1
         >>> from harness.conversation.tokens import Window
-        >>> policy = OpenCode(max_output_tokens=8_000)
+        >>> policy = OpenCodeV1(max_output_tokens=8_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).threshold_tokens
         24768
     """
@@ -175,7 +387,7 @@ class OpenCode(SummarizingPreset):
     tail_least_tokens: NonNegative = 2_000
     tail_most_tokens: Positive = 8_000
     result_characters: Positive = 2_000
-    kind: Literal["opencode"] = "opencode"
+    kind: Literal["opencode@v1"] = "opencode@v1"
 
     @property
     def revision(self) -> int:

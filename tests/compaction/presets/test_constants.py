@@ -113,7 +113,8 @@ CONSTANTS: dict[str, Numbers] = {
     # S4.1: the cap beside the system message
     "message-window": {"LastMessages.count": (99,), "Middle.head_messages": (2,), "MoreThan.count": (101,)},
     # opencode 975d7312: characters / 4
-    "opencode": {"JsonCharacters.characters_of_token": (4,)},
+    "opencode@v1": {"JsonCharacters.characters_of_token": (4,)},
+    "opencode@v2": {"JsonCharacters.characters_of_token": (4,)},
     # openhands-sdk 1.58.0: half of the tokens, of the events, and 0.8 of the length at each reset
     "openhands": {
         **UNRESERVED,
@@ -218,7 +219,8 @@ CHOICES: dict[str, Choices] = {
     # S4.1
     "message-window": {**REFUSED, "Forget.keep_summaries": (True,), "Middle.shrinks_head": (True,), "Rule.quiet": (True,)},
     # opencode 975d7312: question of the user, answer of the assistant
-    "opencode": {**REPORTED, **REFUSED, **BY_ASSISTANT, "Message.role": ("user",)},
+    "opencode@v2": {**SINCE, **REFUSED},
+    "opencode@v1": {**REPORTED, **REFUSED, **BY_ASSISTANT, "Message.role": ("user",)},
     "opencode-prune": {
         "Mask.completed_only": (True,),
         "Mask.stop_at_summary": (True,),
@@ -368,6 +370,13 @@ SHARED: dict[str, float] = {
     "pipeline.LEAST_SAVED_SHARE": 0.05,
     # a warning of this project, no behaviour of a policy
     "policy_checks.MAX_RESERVED_SHARE": 0.5,
+    # documentation of Claude Code, 2026-10-19; characters for each token as in the counter
+    "reinjection.CHARACTERS_OF_TOKEN": 4,
+    "reinjection.ReInject.file_tokens": 5_000,
+    "reinjection.ReInject.files_tokens": 25_000,
+    "reinjection.ReInject.most_files": 5,
+    "reinjection.ReInject.result_tokens": 5_000,
+    "reinjection.ReInject.results_tokens": 25_000,
     # S0.4
     "triggers.Reserves.output_tokens": 4_000,
     "triggers.Reserves.safety_tokens": 5_000,

@@ -237,7 +237,16 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "summary_max_tokens": 4_096,
     },
     # opencode 975d7312
-    "opencode": {
+    # anomalyco/opencode 031a4a9c
+    "opencode@v2": {
+        "max_output_tokens": 32_000,
+        "buffer_tokens": 20_000,
+        "input_limit_tokens": None,
+        "keep_tokens": 15_000,
+        "result_characters": 2_000,
+        "summary_max_tokens": 4_096,
+    },
+    "opencode@v1": {
         "max_output_tokens": 32_000,
         "input_limit_tokens": None,
         "input_reserve_tokens": 20_000,

@@ -2,15 +2,15 @@
 
 import pytest
 
-from harness.compaction.presets.opencode import CONTINUE_REQUEST, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune
+from harness.compaction.presets.opencode import CONTINUE_REQUEST, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune, OpenCodeV1
 from harness.conversation.messages import Message, assistant, user
 from harness.conversation.tokens import Window
 from harness.conversation.view import View
 from harness.errors import ProviderFailed, UsageError
 from harness.models.registry import look_up_window
-from tests.compaction.conversations import Room, grown, numbers, report, step, view_of, window
+from tests.compaction.conversations import Room, grown, numbers, report, step, view_of, window, work
 
-SMALL = OpenCode(max_output_tokens=2_000, tail_least_tokens=100, tail_most_tokens=400)
+SMALL = OpenCodeV1(max_output_tokens=2_000, tail_least_tokens=100, tail_most_tokens=400)
 
 
 def turn(number: int, steps: int = 2, output: str = "done") -> list[Message]:
@@ -18,13 +18,13 @@ def turn(number: int, steps: int = 2, output: str = "done") -> list[Message]:
     return [user(f"request {number}"), *inner, assistant(f"answer {number}")]
 
 
-def view(*turns: list[Message], policy: OpenCode | OpenCodePrune = SMALL) -> View:
+def view(*turns: list[Message], policy: OpenCodeV1 | OpenCodePrune = SMALL) -> View:
     return view_of(*(message for messages in turns for message in messages), policy=policy)
 
 
 @pytest.mark.parametrize(("tokens", "due"), [(95_999, False), (96_000, True)])
 def test_opencode_is_triggered_when_the_last_call_fills_the_window_up_to_the_output_reserve(tokens: int, due: bool) -> None:
-    policy = OpenCode()
+    policy = OpenCodeV1()
     budget = policy.budget(window(128_000))
     assert (policy.plan(view(turn(1), policy=policy), budget, report(tokens - 1_000, 1_000)) is not None) == due
 
@@ -32,22 +32,22 @@ def test_opencode_is_triggered_when_the_last_call_fills_the_window_up_to_the_out
 @pytest.mark.parametrize(
     ("policy", "longest_answer", "threshold"),
     [
-        (OpenCode(), 8_000, 192_000),
-        (OpenCode(), 64_000, 168_000),
-        (OpenCode(input_limit_tokens=100_000), None, 80_000),
-        (OpenCode(input_limit_tokens=100_000, max_output_tokens=8_000), None, 92_000),
-        (OpenCode(input_limit_tokens=100_000), 8_192, 91_808),
+        (OpenCodeV1(), 8_000, 192_000),
+        (OpenCodeV1(), 64_000, 168_000),
+        (OpenCodeV1(input_limit_tokens=100_000), None, 80_000),
+        (OpenCodeV1(input_limit_tokens=100_000, max_output_tokens=8_000), None, 92_000),
+        (OpenCodeV1(input_limit_tokens=100_000), 8_192, 91_808),
     ],
 )
 def test_the_threshold_follows_from_the_input_and_output_limits_of_the_model(
-    policy: OpenCode, longest_answer: int | None, threshold: int
+    policy: OpenCodeV1, longest_answer: int | None, threshold: int
 ) -> None:
     model = Window(tokens=200_000, source="registry", output_tokens=longest_answer)
     assert policy.budget(model).threshold_tokens == threshold
 
 
 def test_the_input_limit_of_the_registry_is_used_where_there_is_one() -> None:
-    assert OpenCode().budget(look_up_window("gpt-5")).threshold_tokens == 272_000 - 20_000
+    assert OpenCodeV1().budget(look_up_window("gpt-5")).threshold_tokens == 272_000 - 20_000
 
 
 def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_to_go_on_is_last() -> None:
@@ -64,7 +64,7 @@ def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_
 
 @pytest.mark.parametrize(("least", "kept_steps"), [(100, 2), (200, 4), (20, 0)])
 def test_the_longest_fitting_end_of_a_turn_that_is_too_long_is_kept(least: int, kept_steps: int) -> None:
-    policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=least, tail_most_tokens=400)
+    policy = OpenCodeV1(max_output_tokens=9_900, tail_least_tokens=least, tail_most_tokens=400)
     before = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 20)), policy=policy)
     pair = before.items[2].tokens + before.items[3].tokens
     assert 40 < pair < 50
@@ -75,7 +75,7 @@ def test_the_longest_fitting_end_of_a_turn_that_is_too_long_is_kept(least: int, 
 
 
 def test_prompts_contain_2000_characters_of_a_result_and_the_former_summary_is_updated() -> None:
-    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    policy = OpenCodeV1(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
     before = view(turn(1, output="z" * 5_000), policy=policy)
     room = Room(policy, 10_000, "FIRST", "SECOND")
     after = grown(room.after(before, room.ask(before, report(9_000))), policy, *turn(2, output="w" * 900))
@@ -101,7 +101,7 @@ def test_after_an_overflow_the_summary_covers_what_precedes_the_last_request_whi
 
 
 def test_after_an_overflow_the_work_on_the_last_request_is_lost_if_no_turn_before_it_stays() -> None:
-    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    policy = OpenCodeV1(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
     before = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)], policy=policy)
     room = Room(policy, 10_000, "S")
     after = room.after(before, room.ask(before, hook="overflow"))
@@ -124,7 +124,7 @@ def test_after_an_overflow_in_a_session_of_one_request_the_newest_steps_stay_and
 
 
 def test_if_everything_fits_the_last_turns_everything_is_summarized() -> None:
-    policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=2_000, tail_most_tokens=2_000)
+    policy = OpenCodeV1(max_output_tokens=9_900, tail_least_tokens=2_000, tail_most_tokens=2_000)
     before = view_of(user("do it"), *step(1, "x" * 900), policy=policy)
     room = Room(policy, 10_000, "ONE", "TWO")
     after = room.after(before, room.ask(before, report(150)))
@@ -192,18 +192,100 @@ def test_skills_are_never_cleared() -> None:
 
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
     with pytest.raises(UsageError, match="tail_share"):
-        OpenCode(tail_share=0)
+        OpenCodeV1(tail_share=0)
     with pytest.raises(UsageError, match="input_limit_tokens"):
-        OpenCode(input_limit_tokens=20_000)
+        OpenCodeV1(input_limit_tokens=20_000)
     with pytest.raises(UsageError, match="protect_tokens"):
         OpenCodePrune(protect_tokens=-1)
 
 
 def test_a_view_after_a_compaction_counts_only_what_came_since_as_turns() -> None:
-    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    policy = OpenCodeV1(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
     before = view(turn(1, output="x" * 900), policy=policy)
     room = Room(policy, 10_000, "FIRST", "SECOND")
     after = room.after(before, room.ask(before, report(9_000)))
     later = grown(after, policy, *step(50, "x" * 900))
     final = room.after(later, room.ask(later, report(9_000)), seq=3_000)
     assert numbers(final) == [1, 3_000, 3_000, 3_000]
+
+
+V2 = OpenCode(max_output_tokens=1_000, buffer_tokens=1_000, keep_tokens=150, result_characters=40)
+SECTIONS = "## Objective\n- build"
+
+
+def compact(room: Room, before: View, seq: int = 1_000) -> tuple[str, View]:
+    event = room.ask(before, report(10_500))
+    assert event is not None
+    assert event.status == "applied", event.failure
+    after = room.after(before, event, seq=seq)
+    return after.items[1].message.text, after
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer", "limit", "threshold"),
+    [
+        (OpenCode(), 8_000, None, 180_000),
+        (OpenCode(), 64_000, None, 168_000),
+        (OpenCode(), 8_000, 150_000, 130_000),
+        (OpenCode(input_limit_tokens=100_000), 64_000, 150_000, 80_000),
+        (OpenCode(input_limit_tokens=199_000), 64_000, None, 168_000),
+    ],
+)
+def test_version_2_leaves_room_for_the_answer_or_the_buffer(
+    policy: OpenCode, answer: int, limit: int | None, threshold: int
+) -> None:
+    model = Window(tokens=200_000, source="registry", output_tokens=answer, input_tokens=limit)
+    assert policy.budget(model).threshold_tokens == threshold
+
+
+def test_version_2_writes_the_newest_messages_as_text_from_a_message_of_the_user_on() -> None:
+    talk = view_of(user("first wish"), *work(0, 3), user("two"), *work(5, 1), assistant("done"), policy=V2)
+    room = Room(V2, 11_000, SECTIONS)
+    text, after = compact(room, talk)
+    assert len(after.items) == 2
+    summary, _, recent = text.partition("<recent-messages>")
+    assert SECTIONS in summary
+    assert "two" in recent
+    assert "first wish" not in recent
+    assert "o" * 41 not in recent, "results are cut"
+    (request,) = room.summarizer.requests
+    assert request.messages[:-1] == talk.messages[:8], "the prompt is that of the session, without the newest messages"
+
+
+def test_version_2_keeps_the_last_exchange_if_everything_fits_and_nothing_in_a_session_of_one_request() -> None:
+    policy = OpenCode(max_output_tokens=1_000, buffer_tokens=1_000)
+    text, _ = compact(Room(policy, 11_000, SECTIONS), view_of(user("one"), *work(0, 9), user("two"), *work(20, 1), policy=policy))
+    assert "two" in text.partition("<recent-messages>")[2]
+    text, _ = compact(Room(policy, 11_000, SECTIONS), view_of(user("one"), *work(0, 9), policy=policy))
+    assert "<recent-messages>" not in text
+
+
+def test_version_2_summarizes_its_own_checkpoint_with_an_instruction_to_update_it() -> None:
+    talk = view_of(user("one"), *work(0, 3), user("two"), *work(5, 1), policy=V2)
+    room = Room(V2, 11_000, SECTIONS, "## Decisions\n- none")
+    _, after = compact(room, talk)
+    text, _ = compact(room, grown(after, V2, *work(30, 8)), seq=5_000)
+    assert "## Decisions" in text
+    first, second = room.prompts()
+    assert "up to date" in second
+    assert "up to date" not in first
+    assert "two" in second, "the former newest messages are summarized"
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "failure"),
+    [
+        (("no headings", SECTIONS), "applied", ""),
+        (("", SECTIONS), "applied", ""),
+        (("no headings", "still none"), "failed", "SummaryFailed"),
+        (("no headings", " "), "failed", "SummaryEmpty"),
+        (("see ## Objective", "## Objectives"), "failed", "SummaryFailed"),
+    ],
+)
+def test_version_2_asks_again_for_an_answer_without_any_heading(answers: tuple[str, str], status: str, failure: str) -> None:
+    room = Room(V2, 11_000, *answers)
+    event = room.ask(view_of(user("one"), *work(0, 4), policy=V2), report(10_500))
+    assert event is not None
+    assert event.status == status
+    assert failure in event.failure
+    assert len(room.summarizer.requests) == 2

@@ -44,8 +44,10 @@ ASKED: dict[str, str] = {
     "inspect-summary": "Task Overview | Current State | Important Discoveries | Next Steps | Context to Preserve",
     "langchain-summary": LANGCHAIN,
     "letta": "300 words | goals | what happened | details | errors | hints",
-    "opencode": "## Objective | ## Important Details | ## Work State | ### Completed | ### Active | ### Blocked | ## Next Move | "
-    "## Relevant Files",
+    "opencode@v1": "## Objective | ## Important Details | ## Work State | ### Completed | ### Active | ### Blocked | "
+    "## Next Move | ## Relevant Files",
+    "opencode@v2": "## Objective | ## Requirements | ## Decisions | ## Work State | ### Completed | ### Active | ### Blocked | "
+    "## Next Move | ## Relevant Files | ## Additional Context",
     "openhands": OPENHANDS,
     "openhands-v0": OPENHANDS,
     # pi 83378aad: the beginning of a turn is summarized separately
@@ -66,14 +68,14 @@ STANDS: dict[str, tuple[str, ...]] = {
     "gemini-cli": (r"user: SUMMARY", r"assistant: \w.*"),
     "goose": (r"user: SUMMARY\n\n<read-files>\n.*", r"assistant: .*compacted.*"),
     "inspect-summary": (r"user: \[CONTEXT COMPACTION SUMMARY\]\n.*SUMMARY.*",),
-    "opencode": (r"user: What did we do so far\?", r"assistant: SUMMARY", r"user: .*next step.*"),
+    "opencode@v1": (r"user: What did we do so far\?", r"assistant: SUMMARY", r"user: .*next step.*"),
     "pi": (r"user: .*summary:\nSUMMARY\n.*\n---\n.*SUMMARY\n.*",),
 }
 """Messages that a compaction adds to the view, in order, each with its role and text."""
 
 OVERFLOW: dict[str, tuple[str, ...]] = {
     "goose": (*STANDS["goose"], f"user: {LAST}"),
-    "opencode": (*STANDS["opencode"][:2], f"user: {LAST}"),
+    "opencode@v1": (*STANDS["opencode@v1"][:2], f"user: {LAST}"),
 }
 """Messages added after a refused prompt where they differ: the user's last message stands at the end."""
 
