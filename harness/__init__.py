@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from harness.inspection.loading import load
     from harness.inspection.recording_folder import load_sessions
     from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
+    from harness.integrations.compaction import compact
+    from harness.integrations.compactor import Compactor
     from harness.models.factory import open_model, open_summarizer
     from harness.reporting.best_arm import estimate_best_arm
     from harness.reporting.experiment_report import Report, report
@@ -50,6 +52,7 @@ _MODULE_BY_NAME = {
     "AgentWidget": "harness.widgets.agent",
     "Arm": "harness.experiment.grid",
     "CompactionExplorer": "harness.widgets.explorer",
+    "Compactor": "harness.integrations.compactor",
     "Comparison": "harness.analysis.comparison",
     "Contrast": "harness.experiment.contrasts",
     "Experiment": "harness.experiment.experiment",
@@ -74,6 +77,7 @@ _MODULE_BY_NAME = {
     "Trial": "harness.experiment.trial",
     "UsageError": "harness.errors",
     "Workers": "harness.experiment.workers",
+    "compact": "harness.integrations.compaction",
     "compare": "harness.analysis.comparison",
     "estimate_best_arm": "harness.reporting.best_arm",
     "figures": "harness.analysis.figures",
@@ -98,6 +102,7 @@ __all__ = [
     "AgentWidget",
     "Arm",
     "CompactionExplorer",
+    "Compactor",
     "Comparison",
     "Contrast",
     "Experiment",
@@ -122,6 +127,7 @@ __all__ = [
     "Trial",
     "UsageError",
     "Workers",
+    "compact",
     "compare",
     "estimate_best_arm",
     "figures",

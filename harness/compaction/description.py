@@ -11,6 +11,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from harness.compaction.pipeline import Pipeline, Preset
+from harness.compaction.stages import EARLIER_SUMMARIES
 from harness.compaction.triggers import REPORTED_MEASURES
 from harness.conversation.messages import Message, extract_part_text
 from harness.conversation.plan import SummaryFormat
@@ -61,6 +62,20 @@ def inspect_abilities(policy: object) -> Abilities:
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
     reducers = [part for rule in pipeline.rules for part in walk_parts(rule.reducer)]
     return Abilities(can_act=bool(pipeline.rules), can_summarize=any(isinstance(part, SummaryFormat) for part in reducers))
+
+
+def describe_memory(policy: object) -> str:
+    """Return by which facts about its earlier compactions a policy decides, as a phrase; empty if by the messages alone.
+
+    Parts of a policy state such facts in a property `memory`. A policy that is no pipeline of parts may have the property itself.
+    """
+    pipeline = getattr(policy, "pipeline", None)
+    rules = pipeline.rules if isinstance(pipeline, Pipeline) else ()
+    parts = (policy, *(part for rule in rules for part in (*walk_parts(rule.trigger), *walk_parts(rule.reducer))))
+    memories = dict.fromkeys(memory for part in parts if (memory := getattr(part, "memory", "")))
+    if not inspect_abilities(policy).can_summarize:  # there are no summaries to remember
+        memories.pop(EARLIER_SUMMARIES, None)
+    return " and ".join(memories)
 
 
 def advise_on_overflow(policy: object) -> str:

@@ -23,6 +23,8 @@ from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCha
 from harness.conversation.view import Item, View, count_events, patch_items
 
 DEFAULT_COUNTER = QuarterOfCharacters()
+EARLIER_SUMMARIES = "which messages are its earlier summaries"
+"""Fact about earlier compactions that decides what a part of a policy does if it retains earlier summaries."""
 Answer = TypeVar("Answer")
 
 
@@ -113,6 +115,11 @@ class Forget:
     keep_summaries: bool = False
     """Whether earlier summaries among the selected messages are retained instead of being evicted."""
 
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does, which are none with other settings."""
+        return EARLIER_SUMMARIES if self.keep_summaries else ""
+
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts the selected messages; empty if no message is selected."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
@@ -167,6 +174,11 @@ class Summarize:
     """Retries, review and replacement text for a summary that fails or is empty."""
     measure: Measure = field(default="estimate", repr=False)
     """Way in which tokens of the prompt for the summarizer are measured."""
+
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does, which are none with other settings."""
+        return EARLIER_SUMMARIES if self.former == "stays" else ""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that replaces the selected messages by a summary; empty if too few are selected."""

@@ -295,6 +295,11 @@ class Full:
     above: bool = False
     """Whether the number of tokens must exceed the threshold; if false, reaching the threshold is enough."""
 
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does, which are none with other settings."""
+        return "the size of results before they were replaced" if self.measure == "unedited" else ""
+
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason such as `900 tokens ≥ threshold 800` at the threshold; None below."""
         if budget.threshold_tokens is None:

@@ -93,6 +93,11 @@ class IfMessages:
     reducer: Reducer
     """Way to shorten the conversation, used if there are enough messages since the last summary."""
 
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does."""
+        return "the number of messages since its last summary"
+
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return the plan of the reducer; an empty plan if too few messages follow the last summary."""
         message_count = len(view.items) - 1

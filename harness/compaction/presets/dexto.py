@@ -93,6 +93,11 @@ class SummarizeNews:
     stand_in: RequestsAndTools
     """Writer of a text that replaces a failed summary; the user's newest message is passed to it."""
 
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does."""
+        return "the number of messages since its last summary"
+
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts all before the last turns, and summarizes those messages that no summary covered."""
         first = find_first_new(view)

@@ -26,6 +26,11 @@ class Steps:
     count: int
     """Number of steps since the last compaction after which the policy acts."""
 
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does."""
+        return "the number of steps since its last compaction"
+
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason with the number of steps if enough steps have ended since the last compaction, or None."""
         steps = view.steps_since_compaction

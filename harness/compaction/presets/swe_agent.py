@@ -126,6 +126,11 @@ class TurnsSinceSummary:
     count: int
     """Number of turns (answers with tool calls) without a summary after which the policy acts."""
 
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does."""
+        return "the number of turns since its last summary"
+
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason with the number of turns if enough turns follow the newest summary, or None."""
         newest = view.summaries[-1] if view.summaries else None

@@ -34,6 +34,11 @@ class EvictThenSummarize:
     summarize: Summarize
     """Way to replace the messages that `evict` would evict, together with the former summary, by a new summary."""
 
+    @property
+    def memory(self) -> str:
+        """Facts about earlier compactions that decide what this part does."""
+        return "messages that wait for its next summary"
+
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts messages, and requests a summary if enough evicted messages wait for one.
 

@@ -1,0 +1,1 @@
+"""Forms of message lists of several providers and libraries, read into messages of this project and written back unchanged."""

@@ -1,0 +1,44 @@
+"""Recognition of the shape of a list of messages."""
+
+from collections.abc import Mapping, Sequence
+
+from harness.errors import UsageError
+from harness.integrations.shapes.anthropic import Anthropic
+from harness.integrations.shapes.langchain import LangChain
+from harness.integrations.shapes.openai_chat import OpenAIChat
+from harness.integrations.shapes.openai_responses import OpenAIResponses
+from harness.integrations.shapes.shape import Shape, refuse
+
+SHAPES: tuple[Shape, ...] = (OpenAIChat(), OpenAIResponses(), Anthropic(), LangChain(), LangChain(is_nested=False))
+"""Shapes of message lists that can be compacted."""
+
+
+def recognize_shape(raws: Sequence[object], first_number: int = 0, known: Shape | None = None) -> Shape | None:
+    """Return the shape of raw messages; None if they are valid in several shapes, as `{"role": …, "content": "text"}` is.
+
+    Args:
+        raws: Raw messages.
+        first_number: Number of the first raw message, for error messages.
+        known: Shape of the messages before them; None if they could have several.
+
+    Raises:
+        UsageError: A raw message is no dict or has no known shape, or two raw messages have different shapes.
+    """
+    shape, witness = known, "the messages before"
+    for number, raw in enumerate(raws, first_number):
+        if not isinstance(raw, Mapping):
+            advice = "; convert objects with model_dump() or messages_to_dict()" if hasattr(raw, "__dict__") else ""
+            raise refuse(number, f"a message must be a dict (got {type(raw).__name__}: {raw!r:.80}){advice}")
+        owners = [candidate for candidate in SHAPES if candidate.owns(raw)]
+        if not owners and "role" not in raw:
+            names = ", ".join(candidate.name for candidate in SHAPES)
+            raise refuse(number, f"no known shape ({names}) has a message with the keys {', '.join(map(repr, raw)) or '(none)'}")
+        if not owners:
+            continue
+        if shape is None:
+            shape, witness = owners[0], f"messages[{number}]"
+        elif shape not in owners:
+            raise UsageError(
+                f"messages[{number}]: has the shape of {owners[0].name}, but {witness} that of {shape.name}; use one shape"
+            )
+    return shape
