@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from harness.compaction.function_policy import PolicyFunction
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.claude_code import ClaudeCode
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
@@ -35,6 +36,12 @@ from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.conversation.codec import from_plain
 from harness.errors import UnknownName, UsageError, advise_moved_module
+from harness.policy_file import (
+    find_loaded_class,
+    is_file_name,
+    load_file_policy,
+    wrap_function,
+)
 from harness.protocols import Policy
 from harness.revisions import read_stored_kind
 
@@ -99,6 +106,7 @@ __all__ = [
     "load_policy_classes",
     "policy_from_plain",
     "policy_from_stored",
+    "refuse_unloaded",
     "resolve_policy",
 ]
 
@@ -211,7 +219,7 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
     A policy of another installed package is loaded only if it has this name.
 
     Args:
-        name: Public name or kind of the policy, such as `keep-last`.
+        name: Public name or kind of the policy, such as `keep-last`, or `FILE.py:NAME`, whose file is then executed.
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
@@ -226,6 +234,11 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
     kind = find_kind(name)
     if kind in PRESETS:
         return PRESETS[kind]
+    if is_file_name(name):
+        policy_class = load_file_policy(name, where)
+        if missing := _describe_missing(policy_class):
+            raise UsageError(f"{where}: the class {name!r} is not a policy: {missing}")
+        return policy_class
     points = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
     if not points and "@" in name and (versions := list_versions(name.partition("@")[0])):
         plain = name.partition("@")[0]
@@ -234,7 +247,8 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
         raise UnknownName(noun, name, versions, advice)
     if not points:
         noun = "policy" if where == "policy" else f"policy in {where}:"
-        advice = f"`harness policies` describes each policy; a policy of your own needs an entry point in {ENTRY_POINT_GROUP!r}"
+        own = f"one of your own is named FILE.py:NAME, or has an entry point in {ENTRY_POINT_GROUP!r}"
+        advice = f"`harness policies` describes each policy; {own}"
         raise UnknownName(noun, name, list_policy_names(), advice)
     return _load_entry_point(points[0])
 
@@ -274,11 +288,12 @@ def _describe_missing(policy: object) -> str:
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
 
 
-def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
-    """Return a policy given as an object or by its public name, such as `"codex"` for `Codex()`.
+def resolve_policy(policy: Policy | str | PolicyFunction, where: str = "policy") -> Policy:
+    """Return a policy given as an object, by its public name, such as `"codex"` for `Codex()`, or as a function.
 
     Args:
-        policy: Policy object, or the public name of a policy, which gets default fields.
+        policy: Policy object; public name of a policy or `FILE.py:NAME`, which gets default fields; or a function
+            `(messages, budget) -> messages`, which is called at 80 % of the available window.
         where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
 
     Raises:
@@ -290,9 +305,14 @@ def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
         >>> resolve_policy("codex").threshold
         0.9
     """
-    resolved = policy_from_plain({"kind": policy}, where) if isinstance(policy, str) else policy
+    resolved: Any = policy
+    if isinstance(policy, str):
+        resolved = policy_from_plain({"kind": policy}, where)
+    elif callable(policy) and not isinstance(policy, type) and not hasattr(policy, "plan"):
+        resolved = wrap_function(policy, where)
     check_policy(resolved, where)
-    return resolved
+    checked: Policy = resolved
+    return checked
 
 
 def check_policy(value: object, where: str = "policy") -> None:
@@ -349,7 +369,8 @@ def policy_from_stored(plain: Mapping[str, object], where: str = "policy") -> Po
     """Return the policy that is stored with results or in the log of a session.
 
     Releases that knew only one version of a policy stored no version. A stored `codex` is therefore `codex@2025`, while the name
-    `codex` in a plan is the newest version.
+    `codex` in a plan is the newest version. Stored data may not execute a file: a policy `FILE.py:NAME` is returned only if this
+    process loaded it before.
 
     Args:
         plain: Values of the policy's fields by name, including `kind`.
@@ -357,15 +378,28 @@ def policy_from_stored(plain: Mapping[str, object], where: str = "policy") -> Po
 
     Raises:
         UnknownName: No policy has this kind, or the policy has no such field.
-        UsageError: The kind is missing, or a value is invalid.
+        UsageError: The kind is missing, a value is invalid, or the policy is in a file that was not loaded before.
 
     Example:
         >>> from harness.policies import policy_from_plain, policy_from_stored
         >>> policy_from_stored({"kind": "codex"}).kind, policy_from_plain({"kind": "codex"}).kind
         ('codex@2025', 'codex@2026')
     """
+    refuse_unloaded(plain, where)
     kind = plain.get("kind")
     return policy_from_plain({**plain, "kind": read_stored_kind(kind)} if isinstance(kind, str) else plain, where)
+
+
+def refuse_unloaded(plain: object, where: str = "policy") -> None:
+    """Raise UsageError if a stored table describes a policy in a file that this process did not load before.
+
+    Raises:
+        UsageError: The policy is in a file; the message says how to load it.
+    """
+    kind = plain.get("kind") if isinstance(plain, Mapping) else plain
+    if isinstance(kind, str) and is_file_name(kind) and find_loaded_class(kind) is None:
+        advice = f"if you trust that file, call harness.policies.resolve_policy({kind!r}) before"
+        raise UsageError(f"{where}: the policy is {kind!r}, and stored data may not run a file; {advice}")
 
 
 def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from harness.errors import HarnessError
 from harness.experiment.trial import SharedFields, Trial, encode_additions, from_stored
+from harness.policy_file import hash_policy_file
 from harness.tasks import hash_task_file
 
 Revisions: TypeAlias = Mapping[str, int | str]
@@ -106,12 +107,12 @@ def _list_candidates(trial: Trial) -> Iterator[_Candidate]:
     current = trial.revisions
     older = {part: revision for part, revision in current.items() if part.partition(" ")[0] in OLDER_PARTS}
     others = {part: revision if isinstance(revision, str) else 0 for part, revision in current.items() if part not in older}
-    digest = hash_task_file(trial.task)
+    digests = {"task_file": hash_task_file(trial.task), "policy_file": hash_policy_file(trial.policy_kind)}
     ranges = [list[int | str](range(number, -1, -1)) if isinstance(number, int) else [number] for number in older.values()]
     for numbers in product(*ranges):
         revisions: dict[str, int | str] = dict(zip(older, numbers, strict=True))
         raised = {part.partition(" ")[0]: number for part, number in revisions.items() if isinstance(number, int) and number}
-        yield _Candidate({**revisions, **others}, encode_additions({"task_file": digest, "revisions": raised}))
+        yield _Candidate({**revisions, **others}, encode_additions({**digests, "revisions": raised}))
     yield _Candidate(others, None)
 
 

@@ -17,7 +17,8 @@ from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_unknown_paths
 from harness.models.factory import list_summarizer_parts, resolve_summarizer_name
 from harness.models.scripted.profiles import is_scripted
-from harness.policies import expand_shorthand, policy_from_plain
+from harness.policies import expand_shorthand, policy_from_plain, refuse_unloaded
+from harness.policy_file import MEMORY_PREFIX, hash_policy_file
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
@@ -76,6 +77,10 @@ class Trial(AgentSettings):
             UsageError: A value is out of range, or two values contradict each other; the message names the field.
         """
         AgentSettings._refuse_invalid_values(self)
+        if self.policy_kind.startswith(MEMORY_PREFIX):
+            name = self.policy_kind.removeprefix(MEMORY_PREFIX)
+            advice = "write it into a file (in a notebook: %%writefile mine.py) and pass policy='mine.py:NAME'"
+            raise UsageError(f"policy: worker processes cannot find the function {name!r}, since no file defines it; {advice}")
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
             value = getattr(self, name)
@@ -89,16 +94,17 @@ class Trial(AgentSettings):
     def trial_id(self) -> str:
         """Id of the trial's configuration, as twenty hexadecimal digits.
 
-        The id of a trial with a task of your own depends on the content of the task's file and of the modules beside it that it
-        imports. The id also depends on revision numbers, which are increased when the behaviour of a policy, task or tool
-        changes.
+        The id of a trial with a task or a policy in a file of your own depends on the content of that file and of the modules
+        beside it that it imports. The id also depends on revision numbers, which are increased when the behaviour of a policy,
+        task or tool changes.
         """
         return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **self.find_additions()}, dict)
 
     def find_additions(self) -> dict[str, object]:
-        """Return the data besides the fields on which the trial's id depends: hash of the task's file, and code revisions."""
+        """Return the data besides the fields on which the trial's id depends: hashes of the user's files, and code revisions."""
         raised = {_ID_NAMES.get(part.partition(" ")[0], part): number for part, number in self._number_parts() if number}
-        additions = {"task_file": hash_task_file(self.task), "revisions": raised}
+        digests = {"task_file": hash_task_file(self.task), "policy_file": hash_policy_file(self.policy_kind)}
+        additions = {**digests, "revisions": raised}
         return {name: value for name, value in additions.items() if value}
 
     @property
@@ -106,9 +112,11 @@ class Trial(AgentSettings):
         """Revision of each part that the trial uses, by name of the part, such as `policy codex` or `task flashcards`.
 
         A revision counts how often the behaviour of the part has changed since version 0.1 (see `harness.revisions`). In place of
-        the revision, a task of your own has the beginning of the hash of its file.
+        the revision, a task or a policy in a file of your own has the beginning of the hash of that file.
         """
-        own = {f"task {self.task}": digest[:FILE_DIGEST_CHARACTERS]} if (digest := hash_task_file(self.task)) else {}
+        digests = {f"task {self.task}": hash_task_file(self.task)}
+        digests[f"policy {self.policy_kind}"] = hash_policy_file(self.policy_kind)
+        own = {part: digest[:FILE_DIGEST_CHARACTERS] for part, digest in digests.items() if digest}
         return {**dict(self._number_parts()), **own}
 
     def _number_parts(self) -> Iterator[tuple[str, int]]:
@@ -307,7 +315,7 @@ def from_plain(plain: Mapping[str, object], location: str = "trial", shared: Sha
 
 
 def from_stored(plain: Mapping[str, object], shared: SharedFields | None = None) -> Trial:
-    """Return the trial with a stored configuration.
+    """Return the trial with a stored configuration, which may not execute a file with a policy.
 
     Args:
         plain: Configuration of the trial as nested tables, as stored with its results.
@@ -318,6 +326,7 @@ def from_stored(plain: Mapping[str, object], shared: SharedFields | None = None)
         UsageError: A value has the wrong type or is out of range.
     """
     policy = plain.get("policy")
+    refuse_unloaded(policy, "trial.policy")
     if isinstance(policy, Mapping) and isinstance(kind := policy.get("kind"), str):
         plain = {**plain, "policy": {**policy, "kind": revisions.read_stored_kind(kind)}}
     return from_plain(plain, shared=shared)

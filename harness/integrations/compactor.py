@@ -28,6 +28,9 @@ from harness.conversation.events import (
 )
 from harness.conversation.messages import sanitize_message
 from harness.conversation.overhead import OverheadClock
+from harness.conversation.shapes.openai_chat import OpenAIChat
+from harness.conversation.shapes.recognition import recognize_shape
+from harness.conversation.shapes.shape import Piece, Raw, edit_piece, join_pieces, refuse
 from harness.conversation.tokens import Budget, Measured, Usage, Window
 from harness.conversation.view import OPENING_MESSAGE, View, find_opening_index
 from harness.errors import UsageError
@@ -40,9 +43,6 @@ from harness.integrations.message_checks import (
     write_piece,
 )
 from harness.integrations.results import CompactResult, CompactState
-from harness.integrations.shapes.openai_chat import OpenAIChat
-from harness.integrations.shapes.recognition import recognize_shape
-from harness.integrations.shapes.shape import Piece, Raw, edit_piece, join_pieces, refuse
 from harness.integrations.summarizers import FunctionSummarizer, SummarizerChoice, choose_summarizer
 from harness.integrations.usage import read_usage
 from harness.policies import resolve_policy

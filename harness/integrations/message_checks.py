@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from harness.conversation.messages import Message, Text, ToolResult
+from harness.conversation.shapes.shape import Piece, Raw, Shape, Source, refuse
 from harness.errors import UsageError
-from harness.integrations.shapes.shape import Piece, Raw, Shape, Source, refuse
 
 
 def check_list(messages: object) -> list[Raw]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.conversation.events import Compaction, Entry, ItemId
+from harness.conversation.shapes.shape import Piece, Raw, Shape
 from harness.conversation.tokens import Usage
-from harness.integrations.shapes.shape import Piece, Raw, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from harness.compaction.description import find_summarizer, inspect_abilities, name_policy
 from harness.conversation.events import TextDelta
 from harness.conversation.messages import assistant
+from harness.conversation.shapes.openai_chat import OpenAIChat
 from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import HarnessError, ProviderFailed, UsageError
-from harness.integrations.shapes.openai_chat import OpenAIChat
 from harness.models.factory import SAME_MODEL, SCRIPTED_WINDOW_TOKENS, open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, ignore
 

@@ -31,8 +31,12 @@ _IMPORT_LOCK = threading.RLock()
 """Lock for the changes to `sys.modules` and `sys.meta_path` while a file is executed; trials may run in threads."""
 
 
-def load_module(path: Path) -> ModuleType:
-    """Execute a Python file that defines tasks, and return it as a module.
+def load_module(path: Path, noun: str = "task") -> ModuleType:
+    """Execute a Python file that defines tasks or policies, and return it as a module.
+
+    Args:
+        path: Path of the file.
+        noun: What the file defines, for error messages. Default: `'task'`.
 
     Raises:
         UsageError: The file or a module beside it cannot be read or is too large, or the code raises an error.
@@ -50,7 +54,7 @@ def load_module(path: Path) -> ModuleType:
     except (Exception, SystemExit) as error:  # the file is code of the user
         sys.modules.pop(module_name, None)
         moved = advise_moved_module(error)
-        raise UsageError(f"the task file {str(path)!r} cannot be loaded{describe_error(error, spec.origin)}{moved}") from error
+        raise UsageError(f"the {noun} file {str(path)!r} cannot be loaded{describe_error(error, spec.origin)}{moved}") from error
     return module
 
 

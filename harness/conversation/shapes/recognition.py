@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from harness.conversation.shapes.anthropic import Anthropic
+from harness.conversation.shapes.langchain import LangChain
+from harness.conversation.shapes.openai_chat import OpenAIChat
+from harness.conversation.shapes.openai_responses import OpenAIResponses
+from harness.conversation.shapes.shape import Shape, refuse
 from harness.errors import UsageError
-from harness.integrations.shapes.anthropic import Anthropic
-from harness.integrations.shapes.langchain import LangChain
-from harness.integrations.shapes.openai_chat import OpenAIChat
-from harness.integrations.shapes.openai_responses import OpenAIResponses
-from harness.integrations.shapes.shape import Shape, refuse
 
 SHAPES: tuple[Shape, ...] = (OpenAIChat(), OpenAIResponses(), Anthropic(), LangChain(), LangChain(is_nested=False))
 """Shapes of message lists that can be compacted."""

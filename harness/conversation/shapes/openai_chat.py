@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.conversation.messages import Message, Part, ToolCall, ToolResult
-from harness.integrations.shapes.shape import (
+from harness.conversation.shapes.shape import (
     Piece,
     Place,
     Raw,
