@@ -170,7 +170,7 @@ class Policy(Protocol):
 if TYPE_CHECKING:
     from harness.conversation.codec import Converted
 
-    PolicyField = Converted[Policy, Policy | str]
+    PolicyField = Converted[Policy, Policy | str | Callable[..., object]]
 else:
     PolicyField = Policy
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from harness.distribution import DISTRIBUTION
 from harness.errors import HarnessError, UsageError
 from harness.process import install_signal_handler, reduce_garbage_collection
 from harness.text import replace_control_characters
@@ -84,7 +85,7 @@ def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 @click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
-@click.version_option(package_name="harness", message="%(prog)s %(version)s")
+@click.version_option(package_name=DISTRIBUTION, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show a traceback when a command fails.")
 def main(debug: bool) -> None:
     """Measure what context compaction does to coding agents.

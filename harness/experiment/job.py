@@ -18,6 +18,7 @@ from harness.conversation.advisories import Advisory
 from harness.conversation.codec import VERSION_TAG
 from harness.conversation.events import Entry, SessionStarted, StopReason, TransientEvent
 from harness.conversation.truncation import Truncation
+from harness.distribution import DISTRIBUTION
 from harness.errors import StoreError, WorkerDied
 from harness.experiment.contrasts import Family
 from harness.experiment.trial import Trial, to_plain
@@ -85,7 +86,7 @@ def classify_level(trial: Trial) -> Level:
 
 def _find_version(package: str) -> str | None:
     try:
-        return version(package)
+        return version(DISTRIBUTION if package == "harness" else package)  # results keep the import name
     except PackageNotFoundError:
         return None
 

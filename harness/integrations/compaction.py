@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.compaction.description import describe_memory, name_policy
+from harness.compaction.function_policy import PolicyFunction
 from harness.conversation.tokens import Usage
 from harness.errors import UsageError
 from harness.integrations.compactor import Compactor, Moment
@@ -19,7 +20,7 @@ from harness.protocols import OutputStore, Policy
 
 def compact(
     messages: Sequence[Mapping[str, Any]],
-    policy: Policy | str,
+    policy: Policy | str | PolicyFunction,
     *,
     window_tokens: int,
     summarizer: SummarizerChoice = None,
@@ -69,7 +70,7 @@ def compact(
 
 async def acompact(
     messages: Sequence[Mapping[str, Any]],
-    policy: Policy | str,
+    policy: Policy | str | PolicyFunction,
     *,
     window_tokens: int,
     summarizer: SummarizerChoice = None,
@@ -107,7 +108,7 @@ async def acompact(
     return replace(result, state=compactor.state)
 
 
-def _prepare_call(policy: Policy | str, state: CompactState | None, **settings: Any) -> Compactor:
+def _prepare_call(policy: Policy | str | PolicyFunction, state: CompactState | None, **settings: Any) -> Compactor:
     """Return the compactor for one call, or refuse a policy that needs the state of former calls."""
     resolved = resolve_policy(policy)
     if state is not None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from harness.agent.conversation import Conversation, PreparedRequest, RequestBuilder
+from harness.compaction.function_policy import PolicyFunction
 from harness.conversation.codec import to_canonical_json
 from harness.conversation.events import (
     Compaction,
@@ -123,7 +124,7 @@ class Compactor:
 
     def __init__(
         self,
-        policy: Policy | str,
+        policy: Policy | str | PolicyFunction,
         *,
         window_tokens: int,
         summarizer: SummarizerChoice = None,
@@ -175,7 +176,7 @@ class Compactor:
         self._open_step: _OpenStep | None = None
 
     @classmethod
-    def from_state(cls, state: CompactState, policy: Policy | str, **settings: Any) -> Self:
+    def from_state(cls, state: CompactState, policy: Policy | str | PolicyFunction, **settings: Any) -> Self:
         """Return a compactor that continues a conversation, with its log in memory.
 
         Args:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from harness.distribution import DISTRIBUTION
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo
 from harness.sandboxes.cgroups import ControlGroup, reap_groups
@@ -267,7 +268,7 @@ def _hide_package(python: Path, user: int | None) -> Iterator[str]:
 
     Otherwise commands could read the checks of the tasks.
     """
-    for folder in (_PACKAGE, *sorted(_PACKAGE.parent.glob(f"{_PACKAGE.name}-*.dist-info"))):
+    for folder in (_PACKAGE, *sorted(_PACKAGE.parent.glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"))):
         is_contained = any(folder.is_relative_to(place) for place in ("/usr", python.parent.parent))
         if is_contained and (user is None or _is_reachable_for_all(str(folder.parent))):  # otherwise the user cannot read it
             yield from ("--perms", "0755", "--tmpfs", str(folder), "--remount-ro", str(folder))

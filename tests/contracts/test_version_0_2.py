@@ -289,7 +289,7 @@ def test_a_finished_grid_runs_again_only_trials_of_revised_parts(grid: Path) -> 
             assert trials["started_at"][trial_id] == before[trial_id], "a trial was run again"
         else:
             assert json.loads(trials["revisions"][trial_id]) == trial.revisions
-            assert trials["harness_version"][trial_id] == version("harness")
+            assert trials["harness_version"][trial_id] == version("compaction-harness")
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def private_python(monkeypatch):
 
 
 def test_commands_cannot_read_the_harness_where_it_is_installed_beside_their_python(private_python, monkeypatch):
-    package, metadata = (private_python / "lib" / name for name in ("harness", "harness-1.0.dist-info"))
+    package, metadata = (private_python / "lib" / name for name in ("harness", "compaction_harness-1.0.dist-info"))
     other = private_python / "lib" / "other"
     for folder in (package, metadata, other):
         folder.mkdir(parents=True)
