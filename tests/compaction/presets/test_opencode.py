@@ -239,9 +239,9 @@ def test_version_2_leaves_room_for_the_answer_or_the_buffer(
 
 
 def test_version_2_writes_the_newest_messages_as_text_from_a_message_of_the_user_on() -> None:
-    talk = view_of(user("first wish"), *work(0, 3), user("two"), *work(5, 1), assistant("done"), policy=V2)
+    conversation = view_of(user("first wish"), *work(0, 3), user("two"), *work(5, 1), assistant("done"), policy=V2)
     room = Room(V2, 11_000, SECTIONS)
-    text, after = compact(room, talk)
+    text, after = compact(room, conversation)
     assert len(after.items) == 2
     summary, _, recent = text.partition("<recent-messages>")
     assert SECTIONS in summary
@@ -249,7 +249,7 @@ def test_version_2_writes_the_newest_messages_as_text_from_a_message_of_the_user
     assert "first wish" not in recent
     assert "o" * 41 not in recent, "results are cut"
     (request,) = room.summarizer.requests
-    assert request.messages[:-1] == talk.messages[:8], "the prompt is that of the session, without the newest messages"
+    assert request.messages[:-1] == conversation.messages[:8], "the prompt is that of the session, without the newest messages"
 
 
 def test_version_2_keeps_the_last_exchange_if_everything_fits_and_nothing_in_a_session_of_one_request() -> None:
@@ -261,9 +261,9 @@ def test_version_2_keeps_the_last_exchange_if_everything_fits_and_nothing_in_a_s
 
 
 def test_version_2_summarizes_its_own_checkpoint_with_an_instruction_to_update_it() -> None:
-    talk = view_of(user("one"), *work(0, 3), user("two"), *work(5, 1), policy=V2)
+    conversation = view_of(user("one"), *work(0, 3), user("two"), *work(5, 1), policy=V2)
     room = Room(V2, 11_000, SECTIONS, "## Decisions\n- none")
-    _, after = compact(room, talk)
+    _, after = compact(room, conversation)
     text, _ = compact(room, grown(after, V2, *work(30, 8)), seq=5_000)
     assert "## Decisions" in text
     first, second = room.prompts()
