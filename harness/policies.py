@@ -31,6 +31,7 @@ from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummar
 from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
+from harness.compaction.presets.strands import StrandsSummary
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
@@ -94,6 +95,7 @@ __all__ = [
     "RooSliding",
     "SimplifiedGeminiCli",
     "SimplifiedOpenCode",
+    "StrandsSummary",
     "SweAgent",
     "ThreeTiers",
     "check_policy",

@@ -81,6 +81,7 @@ _VERSIONS: Mapping[str, tuple[str, str]] = {
     "pydantic-window": ("0.62.0", _READ),
     "roo-code": ("cb836567", _READ),
     "roo-sliding": ("cb836567", _READ),
+    "strands-summary": ("sdk-python 0cd91bb2", "read 2026-11-29"),
     "swe-agent": ("3ea751c0", _READ),
 }
 """Version and date of the original of each policy that reproduces another system, by the policy's kind."""

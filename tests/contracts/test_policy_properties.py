@@ -29,6 +29,7 @@ from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummar
 from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
+from harness.compaction.presets.strands import StrandsSummary
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
@@ -104,6 +105,7 @@ POLICIES: list[Policy] = [
     Pi(reserve_tokens=15_800, keep_recent_tokens=60, fixed=False),
     RooCode(max_output_tokens=14_200),
     RooSliding(max_output_tokens=14_200),
+    StrandsSummary(threshold=0.02, keep_messages=3),
     SweAgent(keep_results=1),
     ReserveRecent(reserve_tokens=15_800, keep_recent_tokens=60, summary_max_tokens=100),
     InspectEdit(threshold=0.02, keep_results=1),

@@ -76,6 +76,7 @@ RULES: dict[str, Documented] = {
     "roo-code": Documented(failed="goes", empty="goes"),
     "seed-gemini": Documented(),
     "seed-opencode": Documented(),
+    "strands-summary": Documented(),
     "three-tiers": Documented(),
 }
 """Documented rules of every preset with a summarizer, by the kind of the preset."""

@@ -77,6 +77,7 @@ CONSTANTS: dict[str, Numbers] = {
         "ForgetHalf.keep_first": (3,),
     },
     "claude-code": {**UNRESERVED, "LastMessages.count": (0,)},
+    "strands-summary": UNRESERVED,
     "codex@2025": UNRESERVED,
     "codex@2026": UNRESERVED,
     # SWE-agent 3ea751c0 and The Complexity Trap: N + M
@@ -167,6 +168,7 @@ CHOICES: dict[str, Choices] = {
     "cline-classic": {**REPORTED, "ForgetHalf.place": ("in-answer",)},
     # Codex 6ad6d5c9: the session itself and one more message; `no summary available`
     "claude-code": {**SINCE, **REFUSED, "Brief.layout": ("session",), "Summarize.former": ("among",)},
+    "strands-summary": {**ABOVE, **REFUSED, "Brief.layout": ("session",), "Summarize.former": ("among",)},
     "codex@2025": {**SINCE, "Brief.layout": ("session",)},
     "codex@2026": {**SINCE, "Brief.layout": ("session",), "SummaryProcedure.shorter_for": ("failed",)},
     # SWE-agent 3ea751c0 and The Complexity Trap: before every model call

@@ -56,6 +56,7 @@ ASKED: dict[str, str] = {
     "pydantic-summary": "Intent | Key decisions | Artifacts | Current state | Next steps | Open questions",
     # nine sections behind an analysis; their names are not told
     "roo-code": "<analysis> | 1. | 2. | 3. | 4. | 5. | 6. | 7. | 8. | 9.",
+    "strands-summary": "third person | topics and questions | tools that were used | code and technical information | insights",
 }
 """Words that the prompt of each policy must contain."""
 OURS = frozenset({"bounds", "keep_last", "none", "paced", "ratio", "reserve", "three_tiers", "window"})
