@@ -395,6 +395,10 @@ def policy_from_stored(plain: Mapping[str, object], where: str = "policy") -> Po
 def refuse_unloaded(plain: object, where: str = "policy") -> None:
     """Raise UsageError if a stored table describes a policy in a file that this process did not load before.
 
+    Args:
+        plain: Table or name of the policy, from a log or from results.
+        where: Place of the policy in the configuration, which error messages name. Default: `'policy'`.
+
     Raises:
         UsageError: The policy is in a file; the message says how to load it.
     """

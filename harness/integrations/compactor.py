@@ -202,7 +202,7 @@ class Compactor:
 
     @property
     def budget(self) -> Budget:
-        """Token budget: the window, the reserves, and the threshold at which the policy acts."""
+        """Token budget of the session, with the threshold at which the policy acts."""
         return self._compactor.budget
 
     @property
