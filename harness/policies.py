@@ -401,6 +401,12 @@ def refuse_unloaded(plain: object, where: str = "policy") -> None:
 
     Raises:
         UsageError: The policy is in a file; the message says how to load it.
+
+    Example:
+        A policy of this package needs no file:
+
+        >>> from harness.policies import refuse_unloaded
+        >>> refuse_unloaded({"kind": "keep-last"})
     """
     kind = plain.get("kind") if isinstance(plain, Mapping) else plain
     if isinstance(kind, str) and is_file_name(kind) and find_loaded_class(kind) is None:

@@ -116,7 +116,7 @@ class Compactor:
         >>> messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Fix the test."}]
         >>> compactor.compact(messages).status
         'not-due'
-        >>> messages += [{"role": "assistant", "content": f"Step {number}."} for number in range(60)]
+        >>> messages += [{"role": "assistant", "content": f"Step {number}."} for number in range(120)]
         >>> result = compactor.compact(messages, usage={"prompt_tokens": 900, "completion_tokens": 5})
         >>> result.status, len(result.messages) < len(messages)
         ('applied', True)
