@@ -13,6 +13,7 @@ from harness.reporting.treatments import (
     build_warning_section,
     describe_cut_outputs,
     describe_missed_targets,
+    describe_modelled_policies,
     list_frequent_summaries,
     list_output_threats,
     list_warnings,
@@ -133,3 +134,12 @@ def test_warnings_with_equal_problems_are_formatted_as_one():
         "other; raise window_tokens",
     )
     assert str(ADVISORY) == "policy 'p' is due at 9 tokens, because task 'a' has 10 tokens; raise window_tokens"
+
+
+def test_policies_that_no_test_compares_with_their_original_are_named():
+    trials = pd.DataFrame(
+        {"policy": ["none", "codex@2026", "langchain-summary", "codex@2026", "codex@2025", "of-another-package"]}
+    )
+    (note,) = describe_modelled_policies(trials)
+    assert note.startswith("Modelled on other systems, without a test beside the original: codex, codex@2025. Results are")
+    assert [*describe_modelled_policies(trials[trials["policy"] == "none"])] == []

@@ -12,7 +12,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.plan import read_plan
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log, run_on_sample
-from harness.policies import Codex, KeepLast, OracleRetention, resolve_policy
+from harness.policies import Codex, KeepLast, OracleRetention, find_public_name, resolve_policy
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs
 from harness.widgets.grid import GridWidget
@@ -264,7 +264,7 @@ def with_policy(run):
 def test_a_session_with_a_policy_is_shown_with_its_own_policy_window_and_threshold(policy, window_tokens):
     run = run_on_sample(policy, window_tokens, max_compactions=2)
     explorer = CompactionExplorer(with_policy(run))
-    assert explorer._exploration.settings.policy == policy.kind
+    assert explorer._exploration.settings.policy == find_public_name(policy.kind)
     budget = explorer._exploration.run.budget
     assert (budget.window_tokens, budget.threshold_tokens) == (run.budget.window_tokens, run.budget.threshold_tokens)
     first = next(attempt for attempt in explorer._exploration.list_attempts() if attempt.status == "applied")
@@ -483,7 +483,11 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
     assert len(offered) > 25
     page.get_by_label("policy").select_option("roo-code")
     linked.settle()
-    assert page.locator(".h-sentence").inner_text().endswith("by one summary.")
+    assert (
+        page.locator(".h-sentence")
+        .inner_text()
+        .endswith("by one summary. It is modelled on the original, without a test beside it.")
+    )
     page.get_by_label("policy").select_option("swe-agent")
     linked.settle()
     assert (
