@@ -486,7 +486,7 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
     assert (
         page.locator(".h-sentence")
         .inner_text()
-        .endswith("by one summary. It is modelled on the original, without a test beside it.")
+        .endswith("by one summary. The policy is modelled on the original, without a test beside it.")
     )
     page.get_by_label("policy").select_option("swe-agent")
     linked.settle()

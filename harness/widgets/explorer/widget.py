@@ -392,8 +392,8 @@ class CompactionExplorer(StepWidget):
         name = self._exploration.settings.policy
         policy_class = load_policy_class(name)
         sentence, controls = extract_description(policy_class), build_controls(policy_class)
-        if (origin := find_origin(find_kind(name))) is not None and origin.evidence == "modelled":
-            sentence += " It is modelled on the original, without a test beside it."
         if re.search(r"\d", sentence):
             sentence += " These are its default values."
+        if (origin := find_origin(find_kind(name))) is not None and origin.evidence == "modelled":
+            sentence += " The policy is modelled on the original, without a test beside it."
         return {"policy": {"kind": find_public_name(name), "sentence": sentence, "controls": controls}}
