@@ -71,8 +71,20 @@ PIECE_OF_A_NAME, PIECE_OF_A_TEXT = 4, 12
 """Number of consecutive characters that a string may not share with the name of a policy, and with text of compaction."""
 SIGNS = ("#", "<")
 """First characters of headings and tags in summaries."""
-ALIKE = frozenset({"exit code 0", "execute_command", "tool", "/workspace", "assistant", "configuration", "surrogatepass"})
-"""Allowed words of transcripts and of Python that share letters with the name of a policy."""
+ALIKE = frozenset(
+    {
+        "exit code 0",
+        "execute_command",
+        "tool",
+        "/workspace",
+        "assistant",
+        "configuration",
+        "surrogatepass",
+        "constraint",
+        "constraints",
+    }
+)
+"""Allowed words of transcripts, of Python and of requests that share letters with the name of a policy."""
 SPOKEN = frozenset({"I need the {} for this and no longer have it in view; looking it up."})
 """Allowed replies of the agent that share letters with the name of a policy."""
 PLACEHOLDERS = frozenset({"none", "pending", "complete", "completed", "unspecified", "open"})
