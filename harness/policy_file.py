@@ -14,7 +14,7 @@ from typing import Any, Literal
 from harness.compaction.function_policy import FunctionPreset, PolicyFunction
 from harness.conversation.codec import from_plain, to_plain
 from harness.errors import UnknownName, UsageError
-from harness.tasks.task_file import hash_file, load_module
+from harness.files.user_file import hash_file, load_module
 
 MEMORY_PREFIX = "function:"
 """Beginning of the kind of a policy whose function is in no file, such as a cell of a notebook."""

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from harness.errors import UnknownName, UsageError
+from harness.files.user_file import MAX_USER_FILE_BYTES
 from harness.task import DIFFICULTIES, World
 from harness.tasks import (
     SUITE,
@@ -18,7 +19,6 @@ from harness.tasks import (
     make_task,
     make_variant,
 )
-from harness.tasks.task_file import MAX_TASK_FILE_BYTES
 
 
 def test_every_task_of_the_suite_is_loaded_by_its_name():
@@ -122,9 +122,9 @@ def test_the_digest_of_a_task_without_modules_beside_it_is_that_of_its_file(tmp_
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path):
     file = tmp_path / "large.py"
     with file.open("wb") as opened:
-        opened.truncate(MAX_TASK_FILE_BYTES + 1)
+        opened.truncate(MAX_USER_FILE_BYTES + 1)
     for use in (load_task, hash_task_file):
-        with pytest.raises(UsageError, match=r"cannot read the task file .*large\.py': it has 16,777,217 bytes"):
+        with pytest.raises(UsageError, match=r"cannot read the file .*large\.py': it has 16,777,217 bytes"):
             use(f"{file}:shorter")
 
 

@@ -29,12 +29,12 @@ from typing import NamedTuple
 from harness.conversation.codec import BUILT_IN_PREFIX
 from harness.errors import VerdictMismatch
 from harness.files.bounded_input import read_input
+from harness.files.user_file import MAX_USER_FILE_BYTES
 from harness.protocols import Sandbox, Snapshot
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.action_cache.entry import pack_bytes, unpack_bytes
 from harness.session.grading import GradedCheck, Verdict, apply_verdicts, judge_work
 from harness.task import Grader, Task
-from harness.tasks.task_file import MAX_TASK_FILE_BYTES
 
 TESTED_SHARE = 0.05
 """Share of the trials that are graded again although there are stored verdicts, to test the stored verdicts."""
@@ -166,7 +166,7 @@ def _describe_judge(grader: Grader) -> list[str] | None:
 
 def _describe_file(path: str, name: str) -> list[str] | None:
     try:
-        source = read_input(Path(path), MAX_TASK_FILE_BYTES)
+        source = read_input(Path(path), MAX_USER_FILE_BYTES)
         tree = ast.parse(source)
     except (OSError, ValueError, SyntaxError):
         return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
+from harness.files.user_file import describe_error, hash_file, load_module
 from harness.task import Difficulty, Task, TaskTemplate, World
 from harness.tasks.bug_hunt import make_bug_hunt
 from harness.tasks.changing_requirements import make_changing_requirements
@@ -20,7 +21,6 @@ from harness.tasks.log_forensics import make_log_forensics
 from harness.tasks.long_march import make_long_march
 from harness.tasks.rename_sweep import make_rename_sweep
 from harness.tasks.spec_api import make_spec_api
-from harness.tasks.task_file import describe_error, hash_file, load_module
 from harness.tasks.variants import KNOBS, vary_task
 
 SUITE: dict[str, TaskTemplate] = {

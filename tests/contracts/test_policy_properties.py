@@ -209,7 +209,8 @@ def test_every_policy_under_test_changes_some_view_at_every_moment_that_it_has_a
     def look(log: tuple[Entry, ...]) -> None:
         views = [folded(one) for one in (log, lengthened(log))]
         for at, (policy, hook) in tuple(idle.items()):
-            events = (compacted(policy, view(policy), "s", hook) for view in views)
+            # the heading is one that OpenCode requires
+            events = (compacted(policy, view(policy), "## Objective\ns", hook) for view in views)
             if any(event is not None and event.status == "applied" for event in events):
                 del idle[at]
 

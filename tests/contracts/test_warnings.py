@@ -107,7 +107,7 @@ def test_a_report_without_outcomes_repeats_the_warning(tmp_path):
         base=TRIAL,
         axes={"seed": [*range(8)]},
         arms=(harness.Arm(name="control", trial={"policy": "none"}),),
-        contrasts=(harness.Contrast(a="opencode", b="control", metric="score"),),
+        contrasts=(harness.Contrast(a="opencode@v1", b="control", metric="score"),),
     )
     done = declared.run(tmp_path, workers=1, progress="off", unsafe_local=True, limits=harness.RunLimits(max_trials=2))
     document = harness.report(done)

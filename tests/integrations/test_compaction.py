@@ -43,7 +43,10 @@ WINDOW_TOKENS = 16_000
 NOTHING = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 REPORT = Usage(input_tokens=Measured(15_000), output_tokens=Measured(500))
 SUMMARIES = [assistant(f"summary {number}") for number in range(20)]
-KINDS = ("cline", "codex", "deepagents", "goose", "inspect-summary", "keep-last", "opencode", "pi", "openhands", "three-tiers")
+KINDS = (
+    *("cline", "codex@2025", "codex@2026", "deepagents", "goose", "inspect-summary", "keep-last", "opencode@v1", "opencode@v2"),
+    *("pi", "openhands", "three-tiers"),
+)
 POLICIES: list[Policy] = [scale_policy(PRESETS[kind](), WINDOW_TOKENS / 128_000) for kind in KINDS]
 """Policies of many forms: summaries in all roles, cut and cleared results, rules before a turn, saved texts."""
 

@@ -1,9 +1,9 @@
-"""Python files of the user that define tasks, and the modules beside such a file.
+"""Python files of the user that define tasks or policies, and the modules beside such a file.
 
-A file is executed anew whenever its task is made. While it is executed, it can import the modules and packages in its own folder,
-as in `python FILE`. Only modules that the text of the file or of such a module names in an import statement can be imported, so
-that a digest of their texts tells whether the task changed. They are not kept in `sys.modules`, so tasks in different folders can
-have modules of the same name.
+A file is executed anew whenever its task is made or its policy is loaded. While it is executed, it can import the modules and
+packages in its own folder, as in `python FILE`. Only modules that the text of the file or of such a module names in an import
+statement can be imported, so that a digest of their texts tells whether the task or the policy changed. They are not kept in
+`sys.modules`, so files in different folders can have modules of the same name.
 """
 
 import ast
@@ -23,10 +23,10 @@ from types import ModuleType
 from harness.errors import UsageError, advise_moved_module
 from harness.files.bounded_input import read_input
 
-MAX_TASK_FILE_BYTES = 16 * 2**20
-"""Maximum size in bytes of a Python file that defines a task, and of each module beside it."""
+MAX_USER_FILE_BYTES = 16 * 2**20
+"""Maximum size in bytes of a Python file of the user, and of each module beside it."""
 _NOT_LOCAL = sys.stdlib_module_names | {__name__.partition(".")[0]}
-"""Names of modules that are never taken from the folder of a task's file."""
+"""Names of modules that are never taken from the folder of a user's file."""
 _IMPORT_LOCK = threading.RLock()
 """Lock for the changes to `sys.modules` and `sys.meta_path` while a file is executed; trials may run in threads."""
 
@@ -80,9 +80,9 @@ def describe_error(error: BaseException, file: str | None) -> str:
 
 def _read(file: Path) -> bytes:
     try:
-        return read_input(file, MAX_TASK_FILE_BYTES)
+        return read_input(file, MAX_USER_FILE_BYTES)
     except OSError as error:
-        raise UsageError(f"cannot read the task file {str(file)!r}: {error.strerror}") from error
+        raise UsageError(f"cannot read the file {str(file)!r}: {error.strerror}") from error
 
 
 def _find_local_modules(path: Path) -> dict[str, Sequence[Path]]:
