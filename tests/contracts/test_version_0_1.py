@@ -110,7 +110,9 @@ def test_a_live_session_of_version_0_1_can_be_continued(tmp_path: Path) -> None:
     stored = live.spec.task
     assert (stored.name, len(stored.checks), len(stored.facts), len(stored.script.steps)) == ("changing-requirements", 18, 16, 92)
     assert len(stored.later_messages) == 2
-    assert all(getattr(stored, one.name) for one in fields(stored) if one.metadata != codec.ADDED_LATER), "a field of the stored task was lost"
+    assert all(getattr(stored, one.name) for one in fields(stored) if one.metadata != codec.ADDED_LATER), (
+        "a field of the stored task was lost"
+    )
     numbers = inspect_session(live.entries)
     assert (numbers.turns, live.view.steps, live.view.rounds) == (2, 24, 15)
     live.start()

@@ -161,7 +161,11 @@ def test_a_policy_due_before_its_first_request_is_reported_with_a_remedy_and_the
     assert warning.endswith(
         "max_output_tokens, or set nominal_window_tokens to the window that the policy's constants were made for"
     )
-    remedies = ({"window_tokens": 65_536}, {"policy": OpenCode(max_output_tokens=8_000)}, {"nominal_window_tokens": 200_000})
+    remedies = (
+        {"window_tokens": 65_536},
+        {"policy": OpenCode(max_output_tokens=8_000, buffer_tokens=8_000)},
+        {"nominal_window_tokens": 200_000},
+    )
     for remedy in remedies:
         assert collect_warnings([replace(trials[0], **remedy)]) == ()
 
