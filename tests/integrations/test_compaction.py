@@ -77,7 +77,7 @@ def run_session(messages: Sequence[Message], policy: Policy, usage: Usage | None
     report: Usage | None = None
     answers = [number for number, message in enumerate(messages) if message.role == "assistant"]
     last_turn = max((number for number, message in enumerate(messages) if message.role != "user"), default=-1) + 1
-    seq = step = 0
+    seq, step = 1, 0  # the log of a compactor begins with the start of the session
 
     def add(event: Event) -> None:
         nonlocal view, seq
