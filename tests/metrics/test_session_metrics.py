@@ -287,5 +287,5 @@ def test_an_agent_that_forgets_a_correction_uses_the_value_of_the_outdated_page(
 def test_violations_do_not_depend_on_how_many_facts_are_revised():
     """Check worlds with equal forgetting that differ in the values stated first."""
     sessions = [forgetful("flashcards", World(update_rate=rate)) for rate in (0.0, 0.5, 1.0)]
-    assert min(metrics.constraint_violations for metrics, _ in sessions) >= 20
+    assert min(metrics.constraint_violations for metrics, _ in sessions) >= 10
     assert all("constraint" in {fact.kind for fact in probes.facts} for _, probes in sessions)
