@@ -325,7 +325,8 @@ def from_stored(plain: Mapping[str, object], shared: SharedFields | None = None)
         UnknownName: A field, a policy or a limit is unknown.
         UsageError: A value has the wrong type or is out of range.
     """
-    policy = plain.get("policy") if isinstance(plain, Mapping) else None  # a damaged record may hold any JSON
+    plain_table: object = plain  # a damaged record may hold any JSON
+    policy = plain_table.get("policy") if isinstance(plain_table, Mapping) else None
     refuse_unloaded(policy, "trial.policy")
     if isinstance(policy, Mapping) and isinstance(kind := policy.get("kind"), str):
         plain = {**plain, "policy": {**policy, "kind": revisions.read_stored_kind(kind)}}

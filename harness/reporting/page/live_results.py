@@ -104,11 +104,15 @@ class LiveResults:
                 session = open_stored_session(SessionLocation(path, session_id, trial_id=""))
             except StoreError:
                 continue
-            if self.page.values["is_withheld"] and session.known_task is not None:  # failed checks are outcomes
+            if session.known_task is not None and session.known_task.checks and self._is_withheld():
                 session = replace(session, known_task=replace(session.known_task, checks=None))
             if plain := encode_session(session):
                 return compress(plain)
         raise UsageError(f"no session {session_id!r} with a finished step in {str(self.output)!r}")
+
+    def _is_withheld(self) -> bool:
+        """Return whether outcomes, such as failed checks, may not be shown yet; they may not before the first trial has finished."""
+        return not self._list_starts() or bool(self.page.values["is_withheld"])
 
     def _list_journals(self) -> Sequence[Path]:
         whole = self.output / JOURNAL_FILE

@@ -129,7 +129,9 @@ def test_the_header_names_policies_whose_threshold_applies_to_another_count():
     estimate, own = "tokens as estimated by the policy", "the model's own token count"
     assert "act" not in draw_policies(keep_last, "of another package").partition(estimate)[2]
     assert f"{estimate}, which acts on {own}" in draw_policies(codex, codex)
-    assert f"{estimate}; codex@2026 acts on {own}; {clear} acts on an estimate of" in draw_policies(codex, keep_last, clear)
+    assert f"{estimate}; codex@2026 acts on {own}; {clear} acts on an estimate of" in draw_policies(
+        codex, keep_last, clear
+    ).replace("- ", "-")
     assert f"{estimate}; codex@2026, goose act on {own}" in draw_policies(codex, keep_last, "goose")
     assert f"{estimate}; 4 policies act on {own}" in draw_policies(codex, "goose", "crush", "letta", "none")
 

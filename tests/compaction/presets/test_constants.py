@@ -314,6 +314,8 @@ SHARED: dict[str, float] = {
     # two attempts without effect, then a pause until the view has grown by a tenth
     "compactor.FRUITLESS_IN_A_ROW": 2,
     "compactor.GROWTH_BEFORE_NEXT": 1.1,
+    # how much of an invalid answer of a function an error shows
+    "function_policy._SHOWN_CHARACTERS": 80,
     # where a cut stays as it is unless a preset says otherwise
     "presets.openhands.LastEvents.share": 0,
     "presets.langchain.LastOfWindow.least_messages": 1,
