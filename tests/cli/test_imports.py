@@ -30,8 +30,8 @@ def test_a_folder_is_shown_by_agent_and_model_with_notes_and_refused_files(folde
     assert [line.split()[0] for line in lines if line.startswith(("claude-code ", "pi "))] == ["claude-code", "pi"]
     assert "price unknown: claude-lamp-1" in result.stdout
     assert "notes:" in lines
-    words = " ".join(result.stdout.split())  # a long path makes the line wrap
-    assert re.search(r"cut\.json: .*expected a JSON value", words)
+    words = " ".join(result.stdout.split())  # a long path makes the line wrap, and cuts its end
+    assert re.search(r"cut\.json: .*line \d+", words)
 
 
 def test_sessions_of_a_folder_are_logged_in_a_journal_once(folder, tmp_path):

@@ -105,7 +105,7 @@ def test_a_wrong_value_is_named_at_its_control_and_nothing_can_be_started(form, 
 
 def test_another_policy_has_its_own_fields_and_the_first_one_keeps_its_values(form):
     form.controls["policy"].value = "codex"
-    assert list(form.fields) == ["threshold", "keep_user_tokens", "retries", "summary_max_tokens", "summarizer"]
+    assert list(form.fields) == ["threshold", "keep_user_tokens", "retries", "summarizer"]
     form.controls["window_tokens"].value = "200000"
     assert form.experiment.base.policy == Codex()
     form.controls["policy"].value = "keep-last"

@@ -111,7 +111,7 @@ class LiveResults:
         raise UsageError(f"no session {session_id!r} with a finished step in {str(self.output)!r}")
 
     def _is_withheld(self) -> bool:
-        """Return whether outcomes, such as failed checks, may not be shown yet; they may not before the first trial has finished."""
+        """Return whether outcomes, such as failed checks, may not be shown yet, e.g. before the first trial has finished."""
         return not self._list_starts() or bool(self.page.values["is_withheld"])
 
     def _list_journals(self) -> Sequence[Path]:
