@@ -56,7 +56,7 @@ class FactFate:
     before: Holding
     """Newest message in view before the compaction that shows the value."""
     action: Disposition
-    """What the policy did to that message, or to another message with the value if one still shows it."""
+    """Effect of the policy on that message or, if another message still shows the value, on that other one."""
     after: Holding | None
     """Message in view after the compaction that shows the value, or that only mentions the fact if `is_kept` is False."""
     is_kept: bool

@@ -11,7 +11,7 @@ from harness.conversation.tokens import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactState:
-    """What a policy has done to a list of messages so far, for the next call of `compact`.
+    """Record of the former calls of `compact` on a list of messages, which the next call takes.
 
     `CompactState()` stands for a conversation that nothing was done to. A state can be pickled.
     """

@@ -30,7 +30,7 @@ _MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderCounts:
-    """What a person counted in summaries of one arm.
+    """Counts that a person made in summaries of one arm.
 
     Attributes:
         summaries: Number of summaries that were read. Required.
