@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import os
 import sys
 from types import ModuleType
 
@@ -76,6 +77,19 @@ def test_a_task_imports_the_modules_beside_its_file_and_no_others_see_them(tmp_p
     monkeypatch.delitem(sys.modules, "helpers")
     make_task(names[0], 1)
     assert "helpers" not in sys.modules
+
+
+def test_an_edit_of_equal_size_within_a_second_takes_effect(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    name = write_task(tmp_path, "old")
+    (tmp_path / "helpers.py").write_text("from pack.part import TITLE\n")
+    (tmp_path / "pack").mkdir()
+    for title in ("old", "new"):
+        (tmp_path / "pack" / "__init__.py").write_text("")
+        (tmp_path / "pack" / "part.py").write_text(f"TITLE = {title!r}\n")
+        for file in tmp_path.rglob("*.py"):
+            os.utime(file, (1, 1))
+        assert make_task(name, 0).title == title
 
 
 def test_an_error_in_a_module_beside_a_task_names_the_task_and_leaves_nothing_behind(tmp_path):

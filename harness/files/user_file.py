@@ -16,9 +16,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from harness.errors import UsageError, advise_moved_module
 from harness.files.bounded_input import read_input
@@ -43,7 +43,7 @@ def load_module(path: Path, noun: str = "task") -> ModuleType:
     """
     names = _find_local_modules(path)
     module_name = f"harness_task_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=_SourceLoader(module_name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -119,14 +119,31 @@ def _list_imports(source: bytes) -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in names)
 
 
+class _SourceLoader(SourceFileLoader):
+    """Loader that compiles the text of a file and takes no bytecode from `__pycache__`.
+
+    Python trusts stored bytecode while a file's size and the second of its change stay equal, so an edit soon after a run, such
+    as from 6 to 4, would run the old code under the digest of the new one.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 class _LocalFinder:
-    """Finder of the import system for certain modules of one folder."""
+    """Finder of the import system for certain modules and packages of one folder."""
 
     def __init__(self, folder: Path, names: frozenset[str]) -> None:
         self._folder, self._names = folder, names
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        return PathFinder.find_spec(name, [str(self._folder)], target) if path is None and name in self._names else None
+        if name.partition(".")[0] not in self._names:
+            return None
+        spec = PathFinder.find_spec(name, [str(self._folder)] if path is None else path, target)
+        if spec and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _SourceLoader(name, spec.loader.path)
+        return spec
 
 
 @contextmanager
