@@ -60,7 +60,10 @@ def load_file_policy(name: str, where: str = "policy") -> type[Any]:
     path_text, _, attribute = name.rpartition(":")
     path = Path(path_text)
     if not path.is_file():
-        raise UsageError(f"{where}: no policy file {path_text!r}; the name of a policy of your own is FILE.py:NAME")
+        raise UsageError(
+            f"{where}: no policy file {path_text!r} in {str(Path.cwd())!r}; a policy of your own is named FILE.py:NAME, "
+            "with the path from the folder in which harness is started"
+        )
     digest = hash_file(path)
     if name in _loaded and _loaded[name][0] == digest:
         return _loaded[name][1]

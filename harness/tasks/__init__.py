@@ -250,5 +250,8 @@ def _can_take_seed(function: TaskTemplate) -> bool:
 
 def _load_module(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"no task file {str(path)!r}; pass path/to/file.py:function or one of {sorted(SUITE)}")
+        raise UsageError(
+            f"no task file {str(path)!r} in {str(Path.cwd())!r}; pass the path from the folder in which harness is started, as "
+            f"path/to/file.py:function, or one of {sorted(SUITE)}"
+        )
     return load_module(path)
