@@ -18,7 +18,7 @@ ARCHIVE_CHARACTERS = 160_000
 """Three times what 50 KB hold."""
 ARCHIVE_EVERY_TURNS = 8
 SPIKE_TURN = 75
-SPIKE_ARCHIVES = 8
+SPIKE_ARCHIVES = 10
 
 
 def turns(task_seed: int, world: World | None = None, *, structure_seed: int | None = None) -> Task:

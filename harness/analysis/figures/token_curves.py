@@ -240,6 +240,8 @@ def _arrange_panels(grid: pd.DataFrame, max_columns: int) -> dict[tuple[str, str
     pairs = [(row, column) for row in rows for column in columns if (row, column) in known]
     if len(rows) > 1 and len(columns) <= max_columns:
         return {(row, column): (rows.index(row), columns.index(column)) for row, column in pairs[:MAX_PANELS]}
+    if 1 < len(rows) <= max_columns:  # rows and columns change places, so that panels with an equal setting stay in line
+        return {(row, column): (columns.index(column), rows.index(row)) for row, column in pairs[:MAX_PANELS]}
     across = min(max_columns, len(pairs))
     return {pair: divmod(place, across) for place, pair in enumerate(pairs[:MAX_PANELS])}
 

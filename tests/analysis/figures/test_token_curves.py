@@ -97,6 +97,21 @@ def test_a_grid_too_wide_to_read_says_what_it_left_out():
 
 
 @pytest.mark.slow
+def test_panels_with_an_equal_setting_stand_in_line_although_one_setting_has_many_values():
+    arms = list(product((0.5, 0.8), "abcdef"))
+    axes = [json.dumps({"policy.threshold": threshold, "policy.summarizer": name}) for threshold, name in arms]
+    rows = [{"trial_id": text, "arm": text, "axes_json": text} for text in axes]
+    steps = [{"trial_id": text, "step": step, "view_tokens": 9} for text in axes for step in (1, 2)]
+    panels = [ax for ax in token_curves.draw(token_curves.table(results(rows, steps))).axes if ax.get_visible()]
+    places = {panel.get_title(loc="left").strip(): panel.get_subplotspec() for panel in panels}
+    assert len(places) == len(arms)
+    for title, place in places.items():
+        threshold, name = title.split(", ")
+        assert place.colspan.start == ["threshold 0.5", "threshold 0.8"].index(threshold)
+        assert place.rowspan.start == "abcdef".index(name)
+
+
+@pytest.mark.slow
 def test_sessions_can_be_drawn_into_axes_of_the_caller():
     from matplotlib.figure import Figure
 
