@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run an experiment; finished trials are not run again."),
     "report": ("report", "Show the tables and draw the charts of an experiment."),
     "view": ("view", "Serve the report of an experiment as a page on this machine."),
+    "price": ("price", "Show what stored sessions would have cost under other price rules."),
     "experiments": ("experiments", "List experiments with their titles, tags and notes."),
     "inspect": ("inspect_session", "Show the totals and the timeline of a session, or one of its requests."),
     "sessions": ("sessions", "List, read, search, archive and clean up logged sessions."),

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -19,47 +19,9 @@ from harness.files.bounded_input import read_input
 from harness.models.local.catalogue import is_local
 from harness.models.registry import MAX_TABLE_BYTES, TABLE_VARIABLE, look_up_entry
 from harness.models.scripted.profiles import is_scripted
+from harness.prices.price import MILLION, Price, choose_price
 
-MILLION = 1_000_000
 _PROMPT_STEP = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """Price of a model's tokens in USD per million tokens."""
-
-    input_usd: float
-    """Price of a million input tokens in USD."""
-    output_usd: float
-    """Price of a million output tokens in USD."""
-    reasoning_usd: float | None = None
-    """Price of a million output tokens used for reasoning in USD; None means the price of output tokens."""
-    cache_read_usd: float | None = None
-    """Price of a million tokens read from the prompt cache in USD; None means the price of input tokens."""
-    cache_write_usd: float | None = None
-    """Price of a million tokens written to the prompt cache in USD; None means the price of input tokens."""
-    cache_hour_write_usd: float | None = None
-    """Price of a million tokens written to the prompt cache for an hour in USD; None means the price of other cache writes."""
-    above_prompt_tokens: int = 0
-    """Prompt length in tokens above which the price applies, for providers that charge more for long prompts."""
-
-    def compute_cost_usd(self, usage: Usage, hour_write_tokens: int = 0) -> float:
-        """Return the cost in USD of a call with this token usage at this price.
-
-        Args:
-            usage: Numbers of tokens of the call.
-            hour_write_tokens: Part of the tokens written to the cache that the provider keeps for an hour.
-        """
-        cache_read_usd = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
-        write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
-        uncached_usd = usage.input_tokens * self.input_usd + usage.output_tokens * self.output_usd
-        if self.reasoning_usd is not None:
-            reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
-            uncached_usd += reasoning_tokens * (self.reasoning_usd - self.output_usd)
-        hour_write = write if self.cache_hour_write_usd is None else self.cache_hour_write_usd
-        uncached_usd += hour_write_tokens * (hour_write - write)
-        return (uncached_usd + usage.cache_read_tokens * cache_read_usd + usage.cache_write_tokens * write) / MILLION
-
 
 NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75, above_prompt_tokens=-1)
 """Price of every scripted model: the list price of a mid-sized model, with cache reads at 0.1 and cache writes at 1.25 of the
@@ -110,8 +72,8 @@ def compute_cost_usd(name: str, usage: Usage, hour_write_tokens: int = 0) -> flo
         usage: Numbers of tokens of the call.
         hour_write_tokens: Part of the tokens written to the cache that the provider keeps for an hour.
     """
-    prices = [price for price in look_up_prices(name) if usage.prompt_tokens > price.above_prompt_tokens]
-    return prices[-1].compute_cost_usd(usage, hour_write_tokens) if prices else None
+    price = choose_price(look_up_prices(name), usage.prompt_tokens)
+    return price.compute_cost_usd(usage, hour_write_tokens) if price else None
 
 
 def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.conversation.tokens import Measured, Usage
-from harness.models.prices import NOMINAL_PRICE, Price, compute_cost_usd, identify_price_table, look_up_prices
+from harness.models.prices import NOMINAL_PRICE, compute_cost_usd, identify_price_table, look_up_prices
 from harness.models.registry import load_litellm
+from harness.prices.price import Price
 
 counts = st.integers(0, 400_000).map(Measured)
 usages = st.builds(

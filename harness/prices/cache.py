@@ -1,0 +1,191 @@
+"""Simulated prompt cache: how many tokens of each request a provider would read from its cache, write to it, or neither.
+
+The simulation follows a price rule exactly and knows nothing of a provider's machines, so its reads are an upper bound: a real
+cache also forgets when it is full, and may route a request to a machine that does not know its beginning.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.prices.requests import Block, Request
+from harness.prices.rules import PriceRule
+
+_Numbers = NDArray[np.int64]
+
+
+class PromptSplit(NamedTuple):
+    """Tokens of one prompt by what the cache does with them; their sum is the length of the prompt.
+
+    Args:
+        read_tokens: Tokens read from the cache.
+        new_tokens: Tokens written that no request of the session had sent before.
+        rewarmed_tokens: Tokens written that the cache had held behind the same beginning, until their lifetime ended.
+        edited_tokens: Other tokens written that an earlier request had sent, behind another beginning as after a compaction, or
+            behind one that is too short to be cached or too far from a mark to be found.
+        uncached_tokens: Tokens that were neither read nor written.
+    """
+
+    read_tokens: int
+    new_tokens: int
+    rewarmed_tokens: int
+    edited_tokens: int
+    uncached_tokens: int
+
+    @property
+    def write_tokens(self) -> int:
+        """Tokens written to the cache."""
+        return self.new_tokens + self.rewarmed_tokens + self.edited_tokens
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the whole prompt."""
+        return sum(self)
+
+
+def split_prompts(requests: Sequence[Request], rule: PriceRule, lifetime: str | None = None) -> list[PromptSplit]:
+    """Return how a cache under a rule splits the prompt of each request of a session.
+
+    A request without a time is taken to follow the request before it at once.
+
+    Args:
+        requests: Requests of one session in the order in which they were sent.
+        rule: Rule of the cache.
+        lifetime: Name of one of the rule's lifetimes. Default: the rule's first one.
+
+    Raises:
+        ValueError: A request keeps more blocks than the request before it has.
+        UnknownName: The rule has no such lifetime.
+    """
+    lifetime_seconds = rule.find_lifetime_seconds(lifetime)
+    if not rule.has_cache:
+        return [PromptSplit(0, 0, 0, 0, int(sizes.sum())) for _, sizes in _walk(_Paths(), requests)]
+    paths = _Paths()
+    cache = _Cache(rule, lifetime_seconds)
+    now, splits = 0.0, list[PromptSplit]()
+    for request, (path, sizes) in zip(requests, _walk(paths, requests), strict=True):
+        now = now if request.at_seconds is None else request.at_seconds
+        splits.append(cache.send(path, sizes, paths, request.fixed_blocks, now))
+    return splits
+
+
+def scale_tokens(estimates: _Numbers, total_tokens: int) -> _Numbers:
+    """Return sizes in proportion to estimated ones with a given sum, rounded by the method of the largest remainder."""
+    whole = int(estimates.sum())
+    if whole == total_tokens or not len(estimates):
+        return estimates
+    if not whole:
+        estimates, whole = np.ones_like(estimates), len(estimates)
+    exact = estimates * (total_tokens / whole)
+    sizes: _Numbers = np.floor(exact).astype(np.int64)
+    missing = total_tokens - int(sizes.sum())
+    sizes[np.argsort(sizes - exact, kind="stable")[:missing]] += 1
+    return sizes
+
+
+class _Paths:
+    """Numbers for the beginnings of prompts: equal beginnings have equal numbers, whatever request they stand in."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, Hashable], int] = {}
+        self.digests: list[Hashable] = []
+        """Digest of the last block of each beginning."""
+
+    def extend(self, parent: int, blocks: Sequence[Block]) -> list[int]:
+        """Return the numbers of the beginnings that end with each of the blocks behind a beginning; -1 is the empty one."""
+        path = []
+        for block in blocks:
+            key = parent, block.digest
+            parent = self._numbers.setdefault(key, len(self.digests))
+            if parent == len(self.digests):
+                self.digests.append(block.digest)
+            path.append(parent)
+        return path
+
+
+def _walk(paths: _Paths, requests: Sequence[Request]) -> list[tuple[_Numbers, _Numbers]]:
+    """Return the numbers of the beginnings in each request, and the scaled sizes of its blocks in tokens."""
+    path, sizes, walked = np.empty(0, np.int64), np.empty(0, np.int64), list[tuple[_Numbers, _Numbers]]()
+    for number, request in enumerate(requests, 1):
+        kept = request.kept_blocks
+        if not 0 <= kept <= len(path):
+            raise ValueError(f"request {number} keeps {kept} blocks, but the request before it has {len(path)}")
+        new = paths.extend(int(path[kept - 1]) if kept else -1, request.blocks)
+        path = np.concatenate([path[:kept], np.array(new, np.int64)])
+        sizes = np.concatenate([sizes[:kept], np.array([block.tokens for block in request.blocks], np.int64)])
+        walked.append((path, sizes if request.prompt_tokens is None else scale_tokens(sizes, request.prompt_tokens)))
+    return walked
+
+
+class _Cache:
+    """Beginnings of prompts that a provider's cache holds."""
+
+    def __init__(self, rule: PriceRule, lifetime_seconds: float) -> None:
+        self._rule, self._lifetime_seconds = rule, lifetime_seconds
+        self._used_at = np.empty(0)  # seconds at which each beginning was last written, or read if that refreshes it
+        self._is_entry = np.empty(0, np.bool_)  # whether the cache can find the beginning: ends of marked blocks
+        self._sent_digests: set[Hashable] = set()
+
+    def send(self, path: _Numbers, sizes: _Numbers, paths: _Paths, fixed_blocks: int, now: float) -> PromptSplit:
+        """Split a prompt, and change the cache as the request does."""
+        self._grow(len(paths.digests))
+        ends = np.cumsum(sizes)
+        marks = self._place_marks(ends, path, fixed_blocks)
+        if not len(marks):
+            self._sent_digests.update(paths.digests[node] for node in path)
+            return PromptSplit(0, 0, 0, 0, int(sizes.sum()))
+        hit = self._find_hit(path, ends, marks, now)
+        written = int(marks[-1])
+        read_tokens = self._floor(int(ends[hit - 1])) if hit else 0
+        tokens = {"new": int(ends[hit - 1]) - read_tokens if hit else 0, "rewarmed": 0, "edited": 0}
+        used_at = self._used_at[path]
+        has_expired = (used_at > -math.inf) & (now - used_at > self._lifetime_seconds)
+        for position in range(hit, written):
+            digest = paths.digests[path[position]]
+            kind = "rewarmed" if has_expired[position] else "edited" if digest in self._sent_digests else "new"
+            tokens[kind] += int(sizes[position])
+        if self._rule.refreshes:
+            self._used_at[path[:hit]] = now
+        self._used_at[path[hit:written]] = now
+        self._is_entry[path[marks - 1]] = True
+        self._sent_digests.update(paths.digests[node] for node in path[hit:])
+        return PromptSplit(read_tokens, tokens["new"], tokens["rewarmed"], tokens["edited"], int(ends[-1] - ends[written - 1]))
+
+    def _grow(self, count: int) -> None:
+        missing = count - len(self._used_at)
+        if missing > 0:
+            spare = max(missing, len(self._used_at))  # doubled, so that growing costs little
+            self._used_at = np.concatenate([self._used_at, np.full(spare, -math.inf)])
+            self._is_entry = np.concatenate([self._is_entry, np.zeros(spare, np.bool_)])
+
+    def _place_marks(self, ends: _Numbers, path: _Numbers, fixed_blocks: int) -> _Numbers:
+        """Return after how many blocks the prompt is marked for the cache, in ascending order."""
+        long_enough = int(np.searchsorted(ends, self._rule.least_prefix_tokens)) + 1
+        if long_enough > len(ends):
+            return np.empty(0, np.int64)
+        if self._rule.marks is None:
+            return np.arange(long_enough, len(ends) + 1)
+        # An agent marks the end of what never changes and the end of the prompt, and renews the newest marks of earlier requests.
+        places = {len(ends)} | ({fixed_blocks} if fixed_blocks else set())
+        earlier = np.nonzero(self._is_entry[path])[0] + 1
+        for place in reversed(earlier.tolist()):
+            if len(places) >= self._rule.marks:
+                break
+            places.add(place)
+        return np.array(sorted(place for place in places if place >= long_enough), np.int64)
+
+    def _find_hit(self, path: _Numbers, ends: _Numbers, marks: _Numbers, now: float) -> int:
+        """Return how many blocks at the beginning of a prompt the cache holds."""
+        is_live = self._is_entry[path] & (now - self._used_at[path] <= self._lifetime_seconds)
+        places = np.nonzero(is_live)[0] + 1
+        if self._rule.look_back_blocks is not None:
+            nearest_marks = marks[np.minimum(np.searchsorted(marks, places), len(marks) - 1)]
+            places = places[(nearest_marks >= places) & (nearest_marks - places < self._rule.look_back_blocks)]
+        places = places[ends[places - 1] >= self._rule.least_prefix_tokens]
+        return int(places[-1]) if len(places) else 0
+
+    def _floor(self, tokens: int) -> int:
+        return tokens - tokens % self._rule.granularity_tokens
