@@ -1,4 +1,4 @@
-"""Functions that read message parts, tool calls and usage reports in the forms of Anthropic and OpenAI, shared by importers."""
+"""Functions that read message parts, tool calls and usage reports in the forms of Anthropic, OpenAI and Google for importers."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -7,6 +7,9 @@ from harness.conversation.messages import File, Part, Reasoning, Text, ToolCall,
 from harness.conversation.tokens import Measured, Usage
 from harness.recordings.document import Fields, encode_json
 from harness.recordings.draft import Draft
+from harness.text import replace_surrogates
+
+_GEMINI_MASK = "<tool_output_masked>"
 
 
 def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
@@ -61,6 +64,44 @@ def _read_server_result(block: Fields, draft: Draft) -> ToolResult:
     status: Literal["error", "completed"] = "error" if failed or block.read_flag("is_error") else "completed"
     output = "\n".join(_flatten_item(item, draft) for item in readable if item is not None)
     return ToolResult(call_id=block.read_text("tool_use_id"), name="", output=output, status=status)
+
+
+def read_gemini_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) -> Iterator[Part]:
+    """Yield the texts, reasoning and tool calls of a message in the form of Google's API, and add its results to the recording.
+
+    Args:
+        content: JSON object with the parts.
+        draft: Recording that is being read.
+        waiting: Ids made up for the tool calls whose results have not been read yet, by the name of the tool.
+    """
+    for number, part in enumerate(content.read_objects("parts")):
+        if part.has("functionCall"):
+            call = part.read_object("functionCall")
+            call_id = call.read_text("id") or f"call-{len(draft.turns)}-{number}"
+            if not call.has("id"):
+                waiting.setdefault(call.read_text("name"), []).append(call_id)
+            yield make_call(call_id, call.read_text("name"), call.values.get("args"))
+        elif part.has("functionResponse"):
+            response = part.read_object("functionResponse")
+            made_up = waiting.get(response.read_text("name"), [])
+            call_id = response.read_text("id") or (made_up.pop(0) if made_up else "")
+            read_gemini_response(response, call_id, draft, part.place)
+        elif part.has("text"):
+            yield from (make_reasoning_parts if part.values.get("thought") else make_text_parts)(part.read_text("text"))
+        else:
+            kind = ", ".join(sorted(map(replace_surrogates, part.values))) or "nothing"
+            draft.count_dropped(f"part with {kind[:60]}, left out")
+
+
+def read_gemini_response(response: Fields, call_id: str, draft: Draft, place: str, status: str = "completed") -> None:
+    """Add the result in a `functionResponse` of Google's API to the recording."""
+    body = response.read_object("response").values
+    has_failed = "error" in body and "output" not in body
+    content = body.get("error" if has_failed else "output", dict(body))
+    text = replace_surrogates(content) if isinstance(content, str) else encode_json(content)
+    if _GEMINI_MASK in text:
+        draft.count_dropped("result that the agent had masked before the file was written")
+    draft.add_result(call_id, text, place, status="error" if has_failed else status)
 
 
 def make_text_parts(text: str) -> tuple[Part, ...]:

@@ -316,17 +316,13 @@ def test_a_file_that_is_no_recording_is_refused_with_the_known_formats(content, 
         read_recording(tmp_path / "other")
 
 
-QWEN = {"uuid": "1", "parentUuid": None, "sessionId": "s", "type": "user", "message": {"role": "user", "parts": [{"text": "hi"}]}}
-
-
 @pytest.mark.parametrize(
     "rows",
     [
         [{"type": "session_start", "id": "s", "title": "t"}, {"type": "message", "message": {"role": "user", "content": "hi"}}],
-        [QWEN],
         [[{"role": "system", "content": "You mend bags."}, {"role": "assistant", "content": "No command."}]],
     ],
-    ids=["droid", "qwen", "list of a chat"],
+    ids=["droid", "list of a chat"],
 )
 def test_a_file_of_another_agent_is_taken_for_none_of_the_known_ones(rows, tmp_path):
     (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))

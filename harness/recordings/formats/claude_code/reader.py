@@ -38,8 +38,8 @@ def can_read(document: Document) -> bool:
 
 def _is_event(value: Any) -> bool:
     match value:
-        case {"type": "user" | "assistant", "message": {"parts": _}}:
-            return False
+        case {"message": {"parts": _}} | {"systemPayload": _}:
+            return False  # a row of Qwen Code
         case (
             {"type": "user" | "assistant", "message": _, "sessionId": _}
             | {"type": _, "uuid": _, "sessionId": _, "isSidechain": _}

@@ -18,14 +18,12 @@ from dataclasses import dataclass, field
 
 from harness.conversation.messages import Part, Reasoning, Text
 from harness.errors import format_count
-from harness.recordings.blocks import build_usage, make_call, make_reasoning_parts, make_text_parts
-from harness.recordings.document import Document, Fields, encode_json, is_object_with
+from harness.recordings.blocks import build_usage, make_call, make_text_parts, read_gemini_parts, read_gemini_response
+from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
 from harness.recordings.recording import NativeCompaction
-from harness.text import replace_surrogates
 
 _SNAPSHOT = "<state_snapshot>"
-_MASKED = "<tool_output_masked>"
 
 FOLDERS = ("~/.gemini/tmp",)
 """Folders in which the agent stores its sessions."""
@@ -52,7 +50,7 @@ def read(document: Document) -> Iterator[Draft]:
 def _read_contents(whole: Fields, draft: Draft) -> None:
     waiting: dict[str, list[str]] = {}
     for content in whole.read_objects("contents"):
-        parts = list(_read_parts(content, draft, waiting))
+        parts = list(read_gemini_parts(content, draft, waiting))
         role = content.read_text("role")
         if role == "model":
             draft.add_answer(parts, content.place)
@@ -67,43 +65,6 @@ def _read_contents(whole: Fields, draft: Draft) -> None:
 
 def _begins_with_snapshot(parts: list[Part]) -> bool:
     return bool(parts) and isinstance(parts[0], Text) and parts[0].text.lstrip().startswith(_SNAPSHOT)
-
-
-def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) -> Iterator[Part]:
-    """Yield the texts, reasoning and tool calls of one message, and add its tool results to the recording.
-
-    Args:
-        content: JSON object with the parts.
-        draft: Recording that is being read.
-        waiting: Ids made up for the tool calls whose results have not been read yet, by the name of the tool.
-    """
-    for number, part in enumerate(content.read_objects("parts")):
-        if part.has("functionCall"):
-            call = part.read_object("functionCall")
-            call_id = call.read_text("id") or f"call-{len(draft.turns)}-{number}"
-            if not call.has("id"):
-                waiting.setdefault(call.read_text("name"), []).append(call_id)
-            yield make_call(call_id, call.read_text("name"), call.values.get("args"))
-        elif part.has("functionResponse"):
-            response = part.read_object("functionResponse")
-            made_up = waiting.get(response.read_text("name"), [])
-            call_id = response.read_text("id") or (made_up.pop(0) if made_up else "")
-            _read_response(response, call_id, draft, part.place)
-        elif part.has("text"):
-            yield from (make_reasoning_parts if part.values.get("thought") else make_text_parts)(part.read_text("text"))
-        else:
-            kind = ", ".join(sorted(map(replace_surrogates, part.values))) or "nothing"
-            draft.count_dropped(f"part with {kind[:60]}, left out")
-
-
-def _read_response(response: Fields, call_id: str, draft: Draft, place: str, status: str = "completed") -> None:
-    body = response.read_object("response").values
-    has_failed = "error" in body and "output" not in body
-    content = body.get("error" if has_failed else "output", dict(body))
-    text = replace_surrogates(content) if isinstance(content, str) else encode_json(content)
-    if _MASKED in text:
-        draft.count_dropped("result that the agent had masked before the file was written")
-    draft.add_result(call_id, text, place, status="error" if has_failed else status)
 
 
 def _read_session(document: Document, draft: Draft) -> None:
@@ -186,7 +147,7 @@ def _read_content(message: Fields, draft: Draft) -> Iterator[Part]:
     elif content is not None:
         as_list = content if isinstance(content, list) else [content]
         objects = [{"text": item} if isinstance(item, str) else item for item in as_list]
-        yield from _read_parts(Fields({"parts": objects}, message.file, message.line, message.path), draft, {})
+        yield from read_gemini_parts(Fields({"parts": objects}, message.file, message.line, message.path), draft, {})
 
 
 def _read_answer(message: Fields, draft: Draft) -> None:
@@ -213,6 +174,6 @@ def _read_results(call: Fields, draft: Draft) -> None:
         return
     responses = [part.read_object("functionResponse") for part in call.read_objects("result") if part.has("functionResponse")]
     for response in responses[:1]:
-        _read_response(response, call.read_text("id"), draft, call.place, status)
+        read_gemini_response(response, call.read_text("id"), draft, call.place, status)
     if len(responses) > 1:
         draft.warn(call.place, f"{len(responses)} responses to one call; only the first was read")
