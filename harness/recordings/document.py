@@ -26,6 +26,7 @@ MAX_DEPTH = 100
 
 COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd"}
 """Names of compression formats by the first bytes of a compressed file; used for error messages."""
+SQLITE_SIGNATURE = b"SQLite format 3\0"
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 MAX_RECORDING_BYTES = 64 * 2**20
@@ -243,6 +244,9 @@ def _count_values(data: bytes) -> int:
 def _check_text(data: bytes, file: str) -> None:
     if packed := next((name for magic, name in COMPRESSION_SIGNATURES.items() if data.startswith(magic)), None):
         raise MalformedRecording(file, "", "text in UTF-8", f"{packed}; unpack it first")
+    if data.startswith(SQLITE_SIGNATURE):
+        actual = "a database (SQLite); export its sessions first (`opencode export ID`, `goose session export --format json`)"
+        raise MalformedRecording(file, "", "text in UTF-8", actual)
     if data.startswith(UTF16_MARKS) or b"\0" in data[:2]:
         raise MalformedRecording(file, "", "text in UTF-8", "UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)")
 

@@ -267,11 +267,12 @@ def test_text_behind_a_single_value_is_refused_with_its_line(name, rest):
         (gzip.compress(b"{}"), "gzip; unpack it first"),
         (b"PK\x03\x04...", "a zip archive; unpack it first"),
         (b"\x28\xb5\x2f\xfd...", "zstd; unpack it first"),
+        (b"SQLite format 3\0...", "a database .SQLite.; export its sessions first"),
         ('{"a": 1}'.encode("utf-16"), "UTF-16; convert it first"),
         ('{"a": 1}'.encode("utf-16-le"), "UTF-16; convert it first"),
         ('{"a": 1}'.encode("utf-16-be"), "UTF-16; convert it first"),
     ],
-    ids=["gzip", "zip", "zstd", "utf-16", "utf-16-le", "utf-16-be"],
+    ids=["gzip", "zip", "zstd", "sqlite", "utf-16", "utf-16-le", "utf-16-be"],
 )
 def test_a_file_that_is_not_utf_8_is_refused_with_advice(data, hint):
     with pytest.raises(MalformedRecording, match=hint):
