@@ -202,7 +202,7 @@ def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, expla
     assert caught.value.file == str(tmp_path / "spoiled.jsonl")
 
 
-LISTS = ("steps", "messages", "history", "nodes", "log")
+LISTS = ("steps", "messages", "conversation", "history", "nodes", "log")
 """Names of the field with the list of messages, events or steps in a file that is one JSON object."""
 UNKNOWN = {"type": "unheard-of", "role": "unheard-of", "source": "unheard-of", "text": "Nobody reads these words."}
 
