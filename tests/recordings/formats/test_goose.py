@@ -6,6 +6,11 @@ from harness.conversation.messages import assistant, user
 from harness.recordings.reading import read_recording
 from tests.recordings.outline import FIXTURES, SMALL_RECORDINGS, fixture, join_caveats, needs_small_recordings, outline, squeezes
 
+TOTALS = (
+    "totals of tokens: input_tokens 80, output_tokens 10, accumulated_input_tokens 450, accumulated_output_tokens 50;"
+    " no call has its own usage"
+)
+
 
 def test_the_context_after_a_compaction_and_hidden_parts_are_read():
     recording = fixture("goose-export.json")
@@ -26,8 +31,7 @@ def test_the_context_after_a_compaction_and_hidden_parts_are_read():
     summary = user("Summary: the dough is ready.")
     assert recording.compactions[0].view == (summary, assistant("Your context was compacted."), user("Use the other oven."))
     assert [caveat.text for caveat in recording.caveats] == [
-        "totals of tokens: input_tokens 80, output_tokens 10, accumulated_input_tokens 450, accumulated_output_tokens 50;"
-        " no call has its own usage",
+        TOTALS,
         "1 × message that only the user saw",
         "1 × part of a result that only the user saw",
         "The system prompt, tool schemas and hidden reminders are not in this file.",

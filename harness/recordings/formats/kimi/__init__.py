@@ -1,0 +1,1 @@
+"""Format of sessions recorded by Kimi CLI."""
