@@ -1,0 +1,1 @@
+"""Format of chat histories recorded by aider."""
