@@ -27,6 +27,7 @@ from harness.files.bounded_input import read_input
 from harness.inspection.recorded_figures import SessionFigures, UsageTotals, measure_recording, total_usage
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import look_up_window
+from harness.recordings.archive import ZIP_SIGNATURE, is_log_archive
 from harness.recordings.document import MAX_RECORDING_BYTES, parse_document
 from harness.recordings.reading import FORMATS, detect_format, read_document
 from harness.store.database import replace_file
@@ -161,6 +162,8 @@ def read_figures(path: Path) -> FileFigures:
 def _may_be_recording(path: Path) -> bool:
     with path.open("rb") as opened:
         beginning = opened.read(512)
+        if beginning.startswith(ZIP_SIGNATURE):
+            return is_log_archive(opened)
     return beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_TEXT_BEGINNINGS)
 
 

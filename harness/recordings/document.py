@@ -12,19 +12,20 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import MalformedRecording, UsageError, format_count
 from harness.files.bounded_input import read_input
+from harness.recordings.archive import ZIP_SIGNATURE, read_log_members
 from harness.recordings.recording import Caveat
 from harness.text import replace_surrogates
 
 MAX_DEPTH = 100
 """Maximum number of nested levels in a JSON value of a recording; real files have about thirty."""
 
-COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd"}
+COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 """Names of compression formats by the first bytes of a compressed file; used for error messages."""
 SQLITE_SIGNATURE = b"SQLite format 3\0"
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -214,6 +215,8 @@ def open_document(path: Path) -> Document:
 def parse_document(data: bytes, file: str) -> Document:
     """Parse the bytes of a file with a recorded session.
 
+    A zip archive with the log of an evaluation becomes one JSON object, which has the values of its files by their names.
+
     Args:
         data: Content of the file.
         file: Name of the file, for error messages.
@@ -221,6 +224,8 @@ def parse_document(data: bytes, file: str) -> Document:
     Raises:
         MalformedRecording: The data begins like JSON but is not valid JSON, or it is compressed or UTF-16 text.
     """
+    if data.startswith(ZIP_SIGNATURE):
+        return _parse_archive(data, file)
     _check_text(data, file)
     text = data.decode("utf-8-sig", errors="replace")
     count = text.count("\ufffd") - data.count("\ufffd".encode())
@@ -235,6 +240,20 @@ def parse_document(data: bytes, file: str) -> Document:
         raise MalformedRecording(file, "", f"at most {MAX_VALUES:,} JSON values")
     rows = _parse_single_value(text, file) or tuple(_parse_lines(text, file, caveats))
     return Document(file=file, rows=rows, text=text, caveats=tuple(caveats))
+
+
+def _parse_archive(data: bytes, file: str) -> Document:
+    members, caveats = read_log_members(data, file, MAX_RECORDING_BYTES)
+    values: dict[str, Any] = {}
+    for name, content in members:
+        try:
+            document = parse_document(content, f"{file}, {name}")
+        except MalformedRecording as error:
+            caveats.append(Caveat(place=name, text=f"the file cannot be read and is left out: expected {error.expected}"))
+            continue
+        values[name] = document.single_value
+        caveats += [replace(caveat, place=name) for caveat in document.caveats]
+    return Document(file=file, rows=(Row(1, values),), text="", caveats=tuple(caveats))
 
 
 def _count_values(data: bytes) -> int:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,17 @@ def test_folders_of_installed_agents_are_found(tmp_path, monkeypatch):
 )
 def test_notes_are_grouped_by_kind(text, kind):
     assert generalize_caveat(text) == kind
+
+
+def test_an_archive_with_a_log_is_read_and_other_archives_are_counted(tmp_path, cache):
+    log = json.loads(FIXTURES["inspect-ai.json"].read_text())
+    for name, members in (
+        ("log.eval", {"header.json": log, "samples/a_epoch_1.json": log["samples"][0]}),
+        ("other.zip", {"a": 1}),
+    ):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for member, value in members.items():
+                archive.writestr(member, json.dumps(value))
+    recordings = load_sessions([tmp_path / "log.eval", tmp_path / "other.zip"], cache_folder=cache, workers=1)
+    assert list(recordings.sessions["session_id"]) == ["sample-hive"]
+    assert (len(recordings.refused), recordings.other_files) == (0, 1)

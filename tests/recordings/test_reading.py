@@ -2,11 +2,13 @@
 
 import copy
 import gzip
+import io
 import json
 import math
 import subprocess
 import sys
 import time
+import zipfile
 from typing import Any
 
 import pytest
@@ -202,7 +204,7 @@ def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, expla
     assert caught.value.file == str(tmp_path / "spoiled.jsonl")
 
 
-LISTS = ("steps", "messages", "conversation", "history", "nodes", "log")
+LISTS = ("steps", "messages", "conversation", "history", "nodes", "log", "samples")
 """Names of the field with the list of messages, events or steps in a file that is one JSON object."""
 UNKNOWN = {"type": "unheard-of", "role": "unheard-of", "source": "unheard-of", "text": "Nobody reads these words."}
 
@@ -261,18 +263,30 @@ def test_text_behind_a_single_value_is_refused_with_its_line(name, rest):
         assert [caveat.place for caveat in document.caveats] == [f"line {line}"], "a value on one line is a row, and read"
 
 
+def pack(name):
+    """Return a zip archive with one file."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(name, "{}")
+    return packed.getvalue()
+
+
+ZIP = pack("session.json")
+
+
 @pytest.mark.parametrize(
     ("data", "hint"),
     [
         (gzip.compress(b"{}"), "gzip; unpack it first"),
-        (b"PK\x03\x04...", "a zip archive; unpack it first"),
+        (ZIP, "a zip archive; unpack it first"),
+        (ZIP[:-9], "a damaged one"),
         (b"\x28\xb5\x2f\xfd...", "zstd; unpack it first"),
         (b"SQLite format 3\0...", "a database .SQLite.; export its sessions first"),
         ('{"a": 1}'.encode("utf-16"), "UTF-16; convert it first"),
         ('{"a": 1}'.encode("utf-16-le"), "UTF-16; convert it first"),
         ('{"a": 1}'.encode("utf-16-be"), "UTF-16; convert it first"),
     ],
-    ids=["gzip", "zip", "zstd", "sqlite", "utf-16", "utf-16-le", "utf-16-be"],
+    ids=["gzip", "zip", "cut zip", "zstd", "sqlite", "utf-16", "utf-16-le", "utf-16-be"],
 )
 def test_a_file_that_is_not_utf_8_is_refused_with_advice(data, hint):
     with pytest.raises(MalformedRecording, match=hint):

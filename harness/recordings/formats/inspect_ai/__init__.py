@@ -1,0 +1,1 @@
+"""Format of samples in logs of Inspect."""
