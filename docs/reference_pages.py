@@ -30,6 +30,7 @@ from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
 from harness.policies import PRESETS, find_kind, find_public_name, policy_from_plain
+from harness.recordings import refused
 from harness.session.preflight import count_first_request_tokens
 from harness.store.columns import TABLES
 from harness.task import Task
@@ -337,11 +338,15 @@ def build_tables_page() -> str:
 
 
 def build_formats_page() -> str:
-    """Return the page on formats of recorded sessions, made of the page of each format, sorted by title."""
+    """Return the page on formats of recorded sessions, made of the page of each format, sorted by title, and of refused ones."""
     pages = sorted(path.read_text("utf-8") for path in (ROOT / "harness" / "recordings" / "formats").glob("*/page.md"))
     return (
         "# Formats of recorded sessions\n\nThe format of a file is recognised by its content. {doc}`../guide/recorded-sessions`"
-        " explains how to use recorded sessions.\n\n" + "\n".join(page.replace("# ", "## ", 1) for page in pages)
+        " explains how to use recorded sessions.\n\n"
+        + "\n".join(page.replace("# ", "## ", 1) for page in pages)
+        + f"\n## Refused\n\nThe files of these agents are recognised and refused. Their source is not public and no file of them could be"
+        " checked, so their messages and tokens could be read wrongly.\n\n| | |\n| --- | --- |\n"
+        + "".join(f"| {agent.name} | {agent.recognised_by} |\n" for agent in refused.REFUSED_AGENTS)
     )
 
 

@@ -30,6 +30,7 @@ from harness.models.registry import look_up_window
 from harness.recordings.archive import ZIP_SIGNATURE, is_log_archive
 from harness.recordings.document import MAX_RECORDING_BYTES, parse_document
 from harness.recordings.reading import FORMATS, detect_format, read_document
+from harness.recordings.refused import find_refused_agent
 from harness.store.database import replace_file
 
 MAX_CACHE_BYTES = 64 * 2**20
@@ -151,7 +152,7 @@ def read_figures(path: Path) -> FileFigures:
             format_name = detect_format(document)
         except MalformedRecording as error:
             # a file that begins like a recording and breaks off is a damaged recording, any other is none
-            is_other = not any(known.can_read(document) for known in FORMATS.values())
+            is_other = not (find_refused_agent(document) or any(known.can_read(document) for known in FORMATS.values()))
             return FileFigures(path=str(path), refusal=_UNKNOWN_FORMAT if is_other else str(error))
         sessions = tuple([measure_recording(recording) for recording in read_document(document, format_name)])
         return FileFigures(path=str(path), sessions=sessions)

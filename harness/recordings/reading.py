@@ -15,6 +15,7 @@ from harness.recordings import formats
 from harness.recordings.document import Document, open_document
 from harness.recordings.draft import Draft
 from harness.recordings.recording import Caveat, Recording
+from harness.recordings.refused import REASON, find_refused_agent
 
 
 class Format(Protocol):
@@ -114,6 +115,9 @@ def detect_format(document: Document) -> str:
         MalformedRecording: The file fits no format or several formats.
     """
     claims = _find_matching_formats(document)
+    if not claims and (agent := find_refused_agent(document)):
+        expected = f"a recording in one of the formats {', '.join(FORMATS)}"
+        raise MalformedRecording(document.file, "", expected, f"a session of {agent}: {REASON}")
     if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):
         raise MalformedRecording(
             document.file,

@@ -102,15 +102,17 @@ def test_damaged_files_are_refused_by_reason_and_others_are_counted(tmp_path, ca
     place = tmp_path / "r"
     place.mkdir()
     (place / "cut.json").write_bytes(FIXTURES["atif.json"].read_bytes()[:-40])
+    (place / "droid.jsonl").write_text('{"type": "session_start", "id": "s"}\n')
     (place / "notes.md").write_text("# A diary\n")
     (place / "settings.json").write_text("{}")
     (place / "picture.png").write_bytes(b"\x89PNG")
     (place / ".hidden.jsonl").write_bytes(FIXTURES["pi.jsonl"].read_bytes())
     recordings = load_sessions(place, cache_folder=cache, workers=1)
     assert len(recordings.sessions) == 0
-    assert [
-        (Path(str(row.file)).name, "expected a JSON value" in str(row.reason)) for row in recordings.refused.itertuples()
-    ] == [("cut.json", True)]
+    reasons = {Path(str(row.file)).name: str(row.reason) for row in recordings.refused.itertuples()}
+    assert reasons.keys() == {"cut.json", "droid.jsonl"}
+    assert "expected a JSON value" in reasons["cut.json"]
+    assert "a session of Factory droid" in reasons["droid.jsonl"]
     assert recordings.other_files == 3
 
 

@@ -20,7 +20,7 @@ from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageE
 from harness.recordings.document import Document, parse_document
 from harness.recordings.reading import FORMATS, detect_format, read_document, read_recording, read_recordings
 from harness.recordings.session_log import build_entries
-from tests.recordings.outline import FIXTURES, FORMATS_FOLDER, join_caveats
+from tests.recordings.outline import FIXTURES, FORMATS_FOLDER, SMALL_RECORDINGS, join_caveats, needs_small_recordings
 
 FORMAT_OF = {name: path.parents[1].name.replace("_", "-") for name, path in FIXTURES.items()}
 ROWS = sorted(name for name in FORMAT_OF if name.endswith(".jsonl") and name != "debug-gym.jsonl")
@@ -332,15 +332,31 @@ def test_a_file_that_is_no_recording_is_refused_with_the_known_formats(content, 
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("name", "rows"),
     [
-        [{"type": "session_start", "id": "s", "title": "t"}, {"type": "message", "message": {"role": "user", "content": "hi"}}],
-        [[{"role": "system", "content": "You mend bags."}, {"role": "assistant", "content": "No command."}]],
+        (
+            "Factory droid",
+            [{"type": "session_start", "id": "s"}, {"type": "message", "message": {"role": "user", "content": "hi"}}],
+        ),
+        ("Amp", [{"v": 3, "id": "T-1", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}]),
     ],
-    ids=["droid", "list of a chat"],
 )
-def test_a_file_of_another_agent_is_taken_for_none_of_the_known_ones(rows, tmp_path):
+def test_a_file_of_an_agent_that_nobody_could_check_is_refused_by_its_name(name, rows, tmp_path):
     (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(MalformedRecording, match=f"got a session of {name}: its source is not public"):
+        read_recording(tmp_path / "other.jsonl")
+
+
+@needs_small_recordings
+@pytest.mark.parametrize(("file", "name"), [("droid.jsonl", "Factory droid"), ("amp.json", "Amp")])
+def test_small_recordings_of_such_agents_are_refused(file, name):
+    with pytest.raises(MalformedRecording, match=f"got a session of {name}"):
+        read_recording(SMALL_RECORDINGS / file)
+
+
+def test_a_list_of_a_chat_is_taken_for_no_agent(tmp_path):
+    chat = [{"role": "system", "content": "You mend bags."}, {"role": "assistant", "content": "No command."}]
+    (tmp_path / "other.jsonl").write_text(json.dumps(chat))
     with pytest.raises(MalformedRecording, match="a recording in one of the formats"):
         read_recording(tmp_path / "other.jsonl")
 
