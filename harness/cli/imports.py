@@ -79,6 +79,8 @@ def command(
             (done.duplicates, "duplicate"),
         )
         print_line(f"{format_line(str(journal))}: {format_counts(*counts)}")
+        if done.without_texts:
+            print_line(f"{format_count(done.without_texts, 'session')} not added, because the files have no texts")
 
 
 def _import_file(file: Path, journal: Path | None, name: str | None, reading: Reading) -> None:

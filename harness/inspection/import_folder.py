@@ -27,6 +27,8 @@ class FolderImport:
     unchanged: int = 0
     duplicates: int = 0
     """Sessions that another file of the folder holds with as many messages or more."""
+    without_texts: int = 0
+    """Sessions whose files have token counts but no texts."""
 
 
 def import_files(files: Sequence[FileFigures], journal: str | os.PathLike[str], reading: Reading = "recorded") -> FolderImport:
@@ -42,13 +44,14 @@ def import_files(files: Sequence[FileFigures], journal: str | os.PathLike[str], 
     Raises:
         StoreError: The journal cannot be written.
     """
-    located = mark_copies([LocatedSession(file.path, session) for file in files for session in file.sessions])
+    marked = mark_copies([LocatedSession(file.path, session) for file in files for session in file.sessions])
+    located = [(path, session) for path, session in marked if session.has_texts]
     best: dict[str, tuple[str, SessionFigures]] = {}
     for path, session in located:
         name = choose_name(path, session.session_id)
         if name not in best or session.messages > best[name][1].messages:
             best[name] = (path, session)
-    counts = FolderImport(duplicates=len(located) - len(best))
+    counts = FolderImport(duplicates=len(located) - len(best), without_texts=len(marked) - len(located))
     with Journal.open(journal) as opened:
         known = set(opened.list_session_ids())
         for path in dict.fromkeys(path for path, _ in best.values()):

@@ -77,6 +77,8 @@ class SessionFigures:
     """Total cost that the file gives, or the sum over its calls; None if it gives none."""
     calls: tuple[CallFigures, ...]
     caveats: tuple[str, ...]
+    has_texts: bool = True
+    """Whether the file has the texts of the messages; without them, the session cannot be logged."""
 
 
 def measure_recording(recording: Recording) -> SessionFigures:
@@ -137,6 +139,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         recorded_cost_usd=recording.cost_usd,
         calls=tuple(calls),
         caveats=tuple([caveat.text for caveat in recording.caveats]),
+        has_texts=recording.has_texts,
     )
 
 

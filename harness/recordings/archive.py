@@ -4,10 +4,13 @@ Sizes are checked before a file is unpacked, so that a small archive cannot fill
 """
 
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable
 from typing import IO, NamedTuple
+
+import zstandard
 
 from harness.errors import MalformedRecording, format_count
 from harness.recordings.recording import Caveat
@@ -16,6 +19,18 @@ ZIP_SIGNATURE = b"PK\x03\x04"
 LOG_MEMBERS = ("header.json", "_journal/start.json")
 """Names of the files that describe an evaluation: at its end, and while it runs."""
 _SAMPLES_FOLDER = "samples/"
+_ZSTD_METHOD = 93
+_DAMAGES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    zstandard.ZstdError,
+    struct.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+)
+"""Errors that damaged or encrypted files in an archive raise."""
 
 
 class ArchiveMember(NamedTuple):
@@ -68,14 +83,8 @@ def read_log_members(data: bytes, file: str, max_bytes: int) -> tuple[list[Archi
                 left_out += 1
                 continue
             try:
-                with archive.open(info) as opened:
-                    content = opened.read(left_bytes + 1)
-            except NotImplementedError:
-                caveats.append(
-                    Caveat(place=name, text="the file is compressed with a method that Python cannot unpack, left out")
-                )
-                continue
-            except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+                content = _read_member(archive, info, data, left_bytes)
+            except _DAMAGES as error:
                 caveats.append(Caveat(place=name, text=f"the file is damaged ({error}), left out"))
                 continue
             left_bytes -= len(content)
@@ -87,6 +96,22 @@ def read_log_members(data: bytes, file: str, max_bytes: int) -> tuple[list[Archi
         reasons = "; ".join(caveat.text for caveat in caveats[:1]) or "the log has none"
         raise MalformedRecording(file, "", "at least one sample that can be read", reasons)
     return members, caveats
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, data: bytes, max_bytes: int) -> bytes:
+    """Return the content of a file in an archive, of at most `max_bytes`."""
+    if info.compress_type != _ZSTD_METHOD:
+        with archive.open(info) as opened:
+            return opened.read(max_bytes + 1)[:max_bytes]
+    # the standard library reads this method only from Python 3.14 on
+    name_bytes, extra_bytes = struct.unpack_from("<HH", data, info.header_offset + 26)
+    start = info.header_offset + 30 + name_bytes + extra_bytes
+    packed = data[start : start + info.compress_size]
+    with zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(packed, read_across_frames=True) as stream:
+        content = stream.read(max_bytes)
+    if zlib.crc32(content) != info.CRC:
+        raise zipfile.BadZipFile(f"wrong checksum of {info.filename!r}")
+    return content
 
 
 def _is_sample(name: str) -> bool:

@@ -82,6 +82,7 @@ class Draft:
     parent_id: str = ""
     forked_from: str = ""
     cost_usd: float | None = None
+    has_texts: bool = True
     now_ms: int | None = None
     """Time of the row that is being read, which the messages added next get; None if the file gives none."""
     sub_agents: list[SubAgentLink] = field(default_factory=list)
@@ -283,6 +284,7 @@ class Draft:
             parent_id=self.parent_id,
             forked_from=self.forked_from,
             sub_agents=tuple([replace(link, call_id=order.new_ids.get(link.call_id, link.call_id)) for link in self.sub_agents]),
+            has_texts=self.has_texts,
             left_out_calls=tuple(self.left_out_calls),
         )
 

@@ -133,6 +133,8 @@ class Recording:
     forked_from: str = ""
     """Id of the session from which this one was forked, whose messages it begins with; empty if it is no fork."""
     sub_agents: tuple[SubAgentLink, ...] = ()
+    has_texts: bool = True
+    """Whether the messages have their texts. Without texts, calls can be priced, but nothing can be shown or tried."""
     left_out_calls: tuple[LeftOutCall, ...] = ()
     """Model calls that were paid for and whose answers are none of the messages, in the order of the file."""
 

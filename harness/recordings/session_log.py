@@ -27,6 +27,7 @@ from harness.conversation.events import Replace as Replacement
 from harness.conversation.messages import Message, ToolResult, system, user
 from harness.conversation.tokens import Counter, Estimated, Measured, QuarterOfCharacters, Usage
 from harness.conversation.view import OPENING_MESSAGE, Item, apply_patch, find_violation
+from harness.errors import UsageError
 from harness.recordings.document import encode_json
 from harness.recordings.recording import NativeCompaction, RecordedMessage, Recording
 from harness.recordings.session_file import TimedEntry
@@ -63,7 +64,14 @@ def build_timed_log(
         recording: Recorded session to convert.
         counter: Token counter that estimates the size of messages; None for a quarter of the characters.
         reading: Whether the log has the compactions that the agent made.
+
+    Raises:
+        UsageError: The recording has no texts.
     """
+    if not recording.has_texts:
+        raise UsageError(
+            f"the {recording.source} session {recording.session_id!r} has no texts, only sizes; `harness import FOLDER` lists it"
+        )
     opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
     builder = _LogBuilder(recording, counter or QuarterOfCharacters(), reading)
     builder.log(_make_start_event(recording), next((m.at_ms for m in recording.messages if m.at_ms is not None), 0))

@@ -56,6 +56,8 @@ def read_safely(data, name="recording"):
     except HarnessError:
         return ()
     for recording in recordings:
+        if not recording.has_texts:
+            continue
         view = fold_all(build_entries(recording))
         assert find_violation(view.messages) is None
         assert all(message.text.encode() is not None for message in view.messages)
@@ -204,7 +206,7 @@ def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, expla
     assert caught.value.file == str(tmp_path / "spoiled.jsonl")
 
 
-LISTS = ("steps", "messages", "conversation", "history", "nodes", "log", "samples")
+LISTS = ("steps", "messages", "conversation", "history", "nodes", "log", "samples", "requests")
 """Names of the field with the list of messages, events or steps in a file that is one JSON object."""
 UNKNOWN = {"type": "unheard-of", "role": "unheard-of", "source": "unheard-of", "text": "Nobody reads these words."}
 

@@ -20,7 +20,7 @@ from harness.recordings.session_log import (
 )
 from tests.recordings.outline import FIXTURES, fixture
 
-NAMES = sorted(FIXTURES)
+NAMES = sorted(name for name in FIXTURES if name != "weka.json")  # which has no texts
 
 
 @pytest.mark.parametrize("name", NAMES)

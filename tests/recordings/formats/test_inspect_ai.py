@@ -4,6 +4,7 @@ import json
 import zipfile
 
 import pytest
+import zstandard
 
 from harness.conversation.messages import user
 from harness.errors import MalformedRecording
@@ -13,9 +14,9 @@ from tests.recordings.outline import FIXTURES, join_caveats, outline, squeezes
 LOG = json.loads(FIXTURES["inspect-ai.json"].read_text())
 
 
-def write_archive(file, log=LOG, *, about="header.json"):
+def write_archive(file, log=LOG, *, about="header.json", method=zipfile.ZIP_DEFLATED):
     """Write a log as Inspect does, as a zip archive with a file for each sample."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w", method) as archive:
         for sample in log["samples"]:
             archive.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
         archive.writestr("summaries.json", "[]")
@@ -74,16 +75,32 @@ def test_an_archive_that_was_cut_is_refused(tmp_path):
         read_recordings(file)
 
 
-def test_a_sample_compressed_in_another_way_is_left_out_with_a_note(tmp_path):
-    file = write_archive(tmp_path / "log.eval")
+def pack_with_zstd(file):
+    """Replace the first sample of an archive, whose files are stored as they are, by one that is compressed with zstd."""
     data = bytearray(file.read_bytes())
     with zipfile.ZipFile(file) as archive:
-        start = archive.getinfo("samples/hive_epoch_1.json").header_offset
+        info = archive.infolist()[0]
+        start = info.header_offset + 30 + len(info.filename)
+        packed = zstandard.ZstdCompressor().compress(archive.read(info))
     entry = data.index(b"PK\x01\x02")  # the first entry of the directory is that of the first file
-    data[start + 8 : start + 10] = data[entry + 10 : entry + 12] = (93).to_bytes(2, "little")
+    padding = info.file_size - len(packed)
+    data[start : start + info.file_size] = packed + bytes(padding)
+    for method, size in ((info.header_offset + 8, info.header_offset + 18), (entry + 10, entry + 20)):
+        data[method : method + 2] = (93).to_bytes(2, "little")
+        data[size : size + 4] = len(packed).to_bytes(4, "little")
+    file.write_bytes(data)
+
+
+def test_a_sample_compressed_with_zstd_is_read(tmp_path):
+    file = write_archive(tmp_path / "log.eval", method=zipfile.ZIP_STORED)
+    expected = [outline(recording) for recording in read_recordings(file)]
+    pack_with_zstd(file)
+    assert [outline(recording) for recording in read_recordings(file)] == expected
+    data = bytearray(file.read_bytes())
+    data[150:160] = bytes(10)
     file.write_bytes(data)
     [swarm] = read_recordings(file)
-    assert "samples/hive_epoch_1.json: the file is compressed with a method that Python cannot unpack" in join_caveats(swarm)
+    assert "samples/hive_epoch_1.json: the file is damaged" in join_caveats(swarm)
 
 
 @pytest.mark.slow

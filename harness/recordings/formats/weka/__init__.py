@@ -1,0 +1,1 @@
+"""Format of anonymised traces in the form of the kv-cache-tester of WEKA."""

@@ -1,0 +1,95 @@
+"""Importer of anonymised traces in the form of the kv-cache-tester, which have token counts and block digests but no texts.
+
+Properties of the format:
+
+- `in` and `out` are the tokens of the whole prompt and of the answer. `hash_ids` has a number for each block of the prompt; equal
+  beginnings of two lists are equal beginnings of two prompts.
+- A request of type `n` or `s` is a model call, answered at once or in a stream. A request of type `subagent` has the requests of
+  a sub-agent, whose blocks share the numbers of the session.
+- The file says nothing about the cache. A block counts as read from the cache if an earlier call of the same model sent it at the
+  same place within `CACHE_SECONDS`.
+
+Source: callanjfox/kv-cache-tester at 94f6046d (`README.md`, `docs/trace_replay_tester.md`, `trace_replay_tester.py`, `traces/`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from harness.conversation.messages import Text
+from harness.recordings.blocks import build_usage
+from harness.recordings.document import Document, Fields, is_object_with
+from harness.recordings.draft import Draft
+from harness.recordings.recording import SubAgentLink
+
+CACHE_SECONDS = 300.0
+"""Time for which a block stays in the cache after its last use; the default of Anthropic."""
+
+
+def can_read(document: Document) -> bool:
+    """Return whether a parsed file is a trace of the kv-cache-tester, recognised by its blocks and requests."""
+    return is_object_with(document.single_value, "id", "block_size", "hash_id_scope", "requests")
+
+
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the session of a trace as an unfinished recording, and then the sessions of its sub-agents."""
+    whole = document.read_root()
+    main = Draft(session_id=whole.read_text("id"), has_texts=False)
+    block_tokens, cache = whole.read_count("block_size"), _Cache()
+    children: list[Draft] = []
+    for request in whole.read_objects("requests"):
+        if request.read_text("type") == "subagent":
+            name = request.read_text("agent_id") or f"agent-{len(children) + 1}"
+            child = Draft(session_id=f"{main.session_id}.{name}", parent_id=main.session_id, has_texts=False)
+            main.sub_agents.append(SubAgentLink(session_id=child.session_id, call_id=""))
+            children.append(child)
+            start_seconds = request.read_amount("t") or 0.0
+            for inner in request.read_objects("requests"):
+                _read_request(inner, child, block_tokens, cache, start_seconds)
+        else:
+            _read_request(request, main, block_tokens, cache, 0.0)
+    for draft in (main, *children):
+        draft.warn("", "the trace has no texts: its calls can be priced, and no policy can be tried on it")
+        draft.warn("", "tokens read from the cache follow from the digests of blocks; writes are counted as plain input")
+    yield main
+    yield from (child for child in children if child.turns)
+
+
+def _read_request(request: Fields, draft: Draft, block_tokens: int, cache: "_Cache", start_seconds: float) -> None:
+    if request.read_text("type") not in {"n", "s"} or not request.has("in"):
+        draft.count_dropped(f"request of type {request.read_text('type')!r}, which is not read")
+        return
+    prompt, output, model = request.read_count("in"), request.read_count("out"), request.read_text("model")
+    blocks = request.values.get("hash_ids")
+    blocks = [block for block in blocks if isinstance(block, int)] if isinstance(blocks, list) else []
+    shared = cache.use(model, blocks, start_seconds + (request.read_amount("t") or 0.0))
+    inputs, outputs = (", ".join(request.read_texts(name)) or "nothing" for name in ("input_types", "output_types"))
+    draft.add_message("user", [Text(text=f"({inputs})")], request.place)
+    read = min(prompt, shared * block_tokens)
+    draft.add_answer([Text(text=f"({outputs})")], request.place, model=model, usage=build_usage(prompt - read, output, read=read))
+
+
+@dataclass(slots=True)
+class _Cache:
+    """Blocks that were sent before, as a tree: equal paths are equal beginnings of prompts."""
+
+    children: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Number of each node of the tree, by its parent's number and its block."""
+    roots: dict[str, int] = field(default_factory=dict)
+    used_at: dict[int, float] = field(default_factory=dict)
+    """Time in seconds at which each node was last used."""
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def use(self, model: str, blocks: Sequence[int], now_seconds: float) -> int:
+        """Send a prompt and return how many of its first blocks are in the cache; all are afterwards."""
+        node = self.roots.setdefault(model, -1 - len(self.roots))
+        shared, is_shared = 0, True
+        for block in blocks:
+            key = (node, block)
+            known = self.children.get(key)
+            node = next(self.numbers) if known is None else known
+            is_shared = is_shared and known is not None and now_seconds - self.used_at[node] <= CACHE_SECONDS
+            shared += is_shared
+            self.children[key] = node
+            self.used_at[node] = now_seconds
+        return shared
