@@ -121,12 +121,22 @@ def _build_parts(recordings: FolderRecordings) -> Iterable[RenderableType]:
     unpriced = sorted({model or "(not recorded)" for models in sessions["unpriced_models"] for model in models})
     if unpriced:
         apart.append(f"price unknown: {', '.join(unpriced)}; give it in a table of models, see {TABLE_VARIABLE}")
+    apart += list(_describe_calibrations(sessions))
     caveats = [f"{count:,} × {kind}" for kind, count in count_caveats(recordings).most_common()]
     refused = [f"{row.file}: {row.reason}" for row in recordings.refused.itertuples()]
     other = [f"{format_count(recordings.other_files, 'other file')} that hold no recording"] if recordings.other_files else []
     for title, lines in (("", apart), ("notes", caveats), ("refused", refused), ("", other)):
         yield from [f"{title}:"] if title and lines else []
         yield from (format_line(line) for line in list_first(lines, MAX_LISTED))
+
+
+def _describe_calibrations(sessions: pd.DataFrame) -> Iterable[str]:
+    """Yield a line for each way in which sessions were calibrated, with the median error."""
+    for source, text in (("session", "its own usage"), ("agent and model", "other sessions of its agent and model")):
+        rows = sessions[sessions["calibration_source"] == source]
+        if len(rows):
+            error = rows["calibration_error"].astype(float).median()
+            yield f"{format_count(len(rows), 'session')} calibrated, each by {text}: median error {error:.1%} of a prompt"
 
 
 def _format_group(agent: str, models: str, group: pd.DataFrame) -> tuple[str | int, ...]:

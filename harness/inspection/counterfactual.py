@@ -5,7 +5,8 @@ the same rules. A summary is replaced by a stand-in text of a given length. The 
 conversation, but not what the agent would have done otherwise, nor what the removal costs.
 
 Compactions in the log of the session are ignored, and tool outputs are used as logged. Policies that use the provider's token
-counts get estimates instead.
+counts get estimates instead. For a recording of another agent that has usage, these estimates are calibrated: they include the
+overhead that the recording does not hold, and the tokens per character that the provider counts (`calibration`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,15 @@ from harness.conversation.messages import Message, assistant
 from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
 from harness.conversation.view import View, drop_rolled_back
 from harness.errors import UsageError
+from harness.inspection.calibration import (
+    RecordedCalibration,
+    TextSizes,
+    add_sizes,
+    fit_calibration,
+    is_recording,
+    list_prompts,
+    measure_texts,
+)
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.view_history import ViewHistory
@@ -57,6 +67,7 @@ class SessionTrace:
         Raises:
             UsageError: The session has no finished step.
         """
+        entries = tuple(entries)
         messages: list[Message] = []
         steps: list[TraceStep] = []
         for entry in drop_rolled_back(entries):
@@ -67,6 +78,8 @@ class SessionTrace:
         if not steps:
             raise UsageError("the session has no finished step, so there is nothing to show; open another session")
         self.messages, self.steps = tuple(messages), tuple(steps)
+        self.calibration = fit_calibration(list_prompts(entries)) if is_recording(entries) else None
+        """Calibration of a recording of another agent; None if it has too little usage, or for a session of this package."""
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
@@ -182,6 +195,8 @@ class CounterfactualRun:
         self.budget: Budget = self._compactor.budget
         self.budget_rule = self.budget.rule + assembled.fitted_policy.scale_note
         """Text that explains, with numbers, how the compaction threshold follows from the context window."""
+        if trace.calibration is not None:
+            self.budget_rule += f"; {trace.calibration.describe()}"
         first_messages = trace.messages[: trace.steps[0].messages_at_request]
         self.warnings = format_advisories(
             find_policy_advisories(
@@ -205,6 +220,8 @@ class CounterfactualRun:
         self._places: list[tuple[int, int]] = []
         """For each step processed so far, the number of log events and of attempted compactions before its model call."""
         self._usage = cast("Usage | None", None)
+        self._sent = (0, 0, TextSizes())
+        """Number of edits, number of messages and sizes of the texts of the view when its tokens were last counted."""
         self._last_step = 0
         self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
 
@@ -251,20 +268,38 @@ class CounterfactualRun:
         self._add_messages(step.messages_at_request, self._last_step)
         self._compact(step, "step")
         for _ in range(MAX_EMERGENCY_COMPACTIONS):
-            tokens_before = self._history.view.tokens
+            tokens_before = self._count_sent_tokens()
             if tokens_before > self.budget.window_tokens > 0:
                 self._compact(step, "overflow")
-            if self._history.view.tokens >= tokens_before:
+            if self._count_sent_tokens() >= tokens_before:
                 break
-        sent_tokens = self._history.view.tokens
+        sent_tokens = self._count_sent_tokens()
         self.view_tokens.append(sent_tokens)
         self._places.append((len(self._history), len(self.attempts)))
         self._add_messages(step.messages_at_end, step.end_event.step)
         self._last_step = step.end_event.step
         answers = self.trace.messages[step.messages_at_request : step.messages_at_end][:1]
-        output_tokens = sum(map(self.counter.count, answers))
+        calibration = self.trace.calibration
+        output_tokens = (
+            sum(map(self.counter.count, answers))
+            if calibration is None
+            else round(sum(calibration.count_texts(measure_texts(answer)) for answer in answers))
+        )
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
         self._fold_event(replace(step.end_event, usage=self._usage))  # the recorded report measured the recorded messages
+
+    def _count_sent_tokens(self) -> int:
+        """Return the estimated tokens of a request with the messages in view, as the provider would count them."""
+        view, calibration = self._history.view, self.trace.calibration
+        if calibration is None:
+            return view.tokens
+        edits, counted, sizes = self._sent
+        if edits != view.edits or counted > len(view.items):
+            counted, sizes = 0, TextSizes()
+        for item in view.items[counted:]:
+            sizes = add_sizes(sizes, measure_texts(item.message))
+        self._sent = (view.edits, len(view.items), sizes)
+        return calibration.count(sizes)
 
     def _add_messages(self, end: int, step: int) -> None:
         """Add the recorded messages with an index below `end`, except those already added, as messages of a step."""
@@ -371,10 +406,25 @@ class _CompactionEffects:
 
 
 def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:
-    """Yield the estimated tokens of all messages before each model call, as if nothing had been compacted."""
+    """Yield the estimated tokens of all messages before each model call, as if nothing had been compacted.
+
+    They are calibrated if the session is, unless a counter is passed.
+    """
+    if counter is None and trace.calibration is not None:
+        yield from _count_calibrated_tokens(trace, trace.calibration)
+        return
     count = trace.make_cached_counter(counter or QuarterOfCharacters()).count
     total, counted_messages = 0, 0
     for step in trace.steps:
         total += sum(count(message) for message in trace.messages[counted_messages : step.messages_at_request])
         counted_messages = step.messages_at_request
         yield total
+
+
+def _count_calibrated_tokens(trace: SessionTrace, calibration: RecordedCalibration) -> Iterator[int]:
+    sizes, counted_messages = TextSizes(), 0
+    for step in trace.steps:
+        for message in trace.messages[counted_messages : step.messages_at_request]:
+            sizes = add_sizes(sizes, measure_texts(message))
+        counted_messages = step.messages_at_request
+        yield calibration.count(sizes)

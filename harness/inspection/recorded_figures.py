@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, count_characters
+from harness.inspection.calibration import Prompt, RecordedCalibration, fit_calibration, list_recorded_prompts
 from harness.recordings.recording import Recording
 
 UsageMark: TypeAlias = Literal["measured", "placeholder", "implausible", "estimated"]
@@ -79,6 +80,10 @@ class SessionFigures:
     caveats: tuple[str, ...]
     has_texts: bool = True
     """Whether the file has the texts of the messages; without them, the session cannot be logged."""
+    calibration: RecordedCalibration | None = None
+    """Tokens of prompts as a function of their texts; None if the file has too little usage."""
+    last_prompt: Prompt | None = None
+    """Last reported prompt before the first compaction; None if there is none."""
 
 
 def measure_recording(recording: Recording) -> SessionFigures:
@@ -119,6 +124,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         for left_out in recording.left_out_calls
         if left_out.usage is not None
     ]
+    prompts = list_recorded_prompts(recording)
     times_ms = [item.at_ms for item in recording.messages if item.at_ms is not None]
     compactions = [event for event in recording.compactions if event.kind == "compaction"]
     return SessionFigures(
@@ -140,6 +146,8 @@ def measure_recording(recording: Recording) -> SessionFigures:
         calls=tuple(calls),
         caveats=tuple([caveat.text for caveat in recording.caveats]),
         has_texts=recording.has_texts,
+        calibration=fit_calibration(prompts) if recording.has_texts else None,
+        last_prompt=prompts[-1] if prompts else None,
     )
 
 

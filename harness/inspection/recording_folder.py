@@ -24,6 +24,8 @@ import harness.recordings
 from harness.conversation.codec import from_plain, to_plain
 from harness.errors import HarnessError, MalformedRecording, UsageError
 from harness.files.bounded_input import read_input
+from harness.inspection import calibration, recorded_figures
+from harness.inspection.calibration import Prompt, RecordedCalibration, judge_median, take_median
 from harness.inspection.recorded_figures import SessionFigures, UsageTotals, measure_recording, total_usage
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import look_up_window
@@ -54,7 +56,9 @@ class FolderRecordings(NamedTuple):
 
     sessions: pd.DataFrame
     """One row per session, sub-agents included: file, format, id, times, models, numbers of messages, characters, tool calls,
-    results and compactions, tokens and cost in USD, apart by how far they can be believed (see `UsageTotals`)."""
+    results and compactions, tokens and cost in USD, apart by how far they can be believed (see `UsageTotals`), and the
+    calibration of its prompts with its error (`harness.inspection.calibration`). A session with too little usage has the median
+    calibration of other sessions of its agent and model, which `calibration_source` says."""
     caveats: pd.DataFrame
     """One row per note of an importer: file, session and text."""
     refused: pd.DataFrame
@@ -170,8 +174,9 @@ def _may_be_recording(path: Path) -> bool:
 
 @cache
 def digest_importers() -> str:
-    """Return a digest of the source code of all importers, so that changed importers read each file again."""
+    """Return a digest of the source code that reads and measures files, so that changed importers read each file again."""
     files = sorted(path for place in harness.recordings.__path__ for path in Path(place).rglob("*.py"))
+    files += [Path(module.__file__) for module in (calibration, recorded_figures) if module.__file__]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
@@ -248,7 +253,8 @@ def mark_copies(sessions: Iterable[LocatedSession]) -> list[LocatedSession]:
 def build_tables(files: Sequence[FileFigures]) -> FolderRecordings:
     """Return the tables of the sessions in some files, in which each model call counts once."""
     located = mark_copies(LocatedSession(file.path, session) for file in files for session in file.sessions)
-    rows = [_build_row(path, session) for path, session in located]
+    shared = _share_calibrations([session for _, session in located])
+    rows = [_build_row(path, session, shared) for path, session in located]
     caveats = [(path, session.session_id, text) for path, session in located for text in session.caveats]
     refused = [(file.path, file.refusal) for file in files if file.refusal not in {"", _UNKNOWN_FORMAT}]
     return FolderRecordings(
@@ -270,15 +276,43 @@ _COUNT_COLUMNS = (
     "inferred_compactions",
     "sub_agents",
 )
+_CALIBRATION_COLUMNS = (
+    "overhead_tokens",
+    "tokens_per_typed_character",
+    "tokens_per_answer_character",
+    "tokens_per_result_character",
+    "calibration_error",
+    "calibration_source",
+)
 SESSION_COLUMNS = (
     *("file", "format", "session_id", "parent_id", "started_at", "ended_at", "models"),
     *_COUNT_COLUMNS,
     *_USAGE_COLUMNS,
+    *_CALIBRATION_COLUMNS,
 )
 """Columns of `FolderRecordings.sessions`."""
 
 
-def _build_row(path: str, session: SessionFigures) -> Mapping[str, object]:
+def _name_group(session: SessionFigures) -> tuple[str, str]:
+    """Return agent and first model of a session."""
+    return session.source, next((call.model for call in session.calls if call.model), "")
+
+
+def _share_calibrations(sessions: Sequence[SessionFigures]) -> dict[tuple[str, str], RecordedCalibration]:
+    """Return the median calibration of each agent and model with at least two calibrated sessions."""
+    groups: dict[tuple[str, str], list[tuple[RecordedCalibration, Prompt]]] = {}
+    for session in sessions:
+        if session.calibration is not None and session.last_prompt is not None:
+            groups.setdefault(_name_group(session), []).append((session.calibration, session.last_prompt))
+    shared = {}
+    for name, pairs in groups.items():
+        if len(pairs) > 1:
+            calibrations, prompts = zip(*pairs, strict=True)
+            shared[name] = take_median(calibrations, judge_median(calibrations, prompts))
+    return shared
+
+
+def _build_row(path: str, session: SessionFigures, shared: Mapping[tuple[str, str], RecordedCalibration]) -> Mapping[str, object]:
     totals = total_usage(session, _find_window_tokens, compute_cost_usd)
     models = dict.fromkeys(call.model for call in session.calls if call.model)
     return {
@@ -291,7 +325,22 @@ def _build_row(path: str, session: SessionFigures) -> Mapping[str, object]:
         "models": ", ".join(models),
         **{name: getattr(session, name) for name in _COUNT_COLUMNS},
         **{name: getattr(totals, name) for name in _USAGE_COLUMNS},
+        **_describe_calibration(session.calibration or (shared.get(_name_group(session)) if session.has_texts else None)),
     }
+
+
+def _describe_calibration(known: RecordedCalibration | None) -> Mapping[str, object]:
+    if known is None:
+        return {**dict.fromkeys(_CALIBRATION_COLUMNS, None), "calibration_source": ""}
+    values = (
+        known.overhead_tokens,
+        known.typed_tokens,
+        known.answer_tokens,
+        known.result_tokens,
+        known.error,
+        known.source,
+    )
+    return dict(zip(_CALIBRATION_COLUMNS, values, strict=True))
 
 
 @cache

@@ -433,7 +433,7 @@ class Exploration:
             "logged": _group_runs(zip(shown.dispositions, shown.messages.tokens_before, strict=True)),
             "shown": self._group_view(),
             "sums": self.sum_by_disposition(),
-            "view_tokens": shown.view.tokens,
+            "view_tokens": self.run.view_tokens[self.step_index],
             "refusal": self._explain_refusal(),
             "kept": self.describe_kept(),
             "pinned_sums": self.pinned.sum_by_disposition(self.step_index) if self.pinned else [],
@@ -441,7 +441,7 @@ class Exploration:
 
     def _explain_refusal(self) -> str:
         """Return why a provider would refuse the request of the step shown; empty if the request fits into the window."""
-        excess_tokens = self.shown.view.tokens - self.run.budget.window_tokens
+        excess_tokens = self.run.view_tokens[self.step_index] - self.run.budget.window_tokens
         if excess_tokens <= 0:
             return ""
         return f"This request exceeds the window by {excess_tokens:,} tokens, so a provider would refuse it."
@@ -485,7 +485,7 @@ class Exploration:
         """Return the settings, and the tokens that the model would see, as pairs of a label and a text."""
         view = self.shown.view
         step = self.trace.steps[self.step_index].end_event.step
-        size = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
+        size = f"{self.run.view_tokens[self.step_index]:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
         return [
             ("session", self.session.name),
             ("policy", self._format_settings()),
