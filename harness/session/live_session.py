@@ -8,7 +8,7 @@ log, the queue and the workspace.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from harness.conversation.view import View, fold_all
 from harness.errors import StoreError, UsageError
 from harness.files.bounded_input import read_input
 from harness.models.cassette import Cassette
-from harness.protocols import Clock, FileChange, IdFactory, ignore
+from harness.protocols import Clock, FileChange, IdFactory, Policy, ignore
 from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
 from harness.session.control import SessionControl, UnfinishedWork
@@ -37,6 +37,8 @@ from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
 from harness.session.storage import FAILED_SAVE, SessionMemory, fail_on_error, load_log, refuse_without_workspace, restore_spec
+from harness.session.twin_run import TwinPlan, TwinSource, run_twins
+from harness.session.twins import Twins
 from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
 from harness.store.log import MemoryOutputs
@@ -526,6 +528,52 @@ class LiveSession:
         end = find_compaction_end(entries, compaction_seq)
         return self._branch(entries, end, reminder, (to_path(journal), spec), on_event)
 
+    def twins(
+        self,
+        compaction: int,
+        arms: Sequence[str | Policy] | None = None,
+        *,
+        repetitions: int | None = None,
+        later_compactions: bool = False,
+        facts: Collection[str] | None = None,
+    ) -> Twins:
+        """Continue the session from a compaction several times, as it was and with other effects of the compaction, and compare.
+
+        All twins start from the same messages, workspace and number of remaining steps. Each runs to its end in a sandbox of its
+        own, one after the other, and is graded by the checks of the task. This session is not changed.
+
+        Args:
+            compaction: Number of the compaction among the applied compactions of the session, from 1.
+            arms: Names from `harness.session.twins.TWIN_ARMS`, and other policies as objects or by name. None is `as it was`,
+                `not compacted`, `facts put back` and `control text`, or the first two without a task.
+            repetitions: Number of twins in each arm, whose seeds are equal in all arms; the first has the seed of the session.
+                None is 8, or 1 for a scripted model that makes the same decisions with every seed.
+            later_compactions: Whether the policy stays active after the compaction, and the window as it was. Otherwise later
+                compactions are off and the window is lifted in every arm, which shows the effect of this compaction alone.
+            facts: Names of the facts that are put back. None puts back all facts that the compaction lost.
+
+        Returns:
+            Results, with a table of one row per twin: arm, repetition, score, passed, steps, cost, failed checks.
+
+        Raises:
+            UnknownName: There is no such arm or policy.
+            UsageError: There is no such compaction, no workspace was saved, an arm needs a task, or a number is out of range.
+            SandboxError: A sandbox did not start.
+            StoreError: The saved workspace is missing.
+        """
+        plan = TwinPlan(
+            compaction=compaction, arms=arms, repetitions=repetitions, later_compactions=later_compactions, facts=facts
+        )
+        with self._open_workspaces(read_only=True) as workspaces:
+            source = TwinSource(
+                session_id=self.session_id,
+                entries=self.entries,
+                spec=self.spec,
+                workspaces=workspaces,
+                outputs=self._list_outputs(),
+            )
+            return run_twins(source, plan, self._clock)
+
     def _branch(
         self,
         entries: Sequence[Entry],
@@ -577,11 +625,11 @@ class LiveSession:
             return journal.open_outputs(self.session_id, self._clock).list_texts()
 
     @contextmanager
-    def _open_workspaces(self) -> Iterator[Workspaces]:
+    def _open_workspaces(self, *, read_only: bool = False) -> Iterator[Workspaces]:
         if self.spec.journal is None:
             yield self._memory.workspaces
         else:
-            with closing(JournalWorkspaces(self.spec.journal)) as workspaces:
+            with closing(JournalWorkspaces(self.spec.journal, read_only=read_only)) as workspaces:
                 yield workspaces
 
     def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:

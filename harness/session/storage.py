@@ -217,7 +217,7 @@ def open_storage(
     if journal is None:
         memory_log = MemoryLog()
         memory_log.append([event for _, event in entries])
-        outputs = _save_offloaded(memory.outputs, entries)
+        outputs = save_offloaded(memory.outputs, entries)
         yield SessionStorage(memory_log, outputs, memory.workspaces, ignore, ignore, ignore)
         return
     now_ms = int(clock() * 1000)
@@ -234,7 +234,7 @@ def open_storage(
             raise UsageError(f"session {session_id!r} was continued elsewhere since it was opened here; reopen it")
         if log.length < len(entries):
             log.append([event for _, event in entries[log.length :]])
-        outputs = _save_offloaded(outputs_journal.open_outputs(session_id, clock), entries)
+        outputs = save_offloaded(outputs_journal.open_outputs(session_id, clock), entries)
 
         def fail_session(stop: Stop) -> None:
             fail_or_note(journal_writer, session_id, reason=stop.reason, detail=stop.detail, clock=clock)
@@ -246,7 +246,7 @@ def open_storage(
         yield SessionStorage(log, outputs, workspaces, log.save_draft, fail_session, remove_old_outputs)
 
 
-def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
+def save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
     """Save the tool outputs that compactions moved to the store there again, and return the store.
 
     The store may lack these outputs, since stored outputs expire.

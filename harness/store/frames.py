@@ -168,6 +168,11 @@ def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]"
     return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
 
 
+def build_frame(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> pd.DataFrame:
+    """Return a table with the given column names and rows."""
+    return pd.DataFrame(list(rows), columns=list(columns))
+
+
 def build_axes(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a table with one row per trial, its `trial_id`, and one column for each setting under study."""
     values = [json.loads(text) for text in trials["axes_json"]]

@@ -15,6 +15,7 @@ sandbox is started at all. The real sandbox serves this session alone and is clo
 """
 
 import hashlib
+import stat
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from harness.errors import SandboxDied, SandboxError, ToolError
-from harness.protocols import ExecResult, FileChange, FileEntry, SandboxInfo, Snapshot
+from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, SandboxInfo, Snapshot
 from harness.sandboxes.action_cache.cache import ActionCache
 from harness.sandboxes.action_cache.entry import CacheEntry, compute_action_key, compute_environment_id
 from harness.sandboxes.action_cache.mirror import Mirror, MirrorMiss
@@ -153,6 +154,12 @@ class CachedSandbox(StartedOnce):
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
         """Return the files that differ between two snapshots of the workspace, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
+
+    def receive_contents(self, snapshot: Snapshot, source: BlobStore) -> None:
+        """Copy the contents of the files of a snapshot from another store, so that the snapshot can be restored."""
+        for state in snapshot.files.values():
+            if not stat.S_ISDIR(state.mode):
+                self._blobs.put(state.sha256, source.get(state.sha256))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the files of the workspace to the state of a snapshot."""
