@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from harness.agent.cancellation import Cancellation, WorkAbandoned, run_interruptibly, run_to_completion
@@ -161,6 +161,8 @@ class Agent:
             for the token usage of sub-agents. Default: `None`.
         save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
             returns the events to log. The number is 0 before the first step. Default: `None`.
+        save_at_compaction: Function that saves the workspace at a compaction that was applied, and returns the id of the
+            snapshot, or an empty text if that failed. Not needed with `save_workspace`, which saves every change. Default: `None`.
         save_result: Function that takes the number of a step, the result of one of its tool calls and the timing of the call, and
             saves both until the whole step is logged. Called in the thread that ran the tool, as soon as the result is there.
             Default: `None`.
@@ -201,6 +203,7 @@ class Agent:
     tool_time_limit: ToolTimeLimit | None = None
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     save_workspace: Callable[[int], Sequence[Event]] | None = None
+    save_at_compaction: Callable[[], str] | None = None
     save_result: Callable[[int, ToolResult, CallTiming], None] | None = None
     allow_parallel_calls: Callable[[], AbstractContextManager[None]] = nullcontext
     logs_steps_at_once: bool = False
@@ -311,6 +314,8 @@ class Session:
 
         def compact_view() -> list[Event]:
             event = agent.compactor.compact(view, self.usage, step, hook, agent.listen)
+            if event is not None and event.status == "applied" and agent.save_at_compaction is not None:
+                event = replace(event, tree_id=agent.save_at_compaction())
             return [] if event is None else [event]
 
         events = run_interruptibly(compact_view, agent.cancellation)

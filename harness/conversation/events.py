@@ -308,6 +308,8 @@ class Compaction:
     """
     reported_tokens_after: int | None = None
     """Number of tokens in the context after the compaction by the same count."""
+    tree_id: str = ""
+    """Id of a snapshot of the workspace that was taken at the compaction; empty if none was taken or that failed."""
     kind: Literal["compaction"] = "compaction"
 
     @property

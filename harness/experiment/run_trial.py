@@ -7,21 +7,21 @@ window or a lost sandbox, are recorded as failures rather than crashes.
 import secrets
 import time
 import traceback
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from harness.agent.cancellation import Cancellation
-from harness.agent.loop import Stop
+from harness.agent.loop import Agent, Stop
 from harness.agent.prompts import SYSTEM_PROMPT
 from harness.agent.tool_execution import ToolTimeLimit
 from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, TransientEvent
-from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
+from harness.errors import IllegalPlan, SandboxError, StoreError, ToolError, VerdictMismatch
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.experiment.token_counts import publish_token_counts, receive_token_counts
 from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import is_scripted
-from harness.protocols import Clock, Log, OutputStore, Sandbox
+from harness.protocols import Clock, Log, OutputStore
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.backends import BACKENDS
 from harness.sandboxes.client import ServedSandbox
@@ -31,6 +31,7 @@ from harness.session.ids import SequentialIds
 from harness.session.preflight import find_session_advisories
 from harness.session.verdict_cache import grade_with_cache, is_drawn_for_test
 from harness.store.journal import Journal
+from harness.store.workspaces import JournalWorkspaces, copy_contents
 from harness.task import Task
 from harness.tasks import make_shared_task
 
@@ -143,7 +144,9 @@ class _TrialSession:
         self.trial_run.totals.cache_counts = sandbox.counts
         return sandbox
 
-    def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, entries: list[Entry]) -> Ending:
+    def _run_session(
+        self, task: Task, sandbox: ServedSandbox | CachedSandbox, log: Log, outputs: OutputStore, entries: list[Entry]
+    ) -> Ending:
         run, wiring = self.trial_run, self.job.wiring
 
         def collect_event(item: Entry | TransientEvent) -> None:
@@ -169,10 +172,32 @@ class _TrialSession:
         session.agent.logs_steps_at_once = is_scripted(self.job.trial.model)
         run.fitted_policy = session.fitted_policy
         advisories = find_session_advisories(spec, resources, session.agent.model, self.job.trial.problem)
+        start_event = replace(session.start_event, advisories=advisories)
         try:
-            outcome = session.agent.run(replace(session.start_event, advisories=advisories), SYSTEM_PROMPT, spec.session_context)
+            with self._save_at_compactions(session.agent, sandbox):
+                outcome = session.agent.run(start_event, SYSTEM_PROMPT, spec.session_context)
         except IllegalPlan as broken:  # a failure of the configuration: the workspace is graded as it is
             log.append((SessionEnded(status="failed", reason="illegal_plan", detail=str(broken)),))
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
+
+    @contextmanager
+    def _save_at_compactions(self, agent: Agent, sandbox: ServedSandbox | CachedSandbox) -> Iterator[None]:
+        """Let an agent save its workspace before each compaction, within the `with` block, if the trial asks for that."""
+        if not self.job.trial.compaction_snapshots:
+            yield
+            return
+        with closing(JournalWorkspaces(self.job.journal)) as stored:
+
+            def save_workspace() -> str:
+                try:
+                    snapshot = sandbox.snapshot()
+                except ToolError:  # too large to be saved
+                    return ""
+                copy_contents(snapshot, sandbox.contents, stored)
+                stored.save(snapshot)
+                return snapshot.tree_id
+
+            agent.save_at_compaction = save_workspace
+            yield

@@ -4,7 +4,6 @@ Trials with equal configurations have equal ids in all plans. Experiments can th
 be continued. Settings of the *run*, such as workers, time limits and the output folder, are not part of the configuration.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -22,7 +21,7 @@ from harness.policy_file import MEMORY_PREFIX, hash_policy_file
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
-from harness.session.spec import AgentSettings
+from harness.session.spec import AgentSettings, derive_model_seed
 from harness.task import World
 from harness.tasks import hash_task_file
 from harness.tools.session_tools import list_tool_names
@@ -45,6 +44,8 @@ class Trial(AgentSettings):
             tasks, worlds and seeds only. Default: `World()`.
         replicate: Number of the repetition: the same task, seed and configuration with other random draws of the model, e.g. to
             compare a configuration with itself, or to estimate pass@k. Default: `0`.
+        compaction_snapshots: Whether to save the workspace at each compaction, so that `results.twins` can continue the trial
+            from there under other conditions. The results of the trial do not depend on it. Default: `False`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
@@ -62,6 +63,7 @@ class Trial(AgentSettings):
     seed: int = 0
     world: World = field(default_factory=World)
     replicate: int = 0
+    compaction_snapshots: bool = field(default=False, metadata=codec.ADDED_LATER)
     explore: bool = field(default=False, metadata=codec.ADDED_LATER)  # sessions had it in version 0.1 already
 
     def __post_init__(self) -> None:
@@ -176,7 +178,7 @@ class Trial(AgentSettings):
     @property
     def model_seed(self) -> int:
         """Seed of the scripted model's random draws, derived from the fields `seed` and `replicate`."""
-        return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")
+        return derive_model_seed(self.seed, self.replicate)
 
 
 def format_problem(task: str, world: World) -> str:
@@ -193,7 +195,7 @@ _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
 """Default values of the trial fields that are written as tables of their own in a plan file, such as `sandbox`."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
 _SETTINGS = tuple(field.name for field in fields(AgentSettings) if field.name != "policy")
-FIELD_NAMES = ("task", "policy", "seed", "world", "replicate", *_SETTINGS)
+FIELD_NAMES = ("task", "policy", "seed", "world", "replicate", *_SETTINGS, "compaction_snapshots")
 """Names of the fields of a trial, in the order in which plans and code show them."""
 
 

@@ -256,6 +256,11 @@ class ServedSandbox(StartedOnce):
         self._removal_lock = threading.RLock()
         """Lock held while the tool server is removed, because two threads may try to remove it at the same time."""
 
+    @property
+    def contents(self) -> BlobStore:
+        """Store of the contents of the files in snapshots of this sandbox; a snapshot to restore needs its contents there."""
+        return self._blobs
+
     def use_blobs(self, blobs: BlobStore) -> Self:
         """Keep the file contents of snapshots in the given store, and return this sandbox.
 

@@ -5,6 +5,7 @@ needed to continue a session later. The person who reopens a session chooses thr
 the journal, the folder for copied files, and the permission to run commands without a sandbox.
 """
 
+import hashlib
 import json
 import textwrap
 from collections.abc import Iterable, Mapping
@@ -241,6 +242,11 @@ class SessionSpec(AgentSettings):
     def wiring(self) -> Wiring:
         """Settings for calls to real models, such as cassette and time limits, without the servers of local models."""
         return Wiring(tool_calls=self.tool_calls, cassette=self.cassette, take=self.take, stall_seconds=self.stall_seconds)
+
+
+def derive_model_seed(seed: int, replicate: int) -> int:
+    """Return the seed of a scripted model's random draws in a trial with a seed and a number of the repetition."""
+    return int.from_bytes(hashlib.sha256(f"model/{seed}/{replicate}".encode()).digest()[:4], "big")
 
 
 def compute_step_limit(max_steps: int | None, task: Task | None) -> int:

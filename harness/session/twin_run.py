@@ -49,7 +49,7 @@ from harness.session.totals import SessionTotals
 from harness.session.twins import DEFAULT_ARMS, FACT_ARMS, TWIN_ARMS, Twin, Twins
 from harness.session.verdict_cache import grade_with_cache
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.store.workspaces import MemoryWorkspaces, Workspaces, copy_workspaces
+from harness.store.workspaces import MemoryWorkspaces, Workspaces, copy_contents, copy_workspaces
 from harness.task import Task
 
 DEFAULT_REPETITIONS = 8
@@ -235,7 +235,7 @@ def _find_boundary(
     assert isinstance(compaction, Compaction)
     end = history.find_compaction_end(entries, seq)
     tail = tuple(event for _, event in entries[seq:end] if isinstance(event, MessageAdded))
-    tree_id = history.find_tree(entries, end)
+    tree_id = compaction.tree_id or history.find_tree(entries, end)
     if not tree_id and history.find_last_step(entries[:seq]):
         reason = f"its workspace is missing ({FAILED_SAVE})" if tree_id == "" else "its workspaces were not saved"
         raise UsageError(f"session {source.session_id!r} has no twins: {reason}; {source.snapshot_advice}")
@@ -321,16 +321,12 @@ def _make_outputs(source: TwinSource) -> MemoryOutputs:
 
 def _start_sandbox(boundary: _Boundary, sandbox: ServedSandbox | CachedSandbox) -> None:
     """Start a sandbox with the workspace of the compaction."""
-    contents, tree_id = boundary.contents, boundary.tree_id
-    if isinstance(sandbox, ServedSandbox):
-        sandbox.use_blobs(contents)
     sandbox.start()
-    if tree_id is None:
+    if boundary.tree_id is None:
         write_workspace(boundary.source.spec.task, sandbox)
         return
-    snapshot = contents.load(tree_id)
-    if isinstance(sandbox, CachedSandbox):
-        sandbox.receive_contents(snapshot, contents)
+    snapshot = boundary.contents.load(boundary.tree_id)
+    copy_contents(snapshot, boundary.contents, sandbox.contents)
     sandbox.restore(snapshot)
 
 

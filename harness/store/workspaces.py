@@ -183,9 +183,18 @@ def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces
     """
     for tree_id in trees:
         snapshot = source.load(tree_id)
-        for sha256 in {state.sha256 for state in snapshot.files.values() if not stat.S_ISDIR(state.mode)}:
-            target.put(sha256, source.get(sha256))
+        copy_contents(snapshot, source, target)
         target.save(snapshot)
+
+
+def copy_contents(snapshot: Snapshot, source: BlobStore, target: BlobStore) -> None:
+    """Copy the contents of all files of a workspace from one store to another.
+
+    Raises:
+        SandboxError: The content of a file is not in the source.
+    """
+    for sha256 in {state.sha256 for state in snapshot.files.values() if not stat.S_ISDIR(state.mode)}:
+        target.put(sha256, source.get(sha256))
 
 
 def find_file_hashes(database: Database, trees: Iterable[str], *, schema: str = "main") -> set[str]:

@@ -15,7 +15,6 @@ sandbox is started at all. The real sandbox serves this session alone and is clo
 """
 
 import hashlib
-import stat
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
@@ -155,12 +154,6 @@ class CachedSandbox(StartedOnce):
         """Return the files that differ between two snapshots of the workspace, sorted by path."""
         return diff_snapshots(self._blobs, older, newer)
 
-    def receive_contents(self, snapshot: Snapshot, source: BlobStore) -> None:
-        """Copy the contents of the files of a snapshot from another store, so that the snapshot can be restored."""
-        for state in snapshot.files.values():
-            if not stat.S_ISDIR(state.mode):
-                self._blobs.put(state.sha256, source.get(state.sha256))
-
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the files of the workspace to the state of a snapshot."""
         self._check_open()
@@ -184,6 +177,11 @@ class CachedSandbox(StartedOnce):
         if self._mirror is not None:
             self._detach_mirror()
         return self._real
+
+    @property
+    def contents(self) -> BlobStore:
+        """Store of the contents of the files in snapshots of this sandbox; a snapshot to restore needs its contents there."""
+        return self._blobs
 
     @property
     def has_mirror(self) -> bool:
