@@ -162,7 +162,7 @@ class Agent:
         save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
             returns the events to log. The number is 0 before the first step. Default: `None`.
         save_at_compaction: Function that saves the workspace at a compaction that was applied, and returns the id of the
-            snapshot, or an empty text if that failed. Not needed with `save_workspace`, which saves every change. Default: `None`.
+            snapshot, or an empty text if that failed. Not needed with `save_workspace`, which saves each change. Default: `None`.
         save_result: Function that takes the number of a step, the result of one of its tool calls and the timing of the call, and
             saves both until the whole step is logged. Called in the thread that ran the tool, as soon as the result is there.
             Default: `None`.

@@ -40,6 +40,8 @@ from harness.experiment.runner import Runner, handle_interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, TrialRunner, Workers
 from harness.files.object_store import ObjectStore
+from harness.inspection.loading import load_run
+from harness.inspection.stored_twins import LoadedResults
 from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
 from harness.models.local.catalogue import is_local
@@ -48,7 +50,6 @@ from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
-from harness.store.results import Results, load_experiment
 from harness.tasks import refuse_unknown_task
 from harness.text import render_html_table
 
@@ -269,7 +270,7 @@ class Experiment:
         executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None" = None,
         limits: RunLimits | None = None,
         pilot: bool = False,
-    ) -> "Results":
+    ) -> LoadedResults:
         """Run all trials that have not finished yet, and return the results of all trials.
 
         Before the first trial starts, the warnings of `collect_warnings` are emitted as Python warnings of the category
@@ -326,7 +327,7 @@ class Experiment:
             self._refuse_local_files()
         self._show_warnings(display)
         run.run(folder, retry_failed=retry_failed, pilot=pilot)
-        return load_experiment(folder)
+        return load_run(folder)
 
     def _refuse_newer_versions(self, folder: Path) -> None:
         refuse_newer_versions(folder, {trial.policy_kind for trial, _ in self.grid.iter_seed_groups()})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from harness.compaction.description import describe_measures, inspect_abilities, list_defaults, name_policy
 from harness.conversation import codec
@@ -18,6 +18,7 @@ from harness.conversation.advisories import Advisory
 from harness.conversation.events import Compaction, Entry, SessionResumed, SessionStarted
 from harness.conversation.view import drop_rolled_back
 from harness.errors import StoreError, UsageError
+from harness.inspection.stored_twins import LoadedResults
 from harness.inspection.timeline import UNKNOWN_START, find_counter
 from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import EXACT, Reader, is_scripted
@@ -28,7 +29,7 @@ from harness.session.totals import TrialTotals
 from harness.store.database import is_database
 from harness.store.journal import Journal, MeasuredSession
 from harness.store.records import Level, SessionRecord
-from harness.store.results import Results, join_results, load_experiment
+from harness.store.results import JoinedResults, PublishedResults, load_experiment
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, OUTPUT_FOLDER, list_journals
 
 _OWN_SESSIONS_SQL = """SELECT s.id, s.created_at_ms, s.model, (SELECT max(at_ms) FROM event WHERE session = s.key)
@@ -42,7 +43,7 @@ class _Times(NamedTuple):
     last_at_ms: int
 
 
-class SessionResults(Results):
+class SessionResults(LoadedResults):
     """Results of the sessions in one or several journals, with one row of `trials` per session or trial.
 
     Args:
@@ -79,7 +80,25 @@ class SessionResults(Results):
             yield journal
 
 
-def load(place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Results:
+class JoinedLoadedResults(LoadedResults, JoinedResults):
+    """Results of several experiments or journals in one set of tables, whose sessions can be continued."""
+
+
+class PublishedLoadedResults(LoadedResults, PublishedResults):
+    """Results of one experiment in the store to which its runs have copied them; the store holds no sessions to continue."""
+
+
+def load_run(folder: str | os.PathLike[str]) -> LoadedResults:
+    """Load the results of an experiment from its folder or from the store of its runs.
+
+    Raises:
+        StoreError: The folder or store does not exist, or no trial has been run in it.
+        UsageError: A store needs the extra `cluster`.
+    """
+    return cast(LoadedResults, load_experiment(folder, LoadedResults, PublishedLoadedResults))
+
+
+def load(place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> LoadedResults:
     """Load the results of experiments or of sessions outside of experiments, finished, running or interrupted.
 
     The sessions in a journal, such as those of `harness agent`, `AgentWidget` and `LiveSession`, have one row each in the table
@@ -109,17 +128,18 @@ def load(place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Re
     places = [place] if isinstance(place, str | os.PathLike) else list(place)
     if not places:
         raise UsageError("load: the list of folders is empty; name at least one experiment or journal")
-    parts: list[Results | list[Path]] = []
+    parts: list[LoadedResults | list[Path]] = []
     journals = list[Path]()
     for location in places:
         journal_paths = _find_journals(location)
         if not journal_paths:
-            parts.append(load_experiment(location))
+            parts.append(load_run(location))
             continue
         if not journals:
             parts.append(journals)  # the sessions of all journals are one part, at the place of the first
         journals += journal_paths
-    return join_results([SessionResults(part) if isinstance(part, list) else part for part in parts])
+    loaded = [SessionResults(part) if isinstance(part, list) else part for part in parts]
+    return loaded[0] if len(loaded) == 1 else JoinedLoadedResults(loaded)
 
 
 def _find_journals(place: str | os.PathLike[str]) -> tuple[Path, ...]:

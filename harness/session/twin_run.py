@@ -53,6 +53,7 @@ from harness.store.workspaces import MemoryWorkspaces, Workspaces, copy_contents
 from harness.task import Task
 
 DEFAULT_REPETITIONS = 8
+SESSION_ADVICE = "run the session with snapshots = True"
 NO_FACTS_REASON = (
     "the facts that a compaction lost are only known in a session with a task, so they cannot be put back; leave out the arms "
     "'facts put back' and 'control text', or run the session with SessionSpec.task"
@@ -69,7 +70,7 @@ class TwinSource:
     workspaces: Workspaces
     outputs: Sequence[str] = ()
     """Full texts of tool outputs that are shortened in the conversation."""
-    snapshot_advice: str = "run the session with snapshots = True"
+    snapshot_advice: str = SESSION_ADVICE
     """What to do if the workspaces of the session were not saved."""
     open_sandbox: Callable[[str], ServedSandbox | CachedSandbox] | None = None
     """Function that opens a sandbox, not started yet, for a session of a given name; None opens the one of the configuration."""

@@ -20,7 +20,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -317,6 +317,10 @@ class JoinedResults(Results):
         digests = [part.digest for part in self._parts]
         return None if None in digests else hashlib.sha256(repr(digests).encode()).hexdigest()
 
+    @cached_property
+    def _journal_paths(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(path for part in self._parts for path in part._journal_paths))
+
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> "pd.DataFrame":
         from harness.store.frames import join_rows, join_trials
 
@@ -341,26 +345,27 @@ def shorten_path(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def join_results(parts: Sequence[Results]) -> Results:
-    """Return the results of one or several experiments or journals in one set of tables."""
-    return parts[0] if len(parts) == 1 else JoinedResults(parts)
-
-
-def load_experiment(folder: str | os.PathLike[str]) -> Results:
+def load_experiment(
+    folder: str | os.PathLike[str],
+    local: Callable[[Path], Results] = Results,
+    published: Callable[[ObjectStore], Results] = PublishedResults,
+) -> Results:
     """Load the results of an experiment, which may be finished, running or interrupted.
 
     Args:
         folder: Folder of the experiment, its output folder, or the URL of the store of its runs.
+        local: Class of the results of a folder, made from its output folder.
+        published: Class of the results of a store.
 
     Raises:
         StoreError: The folder or store does not exist, or no trial has been run in it.
         UsageError: A store needs the extra `cluster`.
     """
     if isinstance(folder, str) and "://" in folder:
-        return _load_published(folder)
+        return _load_published(folder, published)
     folder_path = Path(folder)
     output = folder_path / OUTPUT_FOLDER if (folder_path / OUTPUT_FOLDER).is_dir() else folder_path
-    results = Results(output)
+    results = local(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):
         from harness.store.frames import refuse_newer_files
 
@@ -375,11 +380,11 @@ def load_experiment(folder: str | os.PathLike[str]) -> Results:
     return results
 
 
-def _load_published(url: str) -> Results:
-    results = PublishedResults(ObjectStore(url))
-    if not results.files:
+def _load_published(url: str, make: Callable[[ObjectStore], Results]) -> Results:
+    store = ObjectStore(url)
+    if not read_manifest(store):
         raise StoreError(f"no results in the store {url!r}; a run with `store` set to this URL copies them there when it ends")
-    return results
+    return make(store)
 
 
 def read_manifest(store: ObjectStore) -> dict[str, str]:

@@ -24,8 +24,9 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.interim_analyses import TRANSCRIPTS_NOTE, explain_withheld, find_interim_analysis, record_interim_analysis
 from harness.experiment.limits import RunLimits
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
+from harness.inspection.loading import load_run
+from harness.inspection.stored_twins import LoadedResults
 from harness.store.journal import Journal
-from harness.store.results import Results, load_experiment
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.text import escape_html
 from harness.widgets.assets import load_script, load_style
@@ -124,13 +125,13 @@ class GridWidget(SnapshotWidget):
         return self._state not in ("running", "stopping")
 
     @property
-    def results(self) -> Results:
+    def results(self) -> LoadedResults:
         """Results of the experiment so far, as tables about its finished trials.
 
         Raises:
             UsageError: No trial has finished yet.
         """
-        return load_experiment(self.output)
+        return load_run(self.output)
 
     def start(self, *, pilot: bool = False) -> None:
         """Start all trials of the experiment that are not finished yet, and return at once.
