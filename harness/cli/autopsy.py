@@ -19,18 +19,20 @@ from harness.inspection.autopsy import (
 from harness.inspection.disposition import classify_messages
 from harness.inspection.fact_history import Holding
 from harness.inspection.sample_run import CompactionAttempt
+from harness.session.twins import Twins
 
 STYLES = {"wrong": "red", "stale": "red", "looked up": "yellow", "stated again": "yellow", "right": "green"}
 """Colours of facts by the first consequence of a compaction."""
 MAX_CELL_CHARACTERS = 160
 
 
-def render_autopsy(autopsy: SessionAutopsy, number: int) -> Iterator[RenderableType]:
+def render_autopsy(autopsy: SessionAutopsy, number: int, twins: Twins | None = None) -> Iterator[RenderableType]:
     """Yield the printed parts of the autopsy of one compaction.
 
     Args:
         autopsy: Autopsy of the whole session.
         number: Number of an applied compaction of the session.
+        twins: Twins of the compaction, if some were run.
 
     Raises:
         UsageError: The session has no such compaction.
@@ -43,7 +45,7 @@ def render_autopsy(autopsy: SessionAutopsy, number: int) -> Iterator[RenderableT
         yield Text(autopsy.notice, style="yellow")
         yield _build_message_table(compaction.attempt)
         return
-    yield Text(describe_compaction(compaction), style="bold")
+    yield Text(describe_compaction(compaction, twins), style="bold")
     yield _build_fact_table(compaction)
     if autopsy.failed_checks is None:
         yield Text("The results of the checks are not stored with this session.", style="dim")
@@ -52,6 +54,8 @@ def render_autopsy(autopsy: SessionAutopsy, number: int) -> Iterator[RenderableT
     for check in autopsy.failed_checks:
         if names & {cause.name for cause in check.causes}:
             yield Text(f"failed check “{format_line(check.title)}” needs {describe_check(check)}")
+    if twins is not None:
+        yield Text(f"\n{twins.render_text()}")
 
 
 def _build_fact_table(compaction: CompactionAutopsy) -> Table:

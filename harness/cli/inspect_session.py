@@ -13,7 +13,7 @@ from rich.text import Text
 
 from harness.cli import options
 from harness.cli.autopsy import render_autopsy
-from harness.cli.session_lookup import IN_OPTION, load_autopsy, load_session, resolve_source
+from harness.cli.session_lookup import IN_OPTION, load_autopsy, load_session, resolve_source, run_stored_twins
 from harness.cli.terminal import build_named_grid, build_table, format_counts, format_line, print_parts
 from harness.conversation.advisories import format_advisories
 from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
@@ -47,6 +47,12 @@ MAX_COMPACTIONS_SHOWN = 4
     metavar="N",
     help="Show what the N-th compaction did to each fact of the task, and its cost.",
 )
+@click.option(
+    "--twins",
+    type=options.POSITIVE,
+    metavar="M",
+    help="With --autopsy: continue the session M times from there as it was, and M times with the lost facts put back.",
+)
 @click.option("--patch", is_flag=True, help="Show the changes to the workspace line by line, of --step or of all steps.")
 @click.option("--whole", is_flag=True, help="With --step: show long messages in full.")
 @click.option("--rows", type=options.POSITIVE, default=40, help="Maximum number of bars in the timeline.")
@@ -56,6 +62,7 @@ def command(
     places: tuple[Path, ...],
     step: int | None,
     autopsy: int | None,
+    twins: int | None,
     patch: bool,
     whole: bool,
     rows: int,
@@ -69,6 +76,8 @@ def command(
     Sizes in tokens are estimates by the token counter of the session's policy, except in the row `measured`. Numbers of messages
     include the system message. They leave out the user message that some requests need in addition for the provider.
 
+    Twins need the workspace of the compaction: sessions save it, and trials with `compaction_snapshots = true`.
+
     Example: `harness inspect 3f416a --step 12 --whole`
     """
     if patch:
@@ -78,8 +87,13 @@ def command(
         changes = join_patches(load_patches(source, step))
         click.echo(replace_control_characters(changes) or "no file was changed\n", nl=False)
         return
+    if twins is not None and autopsy is None:
+        raise UsageError("--twins needs --autopsy N, which names the compaction from which the twins continue")
     if autopsy is not None:
-        print_parts(*render_autopsy(load_autopsy(session, places, reading), autopsy))
+        whole_autopsy = load_autopsy(session, places, reading)
+        whole_autopsy.find_compaction(autopsy)
+        results = None if twins is None else run_stored_twins(session, places, autopsy, twins)
+        print_parts(*render_autopsy(whole_autopsy, autopsy, results))
         return
     stored = load_session(session, places, reading)
     if step is not None:

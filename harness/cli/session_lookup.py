@@ -1,5 +1,6 @@
 """Search for a stored session in the places that a user gives with `--in`, by the id with which the user names the session."""
 
+import time
 from pathlib import Path
 
 import click
@@ -10,7 +11,10 @@ from harness.inspection.autopsy import SessionAutopsy
 from harness.inspection.import_export import load_entries
 from harness.inspection.session_sources import RecordedFile, SessionSource
 from harness.inspection.session_task import build_session_autopsy, build_stored_autopsy
+from harness.inspection.stored_twins import open_twin_source
 from harness.recordings.session_log import Reading
+from harness.session.twin_run import TwinPlan, run_twins
+from harness.session.twins import Twins
 from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, find_session, list_journals
 
 EXPERIMENTS_FOLDER = "experiments"
@@ -104,3 +108,18 @@ def load_autopsy(name: str, named_places: tuple[Path, ...], reading: Reading = "
     if isinstance(source, SessionLocation):
         return build_stored_autopsy(source)
     return build_session_autopsy(load_session(name, named_places, reading).entries)
+
+
+def run_stored_twins(name: str, named_places: tuple[Path, ...], compaction: int, repetitions: int) -> Twins:
+    """Run the twins of a compaction of a session in a journal, as it was and with the lost facts put back.
+
+    Raises:
+        UsageError: The session is a recording, or it cannot have twins.
+        SandboxError: A sandbox did not start.
+    """
+    source = resolve_source(name, named_places)
+    if not isinstance(source, SessionLocation):
+        raise UsageError(f"the recording {name!r} has no workspace to continue from; leave --twins out")
+    plan = TwinPlan(compaction=compaction, arms=("as it was", "facts put back"), repetitions=repetitions)
+    with open_twin_source(source) as twin_source:
+        return run_twins(twin_source, plan, time.time)

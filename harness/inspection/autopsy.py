@@ -7,7 +7,8 @@ could see it. Facts are found as `harness.metrics.session_metrics` finds them, s
 
 A consequence is the first event after the compaction that concerns the fact. A wrong value in a later step is therefore counted
 once, for the compaction after which the fact was not in view again. Whether a check would have passed with the fact in view can
-only be found out by a second session; an autopsy says which failed checks need a lost fact, not that the loss made them fail.
+only be found out by a second session, a twin with the fact put back. Without twins, an autopsy says which failed checks need a
+lost fact, not that the loss made them fail.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ from harness.inspection.disposition import Disposition
 from harness.inspection.fact_history import Appearance, FactChange, FactHistory, Holding, PlacedUse
 from harness.inspection.sample_run import CompactionAttempt
 from harness.models.scripted.profiles import EXACT, Reader
+from harness.session.twins import CheckCause, Twins
 from harness.store.records import CheckRecord
 from harness.task import Task
 
@@ -353,8 +355,13 @@ def _list_spans(visible: Sequence[bool]) -> Iterable[Span]:
             start, has_ended = None, True
 
 
-def describe_compaction(compaction: CompactionAutopsy) -> str:
-    """Return in one or two sentences which facts a compaction lost, and with what consequences."""
+def describe_compaction(compaction: CompactionAutopsy, twins: Twins | None = None) -> str:
+    """Return in one or two sentences which facts a compaction lost, and with what consequences.
+
+    Args:
+        compaction: Applied compaction of a session.
+        twins: Twins of the same compaction, as it was and with the facts put back, which show which checks failed by the loss.
+    """
     lost, total = compaction.lost, len(compaction.fates)
     if not total:
         return "No fact of the task was in view before this compaction."
@@ -374,10 +381,27 @@ def describe_compaction(compaction: CompactionAutopsy) -> str:
     if looked_up:
         parts.append(f"{len(looked_up)} looked up again, {_describe_cost(looked_up)}")
     sentence = "; ".join([f"{len(lost)} of {format_count(total, 'fact')} lost", *parts]) + "."
-    if count := len(compaction.failed_checks):
-        verb = "rests" if count == 1 else "rest"
-        sentence += f" {format_count(count, 'failed check')} {verb} on facts lost here."
-    return sentence
+    described = _describe_failed(compaction.failed_checks, twins.list_causes() if twins else ())
+    return f"{sentence} {described}".rstrip()
+
+
+def _describe_failed(titles: Sequence[str], causes: Sequence[CheckCause]) -> str:
+    """Return how many failed checks need a lost fact and, where twins were run, which of them failed by the loss."""
+    by_loss = [cause for cause in causes if cause.is_failed_by_loss and (not titles or cause.title in titles)]
+    if titles and not causes:
+        return f"{format_count(len(titles), 'failed check')} {'rests' if len(titles) == 1 else 'rest'} on facts lost here."
+    parts = []
+    if by_loss:
+        passed = "; ".join(
+            f"{cause.title}: passed by {cause.passed_with_facts} of {format_count(cause.repetitions, 'twin')} with the lost "
+            f"facts put back, by {cause.passed_as_it_was} as it was"
+            for cause in by_loss
+        )
+        parts.append(f"{format_count(len(by_loss), 'check')} failed by it ({passed}).")
+    if titles and (rest := len(titles) - len(by_loss)):
+        subject = f"{rest}{' more' * bool(by_loss)} failed {'check rests' if rest == 1 else 'checks rest'}"
+        parts.append(f"{subject} on facts lost here, but not by the twins: putting the facts back does not change the result.")
+    return " ".join(parts)
 
 
 def _describe_cost(appearances: Iterable[Appearance]) -> str:

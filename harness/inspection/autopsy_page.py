@@ -16,6 +16,7 @@ from harness.inspection.autopsy import (
 from harness.inspection.disposition import MessageDisposition, classify_messages
 from harness.inspection.fact_history import Holding
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, cut_text, format_message_line
+from harness.session.twins import Twins
 
 Json: TypeAlias = dict[str, Any]
 MAX_LISTED_MESSAGES = 400
@@ -70,13 +71,16 @@ def _find_place(autopsy: SessionAutopsy, step_index: int) -> int:
     return max(1, min(step_index + 1, len(autopsy.steps)))
 
 
-def encode_compaction(autopsy: SessionAutopsy, compaction: CompactionAutopsy, *, is_replay: bool = False) -> Json:
+def encode_compaction(
+    autopsy: SessionAutopsy, compaction: CompactionAutopsy, *, is_replay: bool = False, twins: Twins | None = None
+) -> Json:
     """Return the autopsy of one compaction for a page, with a row for each fact or, without facts, for each message.
 
     Args:
         autopsy: Autopsy of the whole session.
         compaction: Compaction of the session.
         is_replay: Whether the autopsy is that of a replay under another policy.
+        twins: Twins of the compaction, if some were run.
     """
     event, count = compaction.attempt.event, len(autopsy.compactions)
     places = {step: place for place, step in enumerate(autopsy.steps, 1)}
@@ -88,7 +92,7 @@ def encode_compaction(autopsy: SessionAutopsy, compaction: CompactionAutopsy, *,
         "place": _find_place(autopsy, compaction.step_index),
         "title": f"Compaction {compaction.round} of {count}, before step {compaction.step}",
         "about": f"{event.tokens_before:,} → {event.tokens_after:,} tokens; {event.explanation[:MAX_REASON_CHARACTERS]}",
-        "says": "" if autopsy.notice else describe_compaction(compaction),
+        "says": "" if autopsy.notice else describe_compaction(compaction, twins),
         "notice": autopsy.notice,
         "subject": "message" if autopsy.notice else "fact",
         "rows": _encode_messages(compaction)

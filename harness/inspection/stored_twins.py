@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.conversation import codec
-from harness.conversation.events import Entry, SessionStarted
+from harness.conversation.events import Compaction, Entry, SessionStarted
 from harness.errors import UsageError
 from harness.inspection.session_task import find_trial_task
 from harness.policies import policy_from_stored
@@ -121,6 +121,9 @@ def open_twin_source(
         outputs = journal.open_outputs(location.session_id, time.time).list_texts()
     if rows:
         trial_id, config_json, provenance_json, backend = rows[0]
+        applied = [event for _, event in entries if isinstance(event, Compaction) and event.status == "applied"]
+        if applied and not any(event.tree_id for event in applied):
+            raise UsageError(f"trial {trial_id!r} has no twins: its workspaces were not saved; {TRIAL_ADVICE}")
         plain = _read_table(config_json)
         _refuse_changed_parts(trial_id, plain, _read_table(provenance_json).get("revisions") or {})
         spec, advice = _restore_trial_spec(entries, trial_id, plain, backend), TRIAL_ADVICE

@@ -252,3 +252,13 @@ def test_the_autopsy_of_a_session_without_facts_shows_messages_and_says_why(jour
         ["assistant", "summarized"],
         ["tool", "summarized"],
     ]
+
+
+def test_twins_without_an_autopsy_of_a_recording_and_of_a_trial_without_snapshots_are_refused(tmp_path):
+    journal = tmp_path / "journal.sqlite"
+    store(journal)
+    shown = within("inspect", "the-trial", "--in", journal, "--twins", "2")
+    assert (shown.exit_code, "--twins needs --autopsy N" in shown.output) == (2, True), shown.output
+    shown = within("inspect", "the-trial", "--in", journal, "--autopsy", "1", "--twins", "2")
+    assert shown.exit_code == 2
+    assert "run the trial again with compaction_snapshots = true" in " ".join(shown.output.split()), shown.output

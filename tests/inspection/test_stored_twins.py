@@ -5,14 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from harness.cli.autopsy import render_autopsy
 from harness.errors import UsageError
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.inspection.autopsy import describe_compaction
+from harness.inspection.autopsy_page import encode_compaction
 from harness.inspection.loading import load
+from harness.inspection.session_task import build_stored_autopsy
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
+from harness.store.sessions.lookup import find_session
 from tests.experiment.run_grid import TINY
 from tests.session.test_execution import session
 from tests.session.test_twins import FORGETFUL, list_compactions, list_digests
@@ -122,3 +127,27 @@ def test_twins_of_a_session_in_a_journal_need_its_snapshots(tmp_path):
     results = load(path)
     twins = results.twins(live.session_id, 1, ["facts put back"], unsafe_local=True)
     assert twins.table["passed"].tolist() == [True]
+
+
+def test_the_autopsy_says_which_check_failed_by_the_loss_only_where_twins_show_it(grid):
+    trial_id = find_trial(grid, has_snapshots=True)
+    autopsy = build_stored_autopsy(find_session(trial_id, grid._journal_paths))
+    compaction = autopsy.find_compaction(1)
+    twins = grid.twins(trial_id, 1, ["as it was", "facts put back"], repetitions=2, unsafe_local=True)
+    assert describe_compaction(compaction).endswith("1 failed check rests on facts lost here.")
+    shown = (
+        "1 check failed by it (The port is written down: passed by 2 of 2 twins with the lost facts put back, by 0 as it was)."
+    )
+    assert describe_compaction(compaction, twins).endswith(shown)
+    assert encode_compaction(autopsy, compaction, twins=twins)["says"].endswith(shown)
+    failing = [replace_checks(run, passed=False) for run in twins.runs]
+    unexplained = describe_compaction(compaction, replace(twins, runs=tuple(failing)))
+    assert "failed by it" not in unexplained
+    assert unexplained.endswith("but not by the twins: putting the facts back does not change the result.")
+    text = "\n".join(str(part) for part in render_autopsy(autopsy, 1, twins))
+    assert shown in text
+    assert "Twins of compaction 1, before step" in text
+
+
+def replace_checks(run, *, passed):
+    return run._replace(checks=tuple(replace(check, passed=passed) for check in run.checks))
