@@ -13,6 +13,7 @@ from random import Random
 import pandas as pd
 
 import harness
+from harness.inspection.session_task import build_stored_autopsy
 
 FOLDER = Path(__file__).parent
 EVENTS_PER_TRIAL = 2
@@ -44,12 +45,13 @@ def run_event(output: Path, cache: Path, event: tuple[str, int]) -> pd.DataFrame
     tables = []
     for is_active, arms, repetitions in ((False, ALONE, REPETITIONS), (True, ACTIVE, 1)):
         twins = results.twins(trial_id, number, arms, repetitions=repetitions, later_compactions=is_active, cache_folder=cache)
-        tables.append(twins.table.assign(trial_id=trial_id, round=number, later_compactions=is_active))
+        failed = [len(run.failed_checks) for run in twins.runs]
+        tables.append(twins.table.assign(failed_checks=failed, trial_id=trial_id, round=number, later_compactions=is_active))
     return pd.concat(tables, ignore_index=True)
 
 
 def describe_events(results: harness.Results, events: pd.DataFrame) -> pd.DataFrame:
-    """Return for each drawn compaction its sizes in tokens, and sums over the steps before it."""
+    """Return for each drawn compaction its sizes in tokens, sums over the steps before, and failed checks that rest on it."""
     columns = ["trial_id", "round", "step", "tokens_before", "tokens_after"]
     table = events.merge(results.compactions.loc[results.compactions.status == "applied", columns], on=["trial_id", "round"])
     for row in table.itertuples():
@@ -57,6 +59,8 @@ def describe_events(results: harness.Results, events: pd.DataFrame) -> pd.DataFr
         steps = results.steps[is_recent & (results.steps.trial_id == row.trial_id)]
         for name in RECENT:
             table.loc[row.Index, f"recent_{name}"] = steps[name].sum()
+        autopsy = build_stored_autopsy(harness.find_session(row.trial_id, results.output))
+        table.loc[row.Index, "failed_checks"] = len(autopsy.find_compaction(row.round).failed_checks)
     return table
 
 
