@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from harness.compaction.function_policy import PolicyFunction
+from harness.compaction.pipeline import refuse_invalid_conditions
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.claude_code import ClaudeCode
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
@@ -29,6 +30,7 @@ from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
+from harness.compaction.presets.recency import Recency
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
 from harness.compaction.presets.strands import StrandsSummary
@@ -51,6 +53,7 @@ __all__ = [
     "PRESETS",
     "PUBLIC_NAMES",
     "REQUIRED_ATTRIBUTES",
+    "WRAPPERS",
     "AnthropicClear",
     "ClaudeCode",
     "Cline",
@@ -90,6 +93,7 @@ __all__ = [
     "PydanticWindow",
     "RandomRetention",
     "Ratio",
+    "Recency",
     "ReserveRecent",
     "RooCode",
     "RooSliding",
@@ -118,7 +122,11 @@ ENTRY_POINT_GROUP = "harness.policies"
 REQUIRED_ATTRIBUTES = ("budget", "clip_characters", "counter", "plan")
 """Names of the attributes that a class must have to be used as a compaction policy."""
 
-_EXPORTED: list[Any] = [value for name, value in globals().items() if name in __all__ and isinstance(value, type)]
+WRAPPERS: dict[str, type[Any]] = {"recency": Recency}
+"""Classes of policies that only apply another policy in another way, by their `kind`."""
+_EXPORTED: list[Any] = [
+    value for name, value in globals().items() if name in __all__ and isinstance(value, type) and value not in WRAPPERS.values()
+]
 PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"].default, preset) for preset in _EXPORTED))
 """Policy classes of this package by their `kind`, which is stored with results, such as `keep-last`."""
 
@@ -234,8 +242,8 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
         10
     """
     kind = find_kind(name)
-    if kind in PRESETS:
-        return PRESETS[kind]
+    if known := PRESETS.get(kind) or WRAPPERS.get(kind):
+        return known
     if is_file_name(name):
         policy_class = load_file_policy(name, where)
         if missing := _describe_missing(policy_class):
@@ -389,6 +397,8 @@ def policy_from_stored(plain: Mapping[str, object], where: str = "policy") -> Po
     """
     refuse_unloaded(plain, where)
     kind = plain.get("kind")
+    if kind == "recency" and isinstance(inner := plain.get("of"), Mapping):
+        plain = {**plain, "of": policy_from_stored(inner, f"{where}.of")}
     return policy_from_plain({**plain, "kind": read_stored_kind(kind)} if isinstance(kind, str) else plain, where)
 
 
@@ -439,5 +449,8 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
     for field in plain:
         if field not in allowed:
             raise UnknownName(f"field {where}.{field} of policy {kind!r}:", field, allowed)
+    refuse_invalid_conditions(policy_class, plain, where)
+    if policy_class is Recency and "of" in plain and isinstance(inner := expand_shorthand(plain["of"]), Mapping):
+        plain = {**plain, "of": policy_from_plain(inner, f"{where}.of")}
     policy: Policy = from_plain(policy_class, {**plain, "kind": find_kind(kind)}, where)
     return policy

@@ -17,6 +17,7 @@ from harness.experiment.trial import Trial, from_stored, to_plain
 from harness.policies import (
     PRESETS,
     PUBLIC_NAMES,
+    WRAPPERS,
     find_kind,
     find_public_name,
     list_policy_names,
@@ -189,7 +190,8 @@ def test_every_public_name_is_exported_and_every_preset_is_one_of_them():
     own = {name for name, value in vars(policies).items() if getattr(value, "__module__", "") == policies.__name__}
     presets = {value.__name__ for value in vars(policies).values() if inspect.isclass(value) and issubclass(value, Preset)}
     constants = {name for name in vars(policies) if name.isupper()}
-    assert set(policies.__all__) == {name for name in own | presets | constants if not name.startswith("_")}
+    wrappers = {wrapper.__name__ for wrapper in WRAPPERS.values()}
+    assert set(policies.__all__) == {name for name in own | presets | wrappers | constants if not name.startswith("_")}
     assert {PRESETS[kind].__name__ for kind in PRESETS} == presets
     assert all(kind == preset().kind for kind, preset in PRESETS.items())
     assert policies.__all__ == sorted(policies.__all__, key=lambda name: (not name.isupper(), name.islower(), name))

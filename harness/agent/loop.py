@@ -44,6 +44,7 @@ from harness.conversation.events import (
     SessionStarted,
     StepFinished,
     StepStarted,
+    StepTimed,
     StopReason,
     TextDelta,
 )
@@ -177,6 +178,8 @@ class Agent:
             the duration of its original run. None if there is no cache. Default: `None`.
         overhead: Clock for the wall time of the work of the harness itself, which each step logs. Tools and compactor that share
             the clock add their parts. Default: `OverheadClock()`.
+        read_step_seconds: Function that returns the time right before a step in seconds, given the messages in view and the
+            number of the step; the time is logged for the policy. None logs no times. Default: `None`.
 
     Raises:
         UsageError: `max_steps` is not a whole number of at least 1.
@@ -210,6 +213,7 @@ class Agent:
     stopwatch: Callable[[], float] = time.monotonic
     cache_hits: CacheHits | None = None
     overhead: OverheadClock = field(default_factory=OverheadClock)
+    read_step_seconds: Callable[[View, int], float] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a number of steps that no session can take."""
@@ -310,7 +314,12 @@ class Session:
 
         Return False if the session was cancelled, else True.
         """
-        view, agent = self.conversation.view, self.agent
+        agent = self.agent
+        if agent.read_step_seconds is not None:
+            seconds = agent.read_step_seconds(self.conversation.view, step)
+            if seconds != self.conversation.view.now_seconds:  # a turn and its first step begin at the same simulated time
+                self.record(StepTimed(step=step, seconds=seconds))
+        view = self.conversation.view
 
         def compact_view() -> list[Event]:
             event = agent.compactor.compact(view, self.usage, step, hook, agent.listen)

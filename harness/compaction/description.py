@@ -44,6 +44,11 @@ def find_summarizer(policy: object) -> str | None:
     return name
 
 
+def reads_time(policy: object) -> bool:
+    """Return whether a policy decides by the time between steps, so that the log of its session needs times."""
+    return bool(getattr(policy, "reads_time", False))
+
+
 def choose_truncation(policy: Policy, *, explore: bool = False) -> Truncation:
     """Return the limits to which long tool outputs are shortened in a session.
 
@@ -155,8 +160,10 @@ def describe_stages(policy: object) -> tuple[str, ...]:
     truncation_line = (f"output: {format_stage(policy.truncation)}",) if isinstance(policy, TruncatingPolicy) else ()
     if not isinstance(pipeline, Pipeline):
         return (*truncation_line, "unknown: the policy is not a pipeline of stages")
+    conditions = policy.when if isinstance(policy, Preset) else ()
     return (
         *truncation_line,
+        *(f"when: {format_stage(condition)}" for condition in conditions),
         *(f"{rule.hook}: {format_stage(rule.trigger)} → {format_stage(rule.reducer)}" for rule in pipeline.rules),
     )
 

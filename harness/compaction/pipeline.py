@@ -9,15 +9,16 @@ is lost only once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_type_hints
 
+from harness.compaction.conditions import Condition, check_conditions, plan_under, refuse_unknown_conditions
 from harness.compaction.field_help import inherit_field_help
 from harness.compaction.overflow import FitWindow
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply_plan
-from harness.compaction.triggers import Always, BudgetRule, Full, Measure, Reserves, ShareOfAvailable, Trigger
+from harness.compaction.triggers import Always, BudgetRule, Full, Idle, Measure, Reserves, ShareOfAvailable, Trigger
 from harness.conversation.codec import ADDED_LATER, StrictFields, refuse_mistyped
 from harness.conversation.events import Hook
 from harness.conversation.plan import CompactionPlan
@@ -177,11 +178,14 @@ class Preset(StrictFields, ABC):
     Attributes:
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged. Default:
             `10_000`.
+        when: Conditions that decide when the policy may act, such as `IdleCold()`, the outermost first
+            (`harness.compaction.conditions`). Default: `()`.
     """
 
     __slots__ = ()
 
     clip_characters: Positive = 10_000
+    when: tuple[Condition, ...] = field(default=(), metadata=ADDED_LATER)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -195,6 +199,7 @@ class Preset(StrictFields, ABC):
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_conditions(self.when)
         self.check_combination()
 
     def check_combination(self) -> None:
@@ -247,7 +252,13 @@ class Preset(StrictFields, ABC):
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         """Return a plan to shorten the conversation; None if no rule's condition is met at this point of the session."""
-        return _build_pipeline(self).plan(view, budget, usage, hook)
+        return plan_under(self.when, _build_pipeline(self).plan)(view, budget, usage, hook)
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether the policy decides by the time between steps, which the log of its session must then have."""
+        is_timed = any(isinstance(rule.trigger, Idle) for rule in _build_pipeline(self).rules)
+        return is_timed or any(condition.reads_time for condition in self.when)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,6 +388,22 @@ class ThresholdPreset(CalibratedPreset):
         share = self.threshold if self.trigger_tokens is None else 1.0
         budget_rule = ShareOfAvailable(share=share, reserves=reserves, at_most_tokens=self.trigger_tokens)
         return Pipeline(budget_rule, (Rule(Full(measure=self.measure), reducer), self.build_overflow_rule(reducer, summarize)))
+
+
+def refuse_invalid_conditions(policy_class: type[Any], plain: Mapping[str, object], where: str) -> None:
+    """Raise an error if the table of a policy of this package has an unknown condition, or a condition with an unknown field.
+
+    Args:
+        policy_class: Class of the policy.
+        plain: Values of the policy's fields by name.
+        where: Place of the policy in the configuration, which error messages name.
+
+    Raises:
+        UnknownName: A kind of condition or one of its fields is unknown.
+        UsageError: The field `when` is no list of tables with a kind.
+    """
+    if "when" in plain and issubclass(policy_class, Preset):
+        refuse_unknown_conditions(plain["when"], f"{where}.when")
 
 
 @lru_cache(maxsize=1_000)

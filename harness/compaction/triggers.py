@@ -392,6 +392,25 @@ class AllOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """Trigger that makes the policy act when the session was idle since the last answer; never if times are unknown."""
+
+    seconds: float
+    """Number of seconds since the last answer that must be exceeded."""
+
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """Return a reason such as `idle for 4000 s > 3600 s` after a pause; None otherwise."""
+        idle_seconds = view.idle_seconds
+        if idle_seconds is None or idle_seconds <= self.seconds:
+            return None
+        return f"idle for {idle_seconds:.0f} s > {self.seconds:g} s"
+
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
+        """Return no size (an empty `DueAmounts`), since this trigger does not depend on the conversation."""
+        return DUE_IN_ANY_VIEW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attended:
     """Trigger that makes the policy act only while a person attends the session and can be asked."""
 

@@ -185,6 +185,21 @@ class CallStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimed:
+    """Time right before a step, at which the policy is asked to compact.
+
+    Logged only if the session has simulated gaps between its steps, or a policy that reads the time. Without this event, the time
+    of a step is unknown, since logs of equal sessions must be equal.
+    """
+
+    step: int
+    """Number of the step (model call) that follows."""
+    seconds: float
+    """Time in seconds: since the epoch or, with simulated gaps, since the start of the session."""
+    kind: Literal["step-timed"] = "step-timed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallFailed:
     """Model call of the agent that failed although it cost money, or whose prompt the provider refused as too long.
 
@@ -271,7 +286,12 @@ class Compaction:
     step: int
     """Number of the step (model call) before which the compaction took place."""
     moment: Hook
-    status: Literal["applied", "no-op", "failed"]
+    status: Literal["applied", "no-op", "failed", "started"]
+    """Result of the attempt.
+
+    `started` means that a summary was requested in the background: `patch` has the changes that a later compaction may apply, and
+    the messages stay as they are until then.
+    """
     reason: str
     patch: Patch
     tokens_before: Estimated
@@ -310,6 +330,11 @@ class Compaction:
     """Number of tokens in the context after the compaction by the same count."""
     tree_id: str = ""
     """Id of a snapshot of the workspace that was taken at the compaction; empty if none was taken or that failed."""
+    started_step: int | None = None
+    """Number of the step before which the applied summary was started; None if it was not started earlier."""
+    blocking_seconds: float | None = None
+    """Time in seconds for which the session waited for a summary that was started earlier; None for any other compaction, which
+    waits for all of `summarizer_seconds`."""
     kind: Literal["compaction"] = "compaction"
 
     @property
@@ -468,6 +493,7 @@ Event: TypeAlias = (
     SessionStarted
     | MessageAdded
     | CallStarted
+    | StepTimed
     | ModelCallFailed
     | StepFinished
     | Compaction

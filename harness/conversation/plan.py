@@ -184,13 +184,20 @@ class CompactionPlan:
     texts_to_save: tuple[str, ...] = ()
     """Texts that are saved before the plan is applied, such as evicted tool outputs. The agent's tools can then read them by
     name (see `harness.conversation.truncation.name_output`)."""
+    timing: Literal["now", "background", "swap"] = "now"
+    """Time at which the plan is carried out.
+
+    * `now`: the changes are applied at once.
+    * `background`: the summaries are requested now, and the changes are kept for later (`View.staged`).
+    * `swap`: the changes that were kept earlier are applied; the plan itself has none.
+    """
     fallback: "CompactionPlan | None" = None
     """Plan applied instead if the summarizer fails or its summary saves no tokens; None leaves the conversation unchanged."""
 
     @property
     def is_empty(self) -> bool:
         """Whether the plan would change nothing in the view."""
-        return not (self.forget or self.replace or self.slots or self.insert)
+        return not (self.forget or self.replace or self.slots or self.insert or self.timing == "swap")
 
 
 def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
@@ -237,7 +244,7 @@ def keep_pending_messages(plan: CompactionPlan, view: View) -> CompactionPlan:
     The summarizer does not read such a message, and a copy of it that the policy inserts is left out. A replacement that contains
     the whole message, for example with a notice below it, is carried out.
     """
-    if not view.pending:
+    if not view.pending or plan.timing == "swap":  # kept changes concern messages that were sent before
         return plan
     originals = {item.item_id: item.message for item in view.pending}
     left = exclude_items(replace(plan, fallback=None), frozenset(originals))

@@ -8,6 +8,7 @@ compactions, so that a policy keeps no state.
 Each rule that providers enforce is a class, which defines where a conversation may be cut and what makes it invalid.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
@@ -29,6 +30,7 @@ from harness.conversation.events import (
     SessionResumed,
     SessionStarted,
     StepFinished,
+    StepTimed,
     SubAgentEnded,
     TurnEnded,
     WorkspaceSaved,
@@ -56,6 +58,21 @@ class Item(NamedTuple):
     def saved_tokens(self) -> int:
         """Estimated number of tokens saved by replacing the message; 0 if it was not replaced."""
         return 0 if self.original_tokens is None else self.original_tokens - self.tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCompaction:
+    """Compaction whose summary was requested in the background, and which has not been applied yet."""
+
+    event: Compaction
+    """Logged start of the compaction, with the changes to apply."""
+    ready_seconds: float
+    """Time at which the summary is finished, by the clock of the session; infinite if the log gives no times."""
+
+    @property
+    def step(self) -> int:
+        """Number of the step before which the summary was started."""
+        return self.event.step
 
 
 NO_REPORTS = Calibration()
@@ -103,6 +120,17 @@ class View:
     """Relation between estimated token counts and the provider's reports so far; a compaction does not change it."""
     pending: tuple[Item, ...] = ()
     """Messages of the user that no finished request has contained yet, as they were logged, in order."""
+    now_seconds: float | None = None
+    """Time right before the next step in seconds, by the clock of the session; None if the log gives no times.
+
+    The time that a summary takes is added when a compaction is logged.
+    """
+    answered_seconds: float | None = None
+    """Time at which the last model call ended, by the same clock; None before the first one and if the log gives no times."""
+    work_tokens: int = 0
+    """Number of prompt tokens of all finished steps since the last applied compaction, estimated where none were reported."""
+    staged: StagedCompaction | None = None
+    """Compaction that was started in the background; any applied compaction discards it."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
     """Cache of running totals, such as token counts; shared with the later views of a session until a compaction changes one.
 
@@ -113,6 +141,13 @@ class View:
     def messages(self) -> tuple[Message, ...]:
         """Messages that the model sees next, without their ids and token counts."""
         return tuple([item.message for item in self.items])
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """Seconds since the last model call ended; None if the log gives no times."""
+        if self.now_seconds is None or self.answered_seconds is None:
+            return None
+        return max(0.0, self.now_seconds - self.answered_seconds)
 
 
 def count_events(message: Message) -> int:
@@ -142,13 +177,21 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             asked = view.tokens if event.message.role == "assistant" else view.request_tokens
             pending = (*view.pending, item) if event.message.role == "user" else view.pending
             since, calibration = view.steps_since_compaction, view.calibration
-            return _copy_view(view, items, tokens, events, task, view.steps, since, asked, calibration, pending)
+            clock, work = (view.now_seconds, view.answered_seconds), view.work_tokens
+            return _copy_view(view, items, tokens, events, task, view.steps, since, asked, calibration, pending, clock, work)
         case StepFinished():
             since, asked = view.steps_since_compaction + 1, view.request_tokens
             calibration = _add_report(view.calibration, asked, event)
-            return _copy_view(view, view.items, view.tokens, view.events, view.task, event.step, since, asked, calibration, ())
+            clock, work = (
+                _end_call(view.now_seconds, view.answered_seconds, event),
+                view.work_tokens + _count_prompt(asked, event),
+            )
+            counts = view.tokens, view.events, view.task, event.step, since, asked
+            return _copy_view(view, view.items, *counts, calibration, (), clock, work)
         case Compaction():
             return _fold_compaction(view, entry.seq, event, counter)
+        case StepTimed():
+            return replace(view, now_seconds=event.seconds)
         case RolledBack():
             raise UsageError(
                 f"event {entry.seq} is a rollback: fold the log as a whole with fold_all, or what `drop_rolled_back` leaves of it"
@@ -174,6 +217,7 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
     items: list[Item] = []
     tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
     asked, calibration, pending = view.request_tokens, view.calibration, view.pending
+    clock, work = (view.now_seconds, view.answered_seconds), view.work_tokens
     for entry in entries:
         event = entry.event
         match event:
@@ -189,15 +233,32 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
             case StepFinished():
                 steps, since, pending = event.step, since + 1, ()
                 calibration = _add_report(calibration, asked, event)
+                clock, work = _end_call(*clock, event), work + _count_prompt(asked, event)
+            case StepTimed():
+                clock = event.seconds, clock[1]
             case WorkspaceSaved() | CallStarted():  # nothing that the model sees, but frequent
                 pass
             case _:
                 grown_items = extend_sequence(view.items, items)
-                before = _copy_view(view, grown_items, tokens, events, task, steps, since, asked, calibration, pending)
+                counts = tokens, events, task, steps, since, asked
+                before = _copy_view(view, grown_items, *counts, calibration, pending, clock, work)
                 view, items = fold(before, entry, counter), []
                 tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
-                pending = view.pending
-    return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since, asked, calibration, pending)
+                pending, clock, work = view.pending, (view.now_seconds, view.answered_seconds), view.work_tokens
+    counts = tokens, events, task, steps, since, asked
+    return _copy_view(view, extend_sequence(view.items, items), *counts, calibration, pending, clock, work)
+
+
+def _end_call(now: float | None, answered: float | None, step: StepFinished) -> tuple[float | None, float | None]:
+    """Return the time before the next step, and the time at which the step's model call ended, as far as times are known."""
+    return (now, answered) if now is None else (now, now + step.model_seconds)
+
+
+def _count_prompt(request_tokens: int, step: StepFinished) -> int:
+    """Return the number of tokens in the prompt of a step by the provider's count; estimated without a possible report."""
+    if step.impossible_usage or not step.usage.is_reported:
+        return request_tokens
+    return step.usage.prompt_tokens
 
 
 def _add_report(calibration: Calibration, request_tokens: int, step: StepFinished) -> Calibration:
@@ -218,6 +279,8 @@ def _copy_view(
     request_tokens: int,
     calibration: Calibration,
     pending: tuple[Item, ...],
+    clock: tuple[float | None, float | None],
+    work_tokens: int,
 ) -> View:
     # This runs at every step, and is faster than `dataclasses.replace`.
     return View(
@@ -238,6 +301,10 @@ def _copy_view(
         request_tokens=request_tokens,
         calibration=calibration,
         pending=pending,
+        now_seconds=clock[0],
+        answered_seconds=clock[1],
+        work_tokens=work_tokens,
+        staged=view.staged,
         tally_cache=view.tally_cache,
     )
 
@@ -279,8 +346,19 @@ def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
 
 
 def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) -> View:
+    if event.status == "started":
+        ready_seconds = math.inf if view.now_seconds is None else view.now_seconds + event.summarizer_seconds
+        return replace(view, staged=StagedCompaction(event=event, ready_seconds=ready_seconds))
+    waited_seconds = event.summarizer_seconds if event.blocking_seconds is None else event.blocking_seconds
+    now_seconds = None if view.now_seconds is None else view.now_seconds + waited_seconds
     if event.status != "applied":
-        return replace(view, fruitless_attempts=view.fruitless_attempts + 1, fruitless_tokens=view.tokens)
+        return replace(
+            view,
+            fruitless_attempts=view.fruitless_attempts + 1,
+            fruitless_tokens=view.tokens,
+            now_seconds=now_seconds,
+            staged=view.staged if event.started_step is None else None,
+        )
     patched = patch_items(view.items, event.patch, seq, counter)
     tokens = Estimated(view.tokens + patched.added_tokens)
     added_ids = {item.item_id for item in patched.added}
@@ -300,6 +378,9 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
         summaries=tuple(sorted((inserted & added_ids) | (set(view.summaries) - gone_ids))),
         set_aside=_collect_set_aside(view, event.patch, patched.removed),
         saved_tokens=view.saved_tokens + patched.added_savings,
+        now_seconds=now_seconds,
+        work_tokens=0,
+        staged=None,
         pending=tuple(item for item in view.pending if item.item_id not in gone_ids),
     )
 

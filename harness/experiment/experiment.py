@@ -133,7 +133,15 @@ class Experiment:
         folder = self.settings.uncompacted
         uncompacted = UncompactedRun(Path(folder)) if folder else None
         others = self.settings.other_models
-        grid = Grid(self.base, self.axes, self.arms, other_models=others, backend=self.backend, uncompacted=uncompacted)
+        grid = Grid(
+            self.base,
+            self.axes,
+            self.arms,
+            other_models=others,
+            controls=self.settings.controls,
+            backend=self.backend,
+            uncompacted=uncompacted,
+        )
         object.__setattr__(self, "grid", grid)
         for task in dict.fromkeys(trial.task for trial, _ in grid.iter_seed_groups()):
             refuse_unknown_task(task)

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
+from harness.compaction.description import inspect_abilities
+from harness.compaction.presets.recency import Recency
 from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.paths import (
@@ -33,6 +35,7 @@ from harness.experiment.paths import (
     list_changes,
     list_paths,
     look_up_value,
+    name_control,
     name_repeated_arm,
     parse_repeated_arm,
     with_values,
@@ -112,6 +115,7 @@ class Grid(Sequence[Cell]):
         arms: Sequence[Arm] = (),
         *,
         other_models: Sequence[str] = (),
+        controls: bool = False,
         backend: BackendName | None = None,
         uncompacted: UncompactedRun | None = None,
     ) -> None:
@@ -122,6 +126,8 @@ class Grid(Sequence[Cell]):
             axes: Values of each setting under study, by the setting's dotted path, such as `policy.threshold`.
             arms: Extra configurations, such as controls, that are run in addition to the combinations of axis values.
             other_models: Names of models with which all these trials are run once more.
+            controls: Whether each configuration that compacts gets a control, which retains equally many tokens of the newest
+                messages.
             backend: Sandbox backend for all trials; None keeps the backends that `base`, `axes` and `arms` give.
             uncompacted: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 
@@ -155,11 +161,11 @@ class Grid(Sequence[Cell]):
         """Trials of the first problem (task, seed, world), from which the trials of the other problems are made on demand."""
         if self._are_configurations_fixed(slots, templates):
             self._check_problems()
-            self._templates = _name_arms(tuple(_drop_duplicates(iter(templates))))
+            self._templates = self._add_controls(_name_arms(tuple(_drop_duplicates(iter(templates)))), controls)
             _refuse_shared_names(self._templates)
         else:
             cells = (self._build_cell(problem, slot) for problem in _iter_points(self._problem_axes) for slot in slots)
-            self._cells = _name_arms(tuple(_drop_duplicates(cells)))
+            self._cells = self._add_controls(_name_arms(tuple(_drop_duplicates(cells))), controls)
             _refuse_shared_names(self._cells)
 
     @overload
@@ -303,6 +309,35 @@ class Grid(Sequence[Cell]):
         axes = {path: look_up_value(table, path) for path in self._axes}
         trial_id = self._shared.compute_trial_id(trial)
         return Cell(trial=trial, arm=slot.name, axes=axes, quantiles=quantiles, trial_id=trial_id, other_model=slot.other_model)
+
+    def _add_controls(self, cells: tuple[Cell, ...], controls: bool) -> tuple[Cell, ...]:
+        """Return the trials and, if they are asked for, a recency control of each trial that compacts, right behind it.
+
+        Raises:
+            UsageError: No trial compacts, so that there is nothing to control.
+        """
+        if not controls:
+            return cells
+        added = [(cell, *self._build_control(cell)) for cell in cells]
+        if not any(len(group) > 1 for group in added):
+            raise UsageError(
+                "experiment.controls: no arm has a policy that compacts and can have a control; add one, such as 'keep-last', or "
+                "leave out `controls`"
+            )
+        return tuple(_drop_duplicates(cell for group in added for cell in group))
+
+    def _build_control(self, cell: Cell) -> Iterator[Cell]:
+        """Yield the recency control of a trial; nothing if its policy never compacts or cannot have a control."""
+        policy: Any = cell.trial.policy
+        is_control = isinstance(policy, Recency) or hasattr(policy, "with_oracle")
+        if is_control or not inspect_abilities(policy).can_act:
+            return
+        trial = replace(cell.trial, policy=Recency(of=policy))
+        table = {field: self._shared.to_plain(trial, field) for field in {path.partition(".")[0] for path in self._axes}}
+        axes = {path: look_up_value(table, path) for path in self._axes}
+        yield replace(
+            cell, trial=trial, arm=name_control(cell.arm), axes=axes, quantiles={}, trial_id=self._shared.compute_trial_id(trial)
+        )
 
 
 _CONFIGURATION_FIELDS = tuple(field.name for field in fields(Trial) if not is_block(field.name))

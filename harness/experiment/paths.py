@@ -29,6 +29,15 @@ def name_repeated_arm(arm: str, model: str) -> str:
     return f"{arm} (with {model})"
 
 
+CONTROL_PREFIX = "recency@tokens of "
+"""Beginning of the name of an arm that is the recency control of another arm."""
+
+
+def name_control(arm: str) -> str:
+    """Return the name of the recency control of an arm, such as `recency@tokens of codex`."""
+    return f"{CONTROL_PREFIX}{arm}"
+
+
 def parse_repeated_arm(arm: str) -> tuple[str, str]:
     """Return the name of the repeated arm and the other model, as `name_repeated_arm` got them; an empty model for other arms."""
     match = _REPEATED_ARM.fullmatch(arm)

@@ -83,6 +83,8 @@ class Settings:
             instead. Empty if there is none. Default: `''`.
         other_models: Models with which the whole grid is run once more, e.g. `scripted:typical`. The report is about the trials
             with the models of the grid, and marks each comparison whose verdict another model changes. Default: `()`.
+        controls: Whether each arm that compacts gets a control, which retains as many tokens of the newest messages as the arm's
+            policy retains (policy `recency`). The report says whether the arm beats its control. Default: `False`.
 
     Raises:
         UsageError: A value has the wrong type.
@@ -110,6 +112,7 @@ class Settings:
     discordance: float = 0.16
     pilot: str = ""
     other_models: tuple[str, ...] = ()
+    controls: bool = False
 
     def __post_init__(self) -> None:
         """Refuse settings with values of the wrong type."""

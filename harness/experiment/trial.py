@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
 from harness import revisions
-from harness.compaction.description import choose_truncation, find_summarizer, inspect_abilities, name_policy
+from harness.compaction.description import choose_truncation, find_summarizer, inspect_abilities, name_policy, reads_time
 from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_unknown_paths
@@ -83,6 +83,9 @@ class Trial(AgentSettings):
             name = self.policy_kind.removeprefix(MEMORY_PREFIX)
             advice = "write it into a file (in a notebook: %%writefile mine.py) and pass policy='mine.py:NAME'"
             raise UsageError(f"policy: worker processes cannot find the function {name!r}, since no file defines it; {advice}")
+        if reads_time(self.policy) and self.gaps == "none":
+            advice = 'set gaps under [trial], e.g. gaps = "claude-code"'
+            raise UsageError(f"policy: {self.policy_kind!r} decides by the time between steps, and a trial has none; {advice}")
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
             value = getattr(self, name)
@@ -124,7 +127,9 @@ class Trial(AgentSettings):
     def _number_parts(self) -> Iterator[tuple[str, int]]:
         """Yield each part that the trial uses with its revision."""
         parts = dict.fromkeys(self._list_parts())
-        yield f"policy {revisions.find_stored_kind(name_policy(self.policy))}", getattr(self.policy, "revision", 0)
+        for policy in (self.policy, getattr(self.policy, "of", None)):  # the policy of a control decides what the control does
+            if policy is not None:
+                yield f"policy {revisions.find_stored_kind(name_policy(policy))}", getattr(policy, "revision", 0)
         for part in parts:
             if part in revisions.REVISIONS:  # tasks and tools of other origin have no revision
                 yield part, revisions.REVISIONS[part]

@@ -9,14 +9,14 @@ counts get estimates instead. For a recording of another agent that has usage, t
 overhead that the recording does not hold, and the tokens per character that the provider counts (`calibration`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast, overload
 
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS
 from harness.compaction.policy_checks import find_policy_advisories
 from harness.conversation.advisories import format_advisories
-from harness.conversation.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
+from harness.conversation.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, StepTimed, TextDelta
 from harness.conversation.messages import Message, assistant
 from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
 from harness.conversation.view import View, drop_rolled_back
@@ -53,16 +53,20 @@ class TraceStep(NamedTuple):
     """Number of messages in the session before the model call of the step."""
     messages_at_end: int
     """Number of messages in the session at the end of the step."""
+    asked_seconds: float | None = None
+    """Time right before the model call of the step, in seconds; None if the session has no times."""
 
 
 class SessionTrace:
     """Messages and steps of a recorded session, prepared once for counterfactual runs of several compaction policies."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry], times_ms: Sequence[int] = ()) -> None:
         """Collect the messages and finished steps from the log of a session.
 
         Args:
             entries: Log of the session.
+            times_ms: Time of each log entry in milliseconds since the epoch, for policies that read the time; empty if unknown.
+                A step begins at the time of the message before its answer, unless the log has the times of the steps.
 
         Raises:
             UsageError: The session has no finished step.
@@ -70,11 +74,20 @@ class SessionTrace:
         entries = tuple(entries)
         messages: list[Message] = []
         steps: list[TraceStep] = []
+        times = dict(zip([entry.seq for entry in entries], times_ms, strict=False))
+        message_seconds: list[float | None] = []
+        step_seconds: float | None = None
         for entry in drop_rolled_back(entries):
             if isinstance(entry.event, MessageAdded):
                 messages.append(entry.event.message)
+                message_seconds.append(times[entry.seq] / 1000 if entry.seq in times else None)
+            elif isinstance(entry.event, StepTimed):
+                step_seconds = entry.event.seconds
             elif isinstance(entry.event, StepFinished):
-                steps.append(_make_step(entry.event, steps, messages))
+                step = _make_step(entry.event, steps, messages)
+                asked_seconds = message_seconds[step.messages_at_request - 1] if step.messages_at_request else None
+                steps.append(step._replace(asked_seconds=asked_seconds if step_seconds is None else step_seconds))
+                step_seconds = None
         if not steps:
             raise UsageError("the session has no finished step, so there is nothing to show; open another session")
         self.messages, self.steps = tuple(messages), tuple(steps)
@@ -263,6 +276,9 @@ class CounterfactualRun:
                 return
 
     def _run_step(self, step: TraceStep) -> None:
+        if step.asked_seconds is not None:
+            seconds = max(step.asked_seconds, self._history.view.now_seconds or 0.0)
+            self._fold_event(StepTimed(step=step.end_event.step, seconds=seconds))
         if step.messages_at_turn is not None:
             self._compact(step, "turn")
         self._add_messages(step.messages_at_request, self._last_step)
@@ -314,7 +330,7 @@ class CounterfactualRun:
         if self._history.view.edits != view.edits:
             self._usage = None  # it described the view before the compaction
 
-    def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
+    def _fold_event(self, event: MessageAdded | StepFinished | StepTimed | Compaction) -> Entry:
         """Apply an event of the run to the messages that the model sees; return the event as a numbered log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)

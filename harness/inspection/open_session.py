@@ -17,7 +17,7 @@ from harness.inspection.session_task import SessionTask, find_session_task
 from harness.recordings.document import open_document
 from harness.recordings.reading import detect_format, read_recordings, select_main_sessions
 from harness.recordings.session_file import NAME
-from harness.recordings.session_log import build_entries
+from harness.recordings.session_log import build_timed_log
 from harness.session.execution import execute_session
 from harness.session.oracle import build_scripted_oracle
 from harness.session.spec import SessionSpec
@@ -71,6 +71,7 @@ def open_stored_session(location: SessionLocation) -> RecordedSession:
     return RecordedSession(
         name=location.session_id,
         entries=stored.entries,
+        times_ms=stored.times_ms,
         journal=location.journal,
         saved_outputs=stored.saved_outputs,
         known_task=known_task,
@@ -85,7 +86,13 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
         recordings = select_main_sessions(recordings)
     names = [recording.session_id or f"session {number}" for number, recording in enumerate(recordings, 1)]
     recording = recordings[names.index(_choose_name(path, tuple(names), session_id))]
-    return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording, reading="recorded"))
+    log = build_timed_log(recording, reading="recorded")
+    times_ms = tuple(timed.at_ms for timed in log)
+    return RecordedSession(
+        name=f"{path.name} ({recording.source})",
+        entries=tuple(timed.entry for timed in log),
+        times_ms=times_ms if any(times_ms) else (),
+    )
 
 
 def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:

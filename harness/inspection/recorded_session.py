@@ -19,6 +19,8 @@ class RecordedSession:
     name: str
     """Name of the session for display; the text may come from an untrusted file, so it must be escaped."""
     entries: tuple[Entry, ...]
+    times_ms: tuple[int, ...] = ()
+    """Time of each log entry in milliseconds since the epoch, for policies that read the time; empty if unknown."""
     journal: Path | None = None
     """Journal file that contains the session; None if the session is not in a journal."""
     saved_outputs: Collection[str] | None = None

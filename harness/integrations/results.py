@@ -42,7 +42,7 @@ class CompactResult:
         messages: Messages to send to the model, in the shape of the list that was given. Messages that did not change are the
             same objects. Required.
         status: `applied` if the list was compacted, `no-op` if a compaction would save nothing, `failed` if the summarizer
-            failed, `not-due` if the policy saw no need. Required.
+            failed, `started` if a summary was requested for later use, `not-due` if the policy saw no need. Required.
         reason: Reason of the policy, or why it saw no need. Required.
         tokens_before: Estimated number of tokens before, by the policy's token counter, without tool definitions. Required.
         tokens_after: Estimated number of tokens of `messages`, without tool definitions. Required.
@@ -56,7 +56,7 @@ class CompactResult:
     """
 
     messages: list[dict[str, Any]]
-    status: Literal["applied", "no-op", "failed", "not-due"]
+    status: Literal["applied", "no-op", "failed", "started", "not-due"]
     reason: str
     tokens_before: int
     tokens_after: int

@@ -43,6 +43,7 @@ from harness.reporting.headlines import MAX_CLAIMS, build_headline_section, desc
 from harness.reporting.monitoring import build_alert_sections, build_overhead_section
 from harness.reporting.other_models import build_other_model_section, repeat_comparisons
 from harness.reporting.reader_quality import describe_readers
+from harness.reporting.recency_controls import build_control_section
 from harness.reporting.section import Section, make_arm_section
 from harness.reporting.treatments import (
     build_warning_section,
@@ -86,6 +87,7 @@ def build_sections(
     yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
     if others:
         yield build_other_model_section(repeated, others, read_model(results.trials), judged)
+    yield from build_control_section(results, comparer, [arm.arm for arm in compared])
     yield from build_warning_section(results.trials)
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)

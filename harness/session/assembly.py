@@ -16,13 +16,14 @@ from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Outcome
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDecision, LoopDetector, ToolTimeLimit, decide_always
-from harness.compaction.description import choose_truncation, find_summarizer
+from harness.compaction.description import choose_truncation, find_summarizer, reads_time
 from harness.compaction.scaling import FittedPolicy, fit_policy
 from harness.conversation import codec
 from harness.conversation.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, SessionStarted, SubAgentEnded
 from harness.conversation.messages import ToolCall, ToolResult
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.truncation import EXPLORE_NAME, measure_cut
+from harness.conversation.view import View
 from harness.errors import SandboxDied, SandboxKilled, UsageError
 from harness.models.factory import SAME_MODEL, Wiring, open_model, open_sub_agent, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
@@ -30,6 +31,7 @@ from harness.models.scripted.profiles import EXACT, add_options, is_scripted
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.session.compactor import SessionCompactor
+from harness.session.gaps import VirtualClock
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.oracle import build_scripted_oracle, supply_oracle
 from harness.session.spec import SessionSpec
@@ -306,6 +308,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         tool_time_limit=resources.tool_time_limit,
         cache_hits=resources.sandbox.counts if isinstance(resources.sandbox, CachedSandbox) else None,
         overhead=overhead,
+        read_step_seconds=_choose_step_clock(spec, resources, compactor.policy),
     )
     if spec.explore:
         _add_explore_tool(agent, spec, open_sub_agent_models(spec, resources, model, summarizer))
@@ -374,6 +377,15 @@ def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) 
     if (limit := resources.tool_time_limit) is None:
         return tools
     return tuple(replace(tool, measure=limit.measure) if isinstance(tool, FunctionTool) else tool for tool in tools)
+
+
+def _choose_step_clock(spec: SessionSpec, resources: SessionResources, policy: Policy) -> Callable[[View, int], float] | None:
+    """Return the source of the times of steps: simulated ones, the time of day for a policy that reads times, or None."""
+    if spec.gaps != "none":
+        return VirtualClock(gaps=spec.gaps, seed=spec.seed).read_seconds
+    if not reads_time(policy):
+        return None
+    return lambda view, _: max(resources.clock(), view.now_seconds or 0.0)  # the clock of a machine may be set back
 
 
 def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopDetector | None:

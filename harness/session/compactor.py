@@ -188,7 +188,12 @@ class SessionCompactor:
         if plan is None:
             return None
         plan = keep_pending_messages(plan, view)
-        event = self._execute_plan(plan, view, _build_noop_event(view, plan, step, hook), notify)
+        attempt = _build_noop_event(view, plan, step, hook)
+        is_swap = plan.timing == "swap"
+        event = self._apply_staged(attempt, view) if is_swap else self._execute_plan(plan, view, attempt, notify)
+        if plan.timing == "background" and event.status == "applied":
+            seconds = perf_counter() - start_seconds
+            return replace(event, status="started", round=view.rounds, wall_seconds=seconds)
         if event.status == "applied" or (event.status == "no-op" and self._own_least_share is not None):
             event = self._check_target(event, view)
         is_fruitless = event.fruitless or event.status == "no-op"
@@ -197,6 +202,16 @@ class SessionCompactor:
         end_seconds = perf_counter()
         self._overhead.add("compaction", end_seconds - planned_seconds)
         return replace(event, wall_seconds=end_seconds - start_seconds)
+
+    def _apply_staged(self, attempt: Compaction, view: View) -> Compaction:
+        """Return the event that applies the changes of a compaction that was started in the background."""
+        if (staged := view.staged) is None:
+            raise IllegalPlan(self._policy_name, "it applies a compaction that was started earlier, but none was started")
+        waited_seconds = 0.0 if view.now_seconds is None else max(0.0, staged.ready_seconds - view.now_seconds)
+        stale_steps = attempt.step - staged.step
+        reason = f"{attempt.reason}; started {format_count(stale_steps, 'step')} earlier, waited {waited_seconds:.1f} s"
+        attempt = replace(attempt, reason=reason, started_step=staged.step, blocking_seconds=waited_seconds)
+        return self._check_patch(attempt, view, staged.event.patch)
 
     def _check_target(self, event: Compaction, view: View) -> Compaction:
         """Return the event of a compaction, with the reason why it missed its target if it did."""

@@ -36,6 +36,7 @@ from harness.models.scripted.profiles import EXACT, Reader, add_options
 from harness.policies import policy_from_stored, resolve_policy
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
+from harness.session.gaps import Gaps
 from harness.task import DEFAULT_STEP_LIMIT, Grader, Runtime, Task, judge_old_session
 
 
@@ -70,6 +71,10 @@ class AgentSettings(codec.StrictFields):
             not depend on `nominal_window_tokens`. Default: `1.0`.
         summarizer_seed: Seed of the random draws of a scripted summarizer, at least 0. Another seed repeats the compactions of a
             session with other losses; the draws of the agent do not depend on it. Default: `0`.
+        gaps: Distribution of simulated times between an answer of the model and the next call, for policies that read the time;
+            `claude-code` was measured in 400 sessions. Equal seeds draw equal times before equal steps. Nothing waits. `none`
+            simulates no times: the steps of a trial have no time then, and those of a live session have the time of day.
+            Default: `'none'`.
     """
 
     __slots__ = ()
@@ -89,6 +94,7 @@ class AgentSettings(codec.StrictFields):
     notes: bool = field(default=False, metadata=codec.ADDED_LATER)
     output_limit_scale: float = field(default=1.0, metadata=codec.ADDED_LATER)
     summarizer_seed: int = field(default=0, metadata=codec.ADDED_LATER)
+    gaps: Gaps = field(default="none", metadata=codec.ADDED_LATER)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

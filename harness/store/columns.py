@@ -573,7 +573,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("round", "int64", "", "Number of the applied compaction; for other attempts, of the latest applied compaction"),
     Column("step", "int64", "", "Step before which the compaction took place"),
     Column("moment", "str", "", "Hook at which the policy was called: turn, step, overflow or manual"),
-    Column("status", "str", "", "Outcome of the attempt: applied, no-op or failed"),
+    Column("status", "str", "", "Outcome of the attempt: applied, no-op, failed, or started in the background"),
     Column("reason", "str", "", "Trigger of the compaction, or the reason why it failed"),
     Column("missed_target", "bool", "", "Whether the compaction saved too little or left the policy due", _IS_SHORT_SQL),
     Column("shortfall", "str", "", "Why the compaction missed its target, with what is left; else empty", _SHORTFALL_SQL),
@@ -788,7 +788,7 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
         sum(iif(status = 'applied' AND inserted = 0, wall_seconds, NULL)) AS prune_seconds,
         sum(status = 'applied' AND inserted > 0) AS summaries,
         sum(status = 'applied' AND moment = 'overflow') AS emergencies,
-        sum(status <> 'applied') AS fruitless, sum(summarizer_seconds) AS seconds
+        sum(status NOT IN ('applied', 'started')) AS fruitless, sum(summarizer_seconds) AS seconds
       FROM compaction WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS c ON c.session = s.key
     LEFT JOIN (SELECT e.session, sum({_IS_SHORT_SQL}) AS missed
       FROM whole_event AS e WHERE e.kind = 'compaction' AND e.session IN {_TRIAL_SESSIONS} GROUP BY e.session

@@ -52,7 +52,10 @@ _STEP_FIELDS = tuple(field.name for field in fields(StepFinished) if field.name 
 """Fields of the event `StepFinished` that are columns of the table `step`; with the columns for usage, they hold all of it."""
 _STEP_FLAGS = tuple(column.name for column in STEPS if column.dtype == "boolean" and column.name in _STEP_FIELDS)
 _STARTED_FIELDS = ("model", "window_tokens", "threshold_tokens", "budget_rule", "sandbox")
-_UNSTORED_FIELDS = {"patch", "summary", "summarizer_usage", "failure", "offloaded", "shortfall", "fruitless", "tree_id", "kind"}
+_UNSTORED_FIELDS = {
+    *("patch", "summary", "summarizer_usage", "failure", "offloaded", "shortfall", "fruitless", "tree_id", "kind"),
+    *("started_step", "blocking_seconds"),
+}
 _COMPACTION_FIELDS = tuple(field.name for field in fields(Compaction) if field.name not in _UNSTORED_FIELDS)
 _COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
 _SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")

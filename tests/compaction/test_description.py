@@ -114,7 +114,7 @@ def test_a_sentence_is_the_first_paragraph_without_the_source() -> None:
 
 
 def test_defaults_are_the_fields_but_the_kind() -> None:
-    assert list_defaults(Odd) == {"keep_messages": 3, "clip_characters": 10_000}
+    assert list_defaults(Odd) == {"keep_messages": 3, "clip_characters": 10_000, "when": ()}
 
 
 @pytest.mark.parametrize("kind", PRESETS)

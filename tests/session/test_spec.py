@@ -52,6 +52,7 @@ OTHER = {
     "reader": "tolerant",
     "notes": True,
     "summarizer_seed": 3,
+    "gaps": "claude-code",
     "repeated": "stop",
 }
 """A value other than the default for each stored field."""

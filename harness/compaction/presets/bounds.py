@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
+from harness.compaction.conditions import plan_under
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import NonNegative, Pipeline, Share, ThresholdPreset
 from harness.compaction.stages import Block, Forget, Middle, group_blocks
@@ -303,4 +304,9 @@ class OraclePolicy:
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         """Return a plan that retains the messages that the oracle expects to be needed; None if nothing is triggered."""
-        return self._pipeline.plan(view, budget, usage, hook)
+        return plan_under(self._policy.when, self._pipeline.plan)(view, budget, usage, hook)
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether the policy decides by the time between steps, which the log of its session must then have."""
+        return self._policy.reads_time

@@ -1,13 +1,14 @@
 """Policy modelled on Claude Code, which summarizes everything and shows the most recently modified files again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.compaction.pipeline import NonNegative, Pipeline, Rule, Share, SummarizingPreset
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.reinjection import ReInject
-from harness.compaction.stages import EVERYTHING, Reducer, Summarize
+from harness.compaction.stages import EVERYTHING, Mask, Reducer, Summarize
 from harness.compaction.summary_formats import Brief
-from harness.compaction.triggers import Always, Full, ShareOfAvailable
+from harness.compaction.triggers import Always, Full, Idle, ShareOfAvailable
+from harness.conversation.codec import ADDED_LATER
 
 INSTRUCTION = """\
 Create a summary of the session above, from which the work can be continued without the session. Use these nine sections:
@@ -41,11 +42,13 @@ class ClaudeCode(SummarizingPreset):
 
     If the summary fails or is empty, the conversation stays unchanged.
 
+    With `idle_minutes`, all but the newest tool results are replaced by a stub when the session was idle for longer; the original
+    can do that after 60 minutes, with 5 results kept. A trial needs `gaps` for it.
+
     Differences from the original:
 
     - Files come from the messages of the session and not from the disk, so changes by shell commands do not show.
     - There is no plan file and no automatic memory.
-    - Tool results are not cleared after idle time; the original can do that after 60 minutes.
     - The summary's prompt has other words.
 
     Attributes:
@@ -58,6 +61,8 @@ class ClaudeCode(SummarizingPreset):
         skill_tools: Shell patterns of the names of tools that load rules, whose results are shown again. Default: `('skill',)`.
         skill_tokens: Maximum number of tokens of one such result; of a longer one, the beginning is shown. Default: `5_000`.
         skills_tokens: Maximum number of tokens of all such results. Default: `25_000`.
+        idle_minutes: Idle time in minutes after which old tool results are cleared; None clears none. Default: `None`.
+        keep_idle_results: Number of newest tool results that stay when results are cleared after idle time. Default: `5`.
 
     Example:
         Show smaller files again, for a window of 32,768 tokens:
@@ -76,6 +81,8 @@ class ClaudeCode(SummarizingPreset):
     skill_tools: tuple[str, ...] = ("skill",)
     skill_tokens: NonNegative = 5_000
     skills_tokens: NonNegative = 25_000
+    idle_minutes: Positive | None = field(default=None, metadata=ADDED_LATER)
+    keep_idle_results: NonNegative = field(default=5, metadata=ADDED_LATER)
     kind: Literal["claude-code"] = "claude-code"
 
     @property
@@ -97,4 +104,8 @@ class ClaudeCode(SummarizingPreset):
             results_tokens=self.skills_tokens,
         )
         rule = Rule(Full(measure="reported-and-since"), reducer)
-        return Pipeline(ShareOfAvailable(share=self.threshold), (rule, Rule(Always(), reducer, hook="overflow")))
+        rules: tuple[Rule, ...] = (rule, Rule(Always(), reducer, hook="overflow"))
+        if self.idle_minutes is not None:
+            clear = Mask(keep_results=self.keep_idle_results)
+            rules = (Rule(Idle(seconds=60.0 * self.idle_minutes), clear, quiet=True, on_request=False), *rules)
+        return Pipeline(ShareOfAvailable(share=self.threshold), rules)

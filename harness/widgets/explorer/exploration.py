@@ -198,7 +198,7 @@ class Exploration:
         Raises:
             UsageError: The session has no step, or the policy cannot work in that window.
         """
-        self.session, self.trace = session, SessionTrace(session.entries)
+        self.session, self.trace = session, SessionTrace(session.entries, session.times_ms)
         self.uncompacted_tokens = list(count_uncompacted_tokens(self.trace))
         """For each step, the estimated tokens that the whole conversation would have without compaction."""
         self._runs: dict[str, CounterfactualRun] = {}

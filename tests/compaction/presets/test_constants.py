@@ -366,6 +366,12 @@ SHARED: dict[str, float] = {
     "stages.Middle.head_events": 0,
     "stages.Middle.head_messages": 1,
     "stages.Summarize.least_share": 0,
+    # this project: conditions; the lifetime is that of Anthropic's cache, the ceilings and shares are choices of this project
+    "conditions.AtBoundary.ceiling": 0.9,
+    "conditions.Background.start": 0.8,
+    "conditions.CumulativeWork.work_tokens": 2_000_000,
+    "conditions.IdleCold.ceiling": 0.9,
+    "conditions.IdleCold.lifetime_seconds": 300.0,
     # LangChain: a provider's report corrects its count by a quarter at most
     "triggers.MAX_RESCALE_FACTOR": 1.25,
     # this project: the limits of a compaction after a refused prompt

@@ -12,7 +12,7 @@ from harness.conversation.tokens import Window
 from harness.conversation.view import View
 from harness.policies import PRESETS
 
-SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
+SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same", "when": ()}
 
 CALIBRATED: dict[str, object] = {"measure": "calibrated", "least_saved_share": 0.05}
 """Way in which the policies of this project count tokens (S0.3, S3.4)."""
@@ -174,6 +174,8 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "skill_tools": ("skill",),
         "skill_tokens": 5_000,
         "skills_tokens": 25_000,
+        "idle_minutes": None,
+        "keep_idle_results": 5,
         "summary_max_tokens": 4_096,
     },
     # Codex 6ad6d5c9; the length of a summary is ours where the source sets none, there and below
