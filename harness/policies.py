@@ -11,19 +11,25 @@ from typing import Any
 
 from harness.compaction.function_policy import PolicyFunction
 from harness.compaction.pipeline import refuse_invalid_conditions
+from harness.compaction.presets.adaptive_headroom import AdaptiveHeadroom
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.claude_code import ClaudeCode
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
 from harness.compaction.presets.codex import Codex, Codex2025
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
+from harness.compaction.presets.frozen_ranked import FrozenRanked
 from harness.compaction.presets.gemini import GeminiCli, GeminiMasking
 from harness.compaction.presets.goose import Goose
+from harness.compaction.presets.hermes import HermesLean
 from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.kimi import Kimi
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.letta import Letta
+from harness.compaction.presets.maf import MafAnchored
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.openai_agents import OpenAiAgents, OpenAiTrimmer
 from harness.compaction.presets.opencode import OpenCode, OpenCodePrune, OpenCodeV1
 from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.paced import Paced
@@ -33,9 +39,11 @@ from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, Simplif
 from harness.compaction.presets.recency import Recency
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
-from harness.compaction.presets.strands import StrandsSummary
+from harness.compaction.presets.session_brief import CopilotInline, Handoff
+from harness.compaction.presets.strands import StrandsSummary, StrandsWindow
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.presets.verbatim_lines import VerbatimLines
 from harness.compaction.presets.window import MessageWindow
 from harness.conversation.codec import from_plain
 from harness.errors import UnknownName, UsageError, advise_moved_module
@@ -54,6 +62,7 @@ __all__ = [
     "PUBLIC_NAMES",
     "REQUIRED_ATTRIBUTES",
     "WRAPPERS",
+    "AdaptiveHeadroom",
     "AnthropicClear",
     "ClaudeCode",
     "Cline",
@@ -63,23 +72,31 @@ __all__ = [
     "Codex2025",
     "ComplexityTrapMask",
     "ComplexityTrapSummary",
+    "CopilotInline",
     "Crush",
     "DeepAgents",
     "Dexto",
     "DropAll",
+    "FrozenRanked",
     "GeminiCli",
     "GeminiMasking",
     "Goose",
+    "Handoff",
+    "HermesLean",
     "InspectEdit",
     "InspectSummary",
     "InspectTrim",
     "KeepLast",
+    "Kimi",
     "LangChainClear",
     "LangChainSummary",
     "Letta",
+    "MafAnchored",
     "MessageWindow",
     "MiniSweAgent",
     "NoCompaction",
+    "OpenAiAgents",
+    "OpenAiTrimmer",
     "OpenCode",
     "OpenCodePrune",
     "OpenCodeV1",
@@ -100,8 +117,10 @@ __all__ = [
     "SimplifiedGeminiCli",
     "SimplifiedOpenCode",
     "StrandsSummary",
+    "StrandsWindow",
     "SweAgent",
     "ThreeTiers",
+    "VerbatimLines",
     "check_policy",
     "expand_shorthand",
     "find_kind",

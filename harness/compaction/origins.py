@@ -34,7 +34,7 @@ class Origin:
 OWN_DESIGN = Origin(version="", date="", evidence="own design")
 OWN_KINDS = frozenset(
     {
-        *("drop-all", "keep-last", "message-window", "none", "oracle", "paced", "random", "ratio", "reserve-recent"),
+        *("drop-all", "handoff", "keep-last", "message-window", "none", "oracle", "paced", "random", "ratio", "reserve-recent"),
         *("seed-gemini", "seed-opencode", "three-tiers"),
     }
 )
@@ -48,6 +48,7 @@ DIFFERENTIAL_KINDS = frozenset(
 """Kinds of the policies that `tests/peers` compares with their installed originals."""
 _READ = "read 2026-11-23"
 _VERSIONS: Mapping[str, tuple[str, str]] = {
+    "adaptive-headroom": ("yologdev/yoagent, pull request 102", "2026-08-05"),
     "anthropic-clear-tool-uses": ("anthropic-sdk-python 009b0353", _READ),
     "claude-code": ("documentation of 2026-10-19", "2026-10-19"),
     "cline": ("21cb8d25", _READ),
@@ -57,19 +58,26 @@ _VERSIONS: Mapping[str, tuple[str, str]] = {
     "codex@2026": ("openai/codex 009bd870", "read 2026-11-29"),
     "complexity-trap-mask": ("1b07decf", _READ),
     "complexity-trap-summary": ("1b07decf", _READ),
+    "copilot-inline": ("microsoft/vscode-copilot-chat, pull request 4956", "2026-04-03"),
     "crush": ("37f36e93", _READ),
     "deepagents": ("0.7.32", _READ),
     "dexto": ("ea2b1863", _READ),
+    "frozen-ranked": ("profff/lost-in-compaction 08bfd88e", "read 2026-11-29"),
     "gemini-cli": ("5411f113", _READ),
     "gemini-masking": ("25137857", _READ),
     "goose": ("006bd233", _READ),
+    "hermes-lean": ("NousResearch/hermes-agent 544ac55e", "read 2026-11-29"),
     "inspect-edit": ("0.3.285", _READ),
     "inspect-summary": ("0.3.285", _READ),
     "inspect-trim": ("0.3.285", _READ),
+    "kimi": ("MoonshotAI/kimi-code d723cc47", "read 2026-11-29"),
     "langchain-clear-tool-uses": ("1.4.7", _READ),
     "langchain-summary": ("1.4.7", _READ),
     "letta": ("56ba9c25", _READ),
+    "maf-anchored": ("maf-compaction 0.9.0", "read 2026-11-29"),
     "mini-swe-agent": ("a83fcae8", _READ),
+    "openai-agents": ("openai-agents-python 7f7a44f8", "2026-08-22"),
+    "openai-trimmer": ("openai-agents-python 204b71a7", "read 2026-11-29"),
     "opencode@v1": ("fork 975d7312", "2026-07-20"),
     "opencode@v2": ("anomalyco/opencode 031a4a9c", "read 2026-11-29"),
     "opencode-prune": ("fork 975d7312", "2026-07-20"),
@@ -82,7 +90,9 @@ _VERSIONS: Mapping[str, tuple[str, str]] = {
     "roo-code": ("cb836567", _READ),
     "roo-sliding": ("cb836567", _READ),
     "strands-summary": ("sdk-python 0cd91bb2", "read 2026-11-29"),
+    "strands-window": ("sdk-python 0cd91bb2", "read 2026-11-29"),
     "swe-agent": ("3ea751c0", _READ),
+    "verbatim-lines": ("bastani-inc/atomic, pull request 1801", "2026-07-14"),
 }
 """Version and date of the original of each policy that reproduces another system, by the policy's kind."""
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_ty
 from harness.compaction.conditions import Condition, check_conditions, plan_under, refuse_unknown_conditions
 from harness.compaction.field_help import inherit_field_help
 from harness.compaction.overflow import FitWindow
+from harness.compaction.preserving import check_patterns, find_preserved, focus_plan, preserve_items
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply_plan
 from harness.compaction.triggers import Always, BudgetRule, Full, Idle, Measure, Reserves, ShareOfAvailable, Trigger
 from harness.conversation.codec import ADDED_LATER, StrictFields, refuse_mistyped
@@ -252,7 +253,11 @@ class Preset(StrictFields, ABC):
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> CompactionPlan | None:
         """Return a plan to shorten the conversation; None if no rule's condition is met at this point of the session."""
-        return plan_under(self.when, _build_pipeline(self).plan)(view, budget, usage, hook)
+        return plan_under(self.when, self._plan_rules)(view, budget, usage, hook)
+
+    def _plan_rules(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> CompactionPlan | None:
+        """Return the plan of the policy's rules, without regard to its conditions."""
+        return _build_pipeline(self).plan(view, budget, usage, hook)
 
     @property
     def reads_time(self) -> bool:
@@ -341,12 +346,32 @@ class SummarizingPreset(Preset):
     Attributes:
         summarizer: Name of the model that writes the summaries; `same` is the agent's own model. Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `4_096`.
+        preserve: Messages that stay verbatim: shell patterns of the names of tools, whose calls stay with their results, and the
+            kinds `kind:user` (messages of the user) and `kind:failure` (calls that failed). Default: `()`.
+        preserve_tokens: Maximum number of tokens in the preserved messages, the newest first. Default: `20_000`.
+        focus: Matters that the summarizer is asked to attend to, as text below its prompt; empty adds nothing. Default: `''`.
     """
 
     __slots__ = ()
 
     summarizer: str = "same"
     summary_max_tokens: Positive = 4_096
+    preserve: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    preserve_tokens: NonNegative = field(default=20_000, metadata=ADDED_LATER)
+    focus: str = field(default="", metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_patterns(self.preserve)
+
+    def _plan_rules(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> CompactionPlan | None:
+        """Return the plan of the policy's rules, without changes to preserved messages and with the focus of the summaries."""
+        plan = super()._plan_rules(view, budget, usage, hook)
+        if plan is None or not (self.preserve or self.focus):
+            return plan
+        if self.preserve:
+            plan = preserve_items(plan, find_preserved(view, self.preserve, self.preserve_tokens))
+        return focus_plan(plan, self.focus)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,37 +7,47 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+from harness.compaction.conditions import AtBoundary, Background, CumulativeWork, IdleCold
 from harness.compaction.pipeline import CalibratedPreset, Rule
+from harness.compaction.presets.adaptive_headroom import AdaptiveHeadroom
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.claude_code import ClaudeCode
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
 from harness.compaction.presets.codex import Codex, Codex2025
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.dexto import Dexto
+from harness.compaction.presets.frozen_ranked import FrozenRanked
 from harness.compaction.presets.gemini import GeminiCli, GeminiMasking
 from harness.compaction.presets.goose import Goose
+from harness.compaction.presets.hermes import HermesLean
 from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.kimi import Kimi
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.letta import Letta
+from harness.compaction.presets.maf import MafAnchored
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.openai_agents import OpenAiAgents, OpenAiTrimmer
 from harness.compaction.presets.opencode import OpenCode, OpenCodePrune, OpenCodeV1
 from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SimplifiedGeminiCli, SimplifiedOpenCode
+from harness.compaction.presets.recency import Recency
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.roo_code import RooCode, RooSliding
-from harness.compaction.presets.strands import StrandsSummary
+from harness.compaction.presets.session_brief import CopilotInline, Handoff
+from harness.compaction.presets.strands import StrandsSummary, StrandsWindow
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.presets.verbatim_lines import VerbatimLines
 from harness.compaction.presets.window import MessageWindow
 from harness.conversation.events import Compaction, Entry, Hook, MessageAdded
 from harness.conversation.messages import Message, assistant, system, user
 from harness.conversation.tokens import Counter, QuarterOfCharacters, Window
 from harness.conversation.view import View, apply_patch, find_violation, fold, fold_all, render_messages
-from harness.policies import PRESETS
+from harness.policies import PRESETS, WRAPPERS
 from harness.protocols import Need, Policy
 from harness.session.compactor import FRUITLESS_IN_A_ROW, HOOKS_WITHOUT_PAUSE, SessionCompactor
 from harness.store.log import MemoryOutputs
@@ -128,6 +138,25 @@ POLICIES: list[Policy] = [
     ThreeTiers(max_output_tokens=15_800, prune=False),
     ThreeTiers(max_output_tokens=15_800, protect_tokens=60, prune_minimum_tokens=30, protect_turns=0),
     ThreeTiers(max_output_tokens=15_000, prune_at="step", protect_tokens=60, prune_minimum_tokens=30, differential=True),
+    AdaptiveHeadroom(threshold=0.02),
+    AdaptiveHeadroom(threshold=0.02, headroom_steps=0, keep_first=1),
+    CopilotInline(threshold=0.02),
+    FrozenRanked(threshold=0.02, target_share=0.01, keep_messages=2, summary_max_tokens=20),
+    Handoff(threshold=0.02),
+    HermesLean(threshold=0.02, tail_tokens=40, tail_share=0.001, most_tail_tokens=60, least_summary_tokens=20),
+    Kimi(threshold=0.02, reserve_tokens=0, keep_user_tokens=40, keep_head_tokens=10),
+    MafAnchored(threshold=0.02, head_groups=1, tail_groups=1, min_gain_share=0.0),
+    OpenAiAgents(threshold=0.02),
+    OpenAiTrimmer(recent_turns=1, max_characters=10, preview_characters=0),
+    StrandsWindow(window_messages=4, keep_characters=5, every_step=True),
+    StrandsWindow(window_messages=4, keep_characters=0),
+    VerbatimLines(threshold=0.02, keep_last=2),
+    KeepLast(threshold=0.05, keep_last=1, preserve=("*a*", "kind:failure"), preserve_tokens=60),
+    Codex(compact_at_tokens=100, keep_user_tokens=20, preserve=("kind:user",), preserve_tokens=30, focus="paths"),
+    KeepLast(threshold=0.05, keep_last=1, when=(AtBoundary(ceiling=0.05), IdleCold(ceiling=0.05))),
+    KeepLast(threshold=0.05, keep_last=1, when=(CumulativeWork(work_tokens=10), Background(start=0.5))),
+    Recency(of=KeepLast(threshold=0.05, keep_last=1, summary_max_tokens=20)),
+    Recency(of=SweAgent(keep_results=1)),
 ]
 
 
@@ -147,7 +176,7 @@ def rules_of(policy: Policy) -> tuple[Rule, ...]:
 
 
 def test_every_preset_is_among_the_policies_under_test() -> None:
-    assert {policy.kind for policy in POLICIES} == set(PRESETS)  # type: ignore[attr-defined]
+    assert {policy.kind for policy in POLICIES} == {*PRESETS, *WRAPPERS}  # type: ignore[attr-defined]
     assert set(PRESETS) > KEEPING_THE_REQUEST
 
 

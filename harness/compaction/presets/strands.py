@@ -1,14 +1,17 @@
-"""Policy of Strands Agents, which summarizes the oldest share of the messages."""
+"""Policies of Strands Agents: a summary of the oldest share of the messages, and a sliding window of messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from harness.compaction.cuts import Snap
-from harness.compaction.pipeline import NonNegative, Pipeline, Range, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Summarize
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Range, Rule, Share, SummarizingPreset
+from harness.compaction.stages import Summarize, is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Brief
-from harness.compaction.triggers import Always, Amount, Full, ShareOfAvailable
+from harness.compaction.triggers import Always, Amount, Full, MoreThan, NoThreshold, ShareOfAvailable
+from harness.conversation.events import Hook
+from harness.conversation.messages import ToolResult
+from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget
 from harness.conversation.view import Item, View
 
@@ -92,3 +95,86 @@ class StrandsSummary(SummarizingPreset):
         )
         rules = (Rule(Full(above=True), summarize), Rule(Always(), summarize, hook="overflow"))
         return Pipeline(ShareOfAvailable(share=self.threshold), rules)
+
+
+MIDDLE_MARK = "... [middle cut:"
+"""Beginning of the mark in a tool result whose middle was removed; such a result is not cut again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlideWindow:
+    """Part of a policy that cuts the oldest tool result or, if that is short or cut already, evicts the oldest messages."""
+
+    window_messages: int
+    """Number of messages to retain, without the system message."""
+    keep_characters: int
+    """Number of characters that stay at the beginning and at the end of a cut tool result; 0 cuts none."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
+        """Return a plan that cuts the oldest tool result, or evicts messages up to a message of the user."""
+        messages = view.items[1:]
+        oldest = next((item for item in messages if item.message.role == "tool"), None)
+        if oldest is not None and self.keep_characters:
+            change = replace_results(oldest, self._cut)
+            if change.message != oldest.message:
+                return CompactionPlan(reason=f"{reason}; the oldest tool result is cut", replace=(change,))
+        start = 2 if len(messages) <= self.window_messages else len(messages) - self.window_messages
+        while start < len(messages) and not is_from_user(view, messages[start]):
+            start += 1
+        if start >= len(messages):
+            return CompactionPlan(reason=f"{reason}, but no later message of the user can begin the conversation")
+        return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in messages[:start]))
+
+    def _cut(self, result: ToolResult) -> ToolResult:
+        length, kept = len(result.output), self.keep_characters
+        if MIDDLE_MARK in result.output or length <= 2 * kept:
+            return result
+        mark = f"{MIDDLE_MARK} {length - 2 * kept} characters] ..."
+        return with_output(result, f"{result.output[:kept]}\n{mark}\n{result.output[-kept:]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrandsWindow(Preset):
+    """Policy that keeps a sliding window of 40 messages, and cuts the oldest tool result first.
+
+    Choose it when you compare Strands Agents with its default manager, which counts messages and not tokens.
+
+    Source: Strands Agents, sdk-python 0cd91bb2, `agent/conversation_manager/sliding_window_conversation_manager.py`.
+
+    Above 40 messages, and after an overflow, the oldest tool result loses its middle. If it is short or was cut before, the
+    oldest messages are evicted instead, so that the rest begins with a message of the user. A session with a single message of
+    the user, such as a trial, can therefore lose the middle of its oldest result, and no message. The original acts between the
+    turns of a session; `every_step` makes it act before each step.
+
+    Differences from the original:
+
+    - Images in tool results are not replaced.
+    - The options `max_context_tokens` and `compactable_after_messages`, which are off by default, are left out.
+
+    Attributes:
+        window_messages: Number of messages to retain, without the system message. Default: `40`.
+        keep_characters: Number of characters that stay at both ends of a cut tool result; 0 cuts none. Default: `200`.
+        every_step: Whether the policy also acts before each step, and not only between turns. Default: `False`.
+
+    Example:
+        >>> from harness.policies import StrandsWindow
+        >>> from harness.conversation.tokens import Window
+        >>> StrandsWindow().budget(Window(tokens=32_768, source="configuration")).rule
+        'more than 40 messages'
+    """
+
+    window_messages: Positive = 40
+    keep_characters: NonNegative = 200
+    every_step: bool = False
+    kind: Literal["strands-window"] = "strands-window"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The policy's rules, which act above the number of messages and after an overflow."""
+        slide = SlideWindow(window_messages=self.window_messages, keep_characters=self.keep_characters)
+        hook: Hook = "step" if self.every_step else "turn"
+        rules = (
+            Rule(MoreThan(count=self.window_messages + 1), slide, hook=hook),
+            Rule(Always(), slide, hook="overflow"),
+        )
+        return Pipeline(NoThreshold(rule=f"more than {self.window_messages} messages"), rules)

@@ -78,6 +78,16 @@ CONSTANTS: dict[str, Numbers] = {
     },
     "claude-code": {**UNRESERVED, "LastMessages.count": (0,)},
     "strands-summary": UNRESERVED,
+    "strands-window": {"MoreThan.count": (41,)},  # 40 and the system message
+    "adaptive-headroom": UNRESERVED,
+    "copilot-inline": {**UNRESERVED, "LastMessages.count": (0,)},
+    "frozen-ranked": UNRESERVED,
+    "handoff": {**UNRESERVED, "LastMessages.count": (0,)},
+    "hermes-lean": UNRESERVED,
+    "kimi": UNRESERVED,
+    "maf-anchored": UNRESERVED,
+    "openai-agents": {**UNRESERVED, "LastMessages.count": (0,)},
+    "verbatim-lines": UNRESERVED,
     "codex@2025": UNRESERVED,
     "codex@2026": UNRESERVED,
     # SWE-agent 3ea751c0 and The Complexity Trap: N + M
@@ -169,6 +179,17 @@ CHOICES: dict[str, Choices] = {
     # Codex 6ad6d5c9: the session itself and one more message; `no summary available`
     "claude-code": {**SINCE, **REFUSED, "Brief.layout": ("session",), "Summarize.former": ("among",)},
     "strands-summary": {**ABOVE, **REFUSED, "Brief.layout": ("session",), "Summarize.former": ("among",)},
+    "strands-window": {"Rule.hook": ("overflow", "turn")},
+    "adaptive-headroom": REFUSED,
+    "copilot-inline": {**SINCE, **REFUSED, **RETOLD, "Brief.layout": ("session",)},
+    "frozen-ranked": {**SINCE, **REFUSED},
+    "handoff": {**SINCE, **REFUSED, **RETOLD},
+    "hermes-lean": {**SINCE, **REFUSED},
+    "kimi": {**SINCE, **REFUSED, "Brief.layout": ("session",)},
+    "maf-anchored": {**REFUSED, "Rule.quiet": (True,)},
+    "openai-agents": {**SINCE, **REFUSED, **RETOLD, "Brief.layout": ("session",)},
+    "openai-trimmer": {"Rule.quiet": (True,)},
+    "verbatim-lines": {**SINCE, **REFUSED, **RETOLD},
     "codex@2025": {**SINCE, "Brief.layout": ("session",)},
     "codex@2026": {**SINCE, "Brief.layout": ("session",), "SummaryProcedure.shorter_for": ("failed",)},
     # SWE-agent 3ea751c0 and The Complexity Trap: before every model call
@@ -380,6 +401,11 @@ SHARED: dict[str, float] = {
     "pipeline.LEAST_SAVED_SHARE": 0.05,
     # a warning of this project, no behaviour of a policy
     "policy_checks.MAX_RESERVED_SHARE": 0.5,
+    # this project: steps over which growth is measured, length of an identifier; characters for each token as in the counter
+    "presets.adaptive_headroom.GROWTH_STEPS": 30,
+    "presets.hermes.MAX_IDENTIFIER_CHARACTERS": 120,
+    "presets.kimi.CHARACTERS_OF_TOKEN": 4,
+    "presets.maf.CHARACTERS_OF_TOKEN": 4,
     # documentation of Claude Code, 2026-10-19; characters for each token as in the counter
     "reinjection.CHARACTERS_OF_TOKEN": 4,
     "reinjection.ReInject.file_tokens": 5_000,

@@ -12,7 +12,11 @@ from harness.conversation.tokens import Window
 from harness.conversation.view import View
 from harness.policies import PRESETS
 
-SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same", "when": ()}
+SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same", "when": ()} | {
+    "preserve": (),
+    "preserve_tokens": 20_000,
+    "focus": "",
+}
 
 CALIBRATED: dict[str, object] = {"measure": "calibrated", "least_saved_share": 0.05}
 """Way in which the policies of this project count tokens (S0.3, S3.4)."""
@@ -166,6 +170,62 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     "cline-classic": {"enough_share": 0.3, "half_share": 0.5, "spare_tokens": 40_000, "spare_share": 0.8},
     # documentation of Claude Code, 2026-10-19
+    # pull request 102 of yoagent: 30 turns, ratio 0.7 at most and 0.15 at least; trigger and first messages are ours
+    "adaptive-headroom": {
+        "threshold": 0.9,
+        "headroom_steps": 30,
+        "most_share": 0.7,
+        "least_share": 0.15,
+        "keep_first": 2,
+    },
+    # pull request 4956 of vscode-copilot-chat
+    "copilot-inline": {"threshold": 0.85, "summary_max_tokens": 4_096},
+    # lost-in-compaction 08bfd88e: watermarks, 6 messages, half of the target
+    "frozen-ranked": {
+        "threshold": 0.9,
+        "target_share": 0.6,
+        "summary_share": 0.5,
+        "keep_messages": 6,
+        "summary_max_tokens": 4_096,
+    },
+    # ours
+    "handoff": {"threshold": 0.8, "summary_max_tokens": 4_096},
+    # hermes-agent 544ac55e and the scorecard of 2026-09-19
+    "hermes-lean": {
+        "threshold": 0.75,
+        "tail_tokens": 10_000,
+        "tail_share": 0.025,
+        "most_tail_tokens": 25_000,
+        "summary_share": 0.2,
+        "least_summary_tokens": 2_000,
+        "summary_max_tokens": 10_000,
+        "input_characters": 160_000,
+        "most_identifiers": 200,
+    },
+    # kimi-code d723cc47, `strategy.ts` and `handoff.ts`
+    "kimi": {
+        "threshold": 0.85,
+        "reserve_tokens": 50_000,
+        "keep_user_tokens": 20_000,
+        "keep_head_tokens": 2_000,
+        "summary_max_tokens": 4_096,
+    },
+    # maf-compaction 0.9.0; the ceiling is a parameter without a default there
+    "maf-anchored": {
+        "threshold": 0.8,
+        "head_groups": 3,
+        "tail_groups": 4,
+        "band_share": 0.25,
+        "min_gain_share": 0.23,
+    },
+    # openai-agents-python 7f7a44f8: dynamic policy
+    "openai-agents": {"threshold": 0.9, "trigger_tokens": None, "summary_max_tokens": 4_096},
+    # openai-agents-python 204b71a7
+    "openai-trimmer": {"recent_turns": 2, "max_characters": 500, "preview_characters": 200, "trimmed_tools": ()},
+    # sdk-python 0cd91bb2
+    "strands-window": {"window_messages": 40, "keep_characters": 200, "every_step": False},
+    # ours; the pull request names no numbers
+    "verbatim-lines": {"threshold": 0.8, "keep_last": 10, "delete_share": 0.6, "summary_max_tokens": 4_096},
     "claude-code": {
         "threshold": 0.835,
         "most_files": 5,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.compaction.presets.strands import INSTRUCTION, StrandsSummary
+from harness.compaction.presets.strands import INSTRUCTION, StrandsSummary, StrandsWindow
 from harness.conversation.messages import user
 from harness.errors import UsageError
-from tests.compaction.conversations import Room, grown, view_of, window, work
+from tests.compaction.conversations import Room, grown, step, view_of, window, work
 
 
 @pytest.mark.parametrize(("messages", "share", "keep", "summarized"), [(40, 0.3, 10, 13), (40, 0.8, 30, 11), (40, 0.1, 0, 5)])
@@ -45,3 +45,29 @@ def test_a_conversation_of_only_newest_messages_is_left_as_it_is():
 def test_a_share_outside_of_the_limits_of_the_original_is_refused():
     with pytest.raises(UsageError, match=r"summary_share=0.9 must be from 0.1 to 0.8"):
         StrandsSummary(summary_share=0.9)
+
+
+def test_the_window_cuts_the_oldest_result_first_and_evicts_up_to_a_message_of_the_user():
+    policy = StrandsWindow(window_messages=10, every_step=True)
+    view = view_of(user("go"), *step(1, "x" * 900), *work(2, 3), user("on"), *work(10, 4), policy=policy)
+    room = Room(policy, 4_000)
+    event = room.ask(view)
+    assert event is not None
+    cut = room.after(view, event)
+    output = cut.messages[3].results[0].output
+    assert output.startswith("x" * 200)
+    assert "500 characters" in output
+    assert len(cut.messages) == len(view.messages)
+    evicted = room.after(cut, room.ask(cut), seq=2_000)
+    assert [message.text for message in evicted.messages[:2]] == ["be good", "on"]
+    assert room.ask(evicted) is None
+
+
+def test_by_default_the_window_slides_between_turns_and_after_an_overflow():
+    view = view_of(user("go"), *step(1, "x" * 900), *work(2, 30), policy=StrandsWindow())
+    room = Room(StrandsWindow(), 4_000)
+    assert room.ask(view) is None
+    for hook in ("turn", "overflow"):
+        event = room.ask(view, hook=hook)
+        assert event is not None
+        assert event.status == "applied"

@@ -15,6 +15,7 @@ from harness.conversation.tokens import Window
 from harness.conversation.view import View, fold
 from harness.policies import PRESETS
 from harness.session.compactor import SessionCompactor
+from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from tests.compaction.conversations import seen
 
@@ -33,17 +34,23 @@ ASKED: dict[str, str] = {
     "codex@2025": "progress and decisions | constraints | next steps | critical",
     "codex@2026": "progress and decisions | constraints | next steps | critical",
     "complexity-trap-summary": "checkpoint",
+    "copilot-inline": "call no tool | asked for | state of each file | comes next",
     "crush": "## Current State | ## Files & Changes | ## Technical Context | ## Strategy | ## Exact Next Steps",
     "deepagents": LANGCHAIN,
     "dexto": "<conversation_history></conversation_history> | <current_task></current_task> | "
     "<important_context></important_context>",
+    "frozen-ranked": "every fact | verbatim",
     "gemini-cli": "<scratchpad> | <state_snapshot> | <overall_goal></overall_goal> | <active_constraints></active_constraints> | "
     "<key_knowledge></key_knowledge> | <artifact_trail></artifact_trail> | <file_system_state></file_system_state> | "
     "<recent_actions></recent_actions> | <task_state></task_state> | </state_snapshot>",
     "goose": "## Goal | ## Constraints | ## Progress | ## Decisions | ## Critical Context | ## Next Step",
+    "handoff": "brief for a new session | goal | constraints | first thing to do",
+    "hermes-lean": "goal | constraints | what failed | index",
     "inspect-summary": "Task Overview | Current State | Important Discoveries | Next Steps | Context to Preserve",
+    "kimi": "each constraint | verbatim | comes next",
     "langchain-summary": LANGCHAIN,
     "letta": "300 words | goals | what happened | details | errors | hints",
+    "openai-agents": "constraints | results and decisions | identifiers | remains to be done",
     "opencode@v1": "## Objective | ## Important Details | ## Work State | ### Completed | ### Active | ### Blocked | "
     "## Next Move | ## Relevant Files",
     "opencode@v2": "## Objective | ## Requirements | ## Decisions | ## Work State | ### Completed | ### Active | ### Blocked | "
@@ -56,6 +63,7 @@ ASKED: dict[str, str] = {
     "pydantic-summary": "Intent | Key decisions | Artifacts | Current state | Next steps | Open questions",
     # nine sections behind an analysis; their names are not told
     "roo-code": "<analysis> | 1. | 2. | 3. | 4. | 5. | 6. | 7. | 8. | 9.",
+    "verbatim-lines": "deletion only | RANGES TO DELETE | 12-40",
     "strands-summary": "third person | topics and questions | tools that were used | code and technical information | insights",
 }
 """Words that the prompt of each policy must contain."""
@@ -98,7 +106,9 @@ def asked_and_put_in(kind: str, hook: Hook) -> tuple[str, list[str]]:
     view = View()
     for number, message in enumerate(session()):
         view = fold(view, Entry(number, MessageAdded(message=message, step=0)), policy.counter)
-    room = SessionCompactor(policy=policy, window=Window(tokens=100_000, source="configuration"), summarizer=puppet)
+    room = SessionCompactor(
+        policy=policy, window=Window(tokens=100_000, source="configuration"), summarizer=puppet, outputs=MemoryOutputs()
+    )
     event = room.compact(seen(view), None, 1, hook, lambda _: None)
     assert event is not None
     last = view.items[-1].item_id.event + 1

@@ -1,0 +1,149 @@
+"""Policies of the OpenAI Agents SDK: compaction by the provider, and a filter that trims tool outputs of older turns."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
+from harness.compaction.stages import EVERYTHING, Summarize, find_user_messages, replace_results, with_output
+from harness.compaction.summary_formats import Brief
+from harness.compaction.triggers import Always, BudgetRule, FixedTokens, Full, NoThreshold, ShareOfAvailable
+from harness.conversation.messages import ToolResult
+from harness.conversation.plan import CompactionPlan
+from harness.conversation.tokens import Budget
+from harness.conversation.view import View
+
+INSTRUCTION = """\
+Create a summary of this session, which replaces everything above. Keep what is needed to go on:
+- the request and its constraints
+- results and decisions so far
+- names, paths, numbers and identifiers that are still needed
+- what remains to be done"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAiAgents(SummarizingPreset):
+    """Policy that replaces everything but the system message by a summary at 90 % of the window.
+
+    Choose it when you compare the OpenAI Agents SDK with compaction by the provider.
+
+    Source: OpenAI Agents SDK, openai-agents-python 7f7a44f8, capability `Compaction` of `agents/sandbox`.
+
+    The provider compacts when the conversation reaches the threshold, and everything before its compaction item is dropped. The
+    request for a summary is appended to the session's own messages, so its prompt begins like the last request to the model.
+
+    If the summary fails or is empty, the conversation stays unchanged.
+
+    Differences from the original:
+
+    - The provider returns an encrypted item, whose content nobody can read. Here a summarizer writes a summary in its place.
+    - Sessions of the SDK without that capability compact after 10 items that are no messages of the user; this is not modelled.
+
+    Attributes:
+        threshold: Share of the window that triggers compaction, above 0 and at most 1; the conversation is measured by the
+            provider's last report and an estimate of later messages. Default: `0.9`.
+        trigger_tokens: Number of tokens that triggers compaction instead of `threshold`; the original has 240,000 for models
+            whose window it does not know. None uses `threshold`. Default: `None`.
+
+    Example:
+        >>> from harness.policies import OpenAiAgents
+        >>> from harness.conversation.tokens import Window
+        >>> OpenAiAgents().budget(Window(tokens=32_768, source="configuration")).threshold_tokens
+        29491
+    """
+
+    threshold: Share = 0.9
+    trigger_tokens: Positive | None = None
+    kind: Literal["openai-agents"] = "openai-agents"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The policy's rules, which summarize everything at the threshold and after an overflow."""
+        budget_rule: BudgetRule = ShareOfAvailable(share=self.threshold)
+        if self.trigger_tokens is not None:
+            budget_rule = FixedTokens(tokens=self.trigger_tokens)
+        summarize = Summarize(
+            middle=EVERYTHING,
+            format=Brief(instruction=INSTRUCTION, layout="session"),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+        )
+        rules = (Rule(Full(measure="reported-and-since"), summarize), Rule(Always(), summarize, hook="overflow"))
+        return Pipeline(budget_rule, rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimOldResults:
+    """Part of a policy that cuts long tool results of older turns to their beginnings."""
+
+    recent_turns: int
+    """Number of newest messages of the user from which on nothing is cut; with fewer messages of the user, nothing is cut."""
+    max_characters: int
+    """Maximum length in characters of a tool result that stays whole."""
+    preview_characters: int
+    """Number of characters of the beginning that stay."""
+    tools: tuple[str, ...]
+    """Names of the tools whose results are cut; empty cuts those of all tools."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
+        """Return a plan that cuts the long results of older turns; empty if there are none."""
+        turns = find_user_messages(view)
+        if len(turns) < self.recent_turns:
+            return CompactionPlan(reason=f"{reason}, but there are fewer than {self.recent_turns} messages of the user")
+        old = view.items[: turns[-self.recent_turns]]
+        pairs = [(item, replace_results(item, self._cut)) for item in old if item.message.role == "tool"]
+        changes = tuple(change for item, change in pairs if change.message != item.message)
+        return CompactionPlan(reason=reason if changes else f"{reason}, but no old result is long", replace=changes)
+
+    def _cut(self, result: ToolResult) -> ToolResult:
+        length = len(result.output)
+        if length <= self.max_characters or (self.tools and result.name not in self.tools):
+            return result
+        mark = f"[{result.name}: the first {self.preview_characters} of {length} characters]"
+        text = f"{mark}\n{result.output[: self.preview_characters]}..."
+        return with_output(result, text) if len(text) < length else result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAiTrimmer(Preset):
+    """Policy that cuts tool results above 500 characters to 200 once two messages of the user follow.
+
+    Choose it when you compare the OpenAI Agents SDK with its `ToolOutputTrimmer`, in sessions with several turns.
+
+    Source: OpenAI Agents SDK, openai-agents-python 204b71a7, `agents/extensions/tool_output_trimmer.py`.
+
+    The policy acts before each step. The two newest messages of the user and everything behind them stay whole. A session with a
+    single message of the user, such as a trial, is therefore never changed.
+
+    One difference from the original: it also shortens the results of tool searches, which this program does not have.
+
+    Attributes:
+        recent_turns: Number of newest messages of the user from which on nothing is cut, at least 1. Default: `2`.
+        max_characters: Maximum length in characters of a tool result that stays whole. Default: `500`.
+        preview_characters: Number of characters of the beginning that stay. Default: `200`.
+        trimmed_tools: Names of the tools whose results are cut; empty cuts those of all tools. Default: `()`.
+
+    Example:
+        >>> from harness.policies import OpenAiTrimmer
+        >>> from harness.conversation.tokens import Window
+        >>> OpenAiTrimmer(recent_turns=1).budget(Window(tokens=32_768, source="configuration")).rule
+        'tool results of older turns are cut at every step'
+    """
+
+    recent_turns: Positive = 2
+    max_characters: Positive = 500
+    preview_characters: NonNegative = 200
+    trimmed_tools: tuple[str, ...] = ()
+    kind: Literal["openai-trimmer"] = "openai-trimmer"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The policy's only rule, which cuts long results of older turns before each step."""
+        trim = TrimOldResults(
+            recent_turns=self.recent_turns,
+            max_characters=self.max_characters,
+            preview_characters=self.preview_characters,
+            tools=self.trimmed_tools,
+        )
+        return Pipeline(
+            NoThreshold(rule="tool results of older turns are cut at every step"), (Rule(Always(), trim, quiet=True),)
+        )
