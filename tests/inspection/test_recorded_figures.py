@@ -1,6 +1,7 @@
 """Figures of recordings: each mark by its rule, totals apart by mark, and two bills calculated by hand."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def make_call(prompt=1_000, output=50, **rest):
 
 
 def make_session(*calls, recorded_cost_usd=None):
-    counts = dict.fromkeys(
+    counts: dict[str, Any] = dict.fromkeys(
         [
             *("messages", "logged_messages", "characters", "tool_calls", "results"),
             *("compactions", "clearings", "inferred_compactions", "sub_agents"),

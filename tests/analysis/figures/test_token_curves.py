@@ -103,7 +103,7 @@ def test_panels_with_an_equal_setting_stand_in_line_although_one_setting_has_man
     rows = [{"trial_id": text, "arm": text, "axes_json": text} for text in axes]
     steps = [{"trial_id": text, "step": step, "view_tokens": 9} for text in axes for step in (1, 2)]
     panels = [ax for ax in token_curves.draw(token_curves.table(results(rows, steps))).axes if ax.get_visible()]
-    places = {panel.get_title(loc="left").strip(): panel.get_subplotspec() for panel in panels}
+    places: dict[str, Any] = {panel.get_title(loc="left").strip(): panel.get_subplotspec() for panel in panels}
     assert len(places) == len(arms)
     for title, place in places.items():
         threshold, name = title.split(", ")
