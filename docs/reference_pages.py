@@ -344,8 +344,8 @@ def build_formats_page() -> str:
         "# Formats of recorded sessions\n\nThe format of a file is recognised by its content. {doc}`../guide/recorded-sessions`"
         " explains how to use recorded sessions.\n\n"
         + "\n".join(page.replace("# ", "## ", 1) for page in pages)
-        + "\n## Refused\n\nThe files of these agents are recognised and refused. Their source is not public and no file of them could"
-        " be checked, so their messages and tokens could be read wrongly.\n\n| | |\n| --- | --- |\n"
+        + "\n## Refused\n\nThe files of these agents are recognised and refused. Their source is not public and no file of them"
+        " could be checked, so their messages and tokens could be read wrongly.\n\n| | |\n| --- | --- |\n"
         + "".join(f"| {agent.name} | {agent.recognised_by} |\n" for agent in refused.REFUSED_AGENTS)
     )
 
