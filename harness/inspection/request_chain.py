@@ -33,8 +33,9 @@ def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = (
     """Return the requests of a session as chains of blocks, one block for each message.
 
     The sizes of blocks are estimates, a quarter of the characters of a message; each request says how many tokens the provider
-    counted, to which they are scaled. The definitions of tools are in no message, so they are spread over the blocks. A session
-    of a scripted model runs on a virtual clock, on which only the model's answers take time.
+    counted, to which they are scaled. The definitions of tools are in no message, so they are spread over the blocks. A request
+    was sent at the time that the log gives for its step, as with simulated gaps. Otherwise, a session of a scripted model runs on
+    a virtual clock on which only the model's answers take time.
 
     Args:
         entries: Log of the session.
@@ -53,12 +54,13 @@ def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = (
     for sent in history.reconstruct_all(LogReader.from_log(log)):
         end = sent.end_event
         kept = _count_equal(previous, sent.messages)
+        at_seconds = virtual_seconds if is_scripted(model) else sent_at.get(end.step)
         requests.append(
             Request(
                 kept_blocks=kept,
                 blocks=tuple(_make_block(message, blocks) for message in sent.messages[kept:]),
                 fixed_blocks=1 if sent.messages and sent.messages[0].role == "system" else 0,
-                at_seconds=virtual_seconds if is_scripted(model) else sent_at.get(end.step),
+                at_seconds=at_seconds if sent.view.now_seconds is None else sent.view.now_seconds,
                 prompt_tokens=end.usage.prompt_tokens if end.usage.is_reported and not end.impossible_usage else None,
                 reported=end.usage if end.usage.cache_read_tokens or end.usage.cache_write_tokens else None,
                 output_tokens=end.usage.output_tokens,

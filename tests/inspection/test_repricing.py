@@ -90,6 +90,19 @@ def test_times_end_the_lifetime_of_what_a_cache_holds(tmp_path):
     assert short.rewarmed_usd == pytest.approx(4 * hour.read_usd), "reads cost a quarter here"
 
 
+def test_simulated_gaps_end_the_lifetime_of_what_a_cache_holds(tmp_path):
+    base = Trial(task=TINY, policy=KeepLast(), window_tokens=100_000, sandbox=SandboxChoice(backend="local"), gaps="claude-code")
+    Experiment(name="gaps", base=base, axes={"seed": range(20)}, folder=tmp_path).run(
+        workers=1, progress="off", unsafe_local=True
+    )
+    file = tmp_path / "rules.toml"
+    file.write_text(OWN.replace("{ 5m = 300 }", "{ 1m = 60, 1d = 86400 }"))
+    short, day = (price_sessions(tmp_path, ["mine"], lifetime=lifetime, file=file) for lifetime in ("1m", "1d"))
+    assert short["rewarmed_usd"].sum() > 0
+    assert day["rewarmed_usd"].sum() == 0
+    assert short["read_usd"].sum() + short["rewarmed_usd"].sum() / 4 == pytest.approx(day["read_usd"].sum())
+
+
 def test_a_session_without_times_says_so_and_loses_nothing():
     entries = [(number, event) for number, event in enumerate([*opening("one"), *step(1), *step(2), ENDED], 1)]
     priced = price_session([Entry(*entry) for entry in entries], find_rule("ideal"))
