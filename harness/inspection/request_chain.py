@@ -7,6 +7,7 @@ from harness.conversation.codec import digest_message
 from harness.conversation.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished
 from harness.conversation.messages import Message
 from harness.conversation.tokens import QuarterOfCharacters
+from harness.inspection.calibration import RecordedCalibration, fit_calibration, is_recording, list_prompts, measure_texts
 from harness.inspection.timeline import LogReader, RequestHistory
 from harness.models.scripted.profiles import is_scripted
 from harness.prices.bill import SummaryCall
@@ -47,7 +48,7 @@ def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = (
     log = tuple(entries)
     sent_at = _find_times(log, times_ms)
     history = RequestHistory(log)
-    blocks: dict[int, tuple[Message, Block]] = {}
+    measure = _BlockMaker(fit_calibration(list_prompts(log)) if is_recording(log) else None)
     requests, summaries, virtual_seconds = list[Request](), list[SummaryCall](), 0.0
     previous: Sequence[Message] = ()
     model = next((event.model for _, event in log if isinstance(event, SessionStarted)), "")
@@ -58,7 +59,7 @@ def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = (
         requests.append(
             Request(
                 kept_blocks=kept,
-                blocks=tuple(_make_block(message, blocks) for message in sent.messages[kept:]),
+                blocks=tuple(map(measure.make_block, sent.messages[kept:])),
                 fixed_blocks=1 if sent.messages and sent.messages[0].role == "system" else 0,
                 at_seconds=at_seconds if sent.view.now_seconds is None else sent.view.now_seconds,
                 prompt_tokens=end.usage.prompt_tokens if end.usage.is_reported and not end.impossible_usage else None,
@@ -94,11 +95,25 @@ def _count_equal(first: Sequence[Message], second: Sequence[Message]) -> int:
     return min(len(first), len(second))
 
 
-def _make_block(message: Message, known: dict[int, tuple[Message, Block]]) -> Block:
-    if id(message) not in known:  # the mapping keeps the message, so no other message gets its `id`
-        block = Block(digest_message(message), QuarterOfCharacters().count(message), message.role)
-        known[id(message)] = message, block
-    return known[id(message)][1]
+class _BlockMaker:
+    """Blocks of messages, each made once."""
+
+    def __init__(self, calibration: RecordedCalibration | None) -> None:
+        self._calibration = calibration
+        self._known: dict[int, tuple[Message, Block]] = {}  # keeps the messages, so no other message gets the `id` of one
+
+    def make_block(self, message: Message) -> Block:
+        """Return the block of a message; in a calibrated recording, the system message includes all that is not recorded."""
+        if id(message) not in self._known:
+            block = Block(digest_message(message), self._count(message), message.role)
+            self._known[id(message)] = message, block
+        return self._known[id(message)][1]
+
+    def _count(self, message: Message) -> int:
+        if self._calibration is None:
+            return QuarterOfCharacters().count(message)
+        hidden_tokens = self._calibration.overhead_tokens if message.role == "system" else 0
+        return max(0, round(hidden_tokens + self._calibration.count_texts(measure_texts(message))))
 
 
 def _make_summary_call(event: Compaction, before_request: int) -> SummaryCall:
