@@ -1,0 +1,121 @@
+"""The cost of a threshold agrees with the simulated cache, and the cheapest compactions with a search through all choices."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.prices.bill import compute_bill
+from harness.prices.cache import split_prompts
+from harness.prices.price import MILLION, Price
+from harness.prices.requests import Block, Request, build_requests
+from harness.prices.rules import find_rule
+from harness.replay.chains import CallChain, split_chains
+from harness.replay.triggers import CacheTerms, Cut, find_cheapest_cuts, replay_threshold
+
+TERMS = CacheTerms(input_usd=3.0, output_usd=15.0, read_share=0.1, write_share=1.25, lifetime_seconds=300)
+SIZES = st.lists(st.integers(0, 20_000), min_size=1, max_size=8)
+
+
+def make_chain(new, gaps=None, fixed_tokens=5_000.0) -> CallChain:
+    count = len(new)
+    return CallChain(
+        fixed_tokens=fixed_tokens,
+        new_tokens=np.array(new, np.float64),
+        output_tokens=np.full(count, 100.0),
+        gap_seconds=np.array([0.0, *([1.0] * (count - 1) if gaps is None else gaps)], np.float64),
+    )
+
+
+def compute_cost_of_cuts(chain: CallChain, cuts, terms: CacheTerms, cut: Cut) -> tuple[float, float]:
+    """Return cost and largest prompt of a chain that is compacted before given calls, written out call by call."""
+    length, cost, largest = 0.0, 0.0, 0.0
+    for index in range(len(chain)):
+        warm = index > 0 and chain.gap_seconds[index] <= terms.lifetime_seconds
+        begin_share = terms.read_share if warm else terms.write_share
+        new = chain.new_tokens[index] + (chain.fixed_tokens if index == 0 else 0)
+        if index in cuts:
+            cost += length * (begin_share if cut.shares_prefix else 1.0) * 3 + cut.summary_tokens * 15
+            length, new = chain.fixed_tokens, new + cut.kept_tokens + cut.reread_tokens
+        cost += (begin_share * length + terms.write_share * new) * 3 + chain.output_tokens[index] * 15
+        length += new
+        largest = max(largest, length)
+    return cost / MILLION, largest
+
+
+@given(SIZES, st.lists(st.sampled_from([1.0, 1000.0]), min_size=7, max_size=7), st.booleans(), st.integers(10_000, 80_000))
+def test_the_cheapest_compactions_are_those_of_a_search_through_all_choices(new, gaps, shares_prefix, window):
+    chain = make_chain(new, gaps[: len(new) - 1])
+    cut = Cut(kept_tokens=2_000, summary_tokens=200, reread_tokens=500, shares_prefix=shares_prefix)
+    choices = [cuts for size in range(len(new)) for cuts in combinations(range(1, len(new)), size)]
+    costs = {cuts: compute_cost_of_cuts(chain, cuts, TERMS, cut) for cuts in choices}
+
+    def is_allowed(cuts):
+        """No prompt is longer than the window, except right after a compaction or at the first call."""
+        length = 0.0
+        for index in range(len(chain)):
+            length = chain.fixed_tokens + 2_500 + chain.new_tokens[index] if index in cuts else length + chain.new_tokens[index]
+            length += chain.fixed_tokens if index == 0 else 0.0
+            if length > window and index and index not in cuts:
+                return False
+        return True
+
+    cost, cuts = find_cheapest_cuts(chain, TERMS, window, cut)
+    assert cost == pytest.approx(min(costs[choice][0] for choice in choices if is_allowed(choice)))
+    assert costs[cuts][0] == pytest.approx(cost)
+    assert is_allowed(cuts)
+
+
+@given(SIZES, st.integers(6_000, 60_000), st.integers(1, 4))
+def test_a_threshold_costs_what_its_compactions_cost(new, threshold, least_calls):
+    chain, cut = make_chain(new), Cut(kept_tokens=2_000, summary_tokens=200, reread_tokens=500)
+    result = replay_threshold(chain, TERMS, threshold, cut, least_calls=least_calls)
+    length, cuts = 5_000.0 + new[0], []
+    for index in range(1, len(new)):
+        length += new[index]
+        if length > threshold and (not cuts or index - cuts[-1] >= least_calls):
+            cuts.append(index)
+            length = 5_000.0 + 2_500 + new[index]
+    cost, largest = compute_cost_of_cuts(chain, cuts, TERMS, cut)
+    assert (float(result.cost_usd), int(result.cuts)) == (pytest.approx(cost), len(cuts))
+    assert float(result.largest_tokens) == pytest.approx(largest)
+    if largest <= 70_000:
+        assert find_cheapest_cuts(chain, TERMS, 70_000, cut)[0] <= cost + 1e-12
+
+
+def test_settings_are_broadcast_against_each_other():
+    chain = make_chain([20_000, 9_000, 9_000, 9_000])
+    terms = CacheTerms(
+        input_usd=3.0, output_usd=15.0, read_share=np.array([0.1, 0.5])[:, None], write_share=1.25, lifetime_seconds=300
+    )
+    table = replay_threshold(chain, terms, np.array([25_000, 40_000, np.inf])).cost_usd
+    assert table.shape == (2, 3)
+    single = CacheTerms(input_usd=3.0, output_usd=15.0, read_share=0.5, write_share=1.25, lifetime_seconds=300)
+    assert table[1, 1] == pytest.approx(float(replay_threshold(chain, single, 40_000).cost_usd))
+
+
+def test_without_compaction_a_chain_costs_its_bill_under_the_simulated_cache():
+    rule = find_rule("anthropic-2025-09")
+    sizes = [5_000, 3_000, 900, 1_200, 400]
+    chain = [Block(number, size, "user") for number, size in enumerate(sizes)]
+    times = [0.0, 10.0, 400.0, 410.0]
+    requests = [
+        Request(kept_blocks=request.kept_blocks, blocks=request.blocks, at_seconds=at, output_tokens=100, fixed_blocks=1)
+        for request, at in zip(build_requests([chain[:length] for length in (2, 3, 4, 5)]), times, strict=True)
+    ]
+    price = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75, above_prompt_tokens=-1)
+    bill = compute_bill(requests, split_prompts(requests, rule), rule, [price])
+    (calls,) = split_chains(requests, fixed_tokens=5_000)
+    assert float(replay_threshold(calls, TERMS).cost_usd) == pytest.approx(bill.total_usd)
+
+
+def test_a_prompt_that_shares_too_little_begins_a_new_chain():
+    first = [Block(number, 1_000, "") for number in range(10)]
+    cut = [*first[:2], Block("summary", 500, "")]
+    requests = build_requests([first, [*first, Block("x", 1_000, "")], cut, [*cut, Block("y", 1_000, "")]])
+    chains = split_chains(requests, fixed_tokens=2_000)
+    assert [len(chain) for chain in chains] == [2, 2]
+    assert chains[0].new_tokens.tolist() == [8_000, 1_000]
+    assert chains[1].new_tokens.tolist() == [500, 1_000]
