@@ -7,40 +7,44 @@ before it was longer than the cache's lifetime; the rest is written.
 """
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from harness.prices.price import MILLION
 from harness.replay.chains import CallChain, Numbers
+
+Setting: TypeAlias = float | NDArray[Any]
+"""A number, or an array of numbers if several settings are computed at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheTerms:
     """Terms of a provider that a cost depends on. Each may be an array, and all of them are broadcast against each other."""
 
-    input_usd: ArrayLike
+    input_usd: Setting
     """Price of a million tokens of input in USD."""
-    output_usd: ArrayLike
+    output_usd: Setting
     """Price of a million tokens of output in USD."""
-    read_share: ArrayLike
+    read_share: Setting
     """Price of a read from the cache as a share of the price of input."""
-    write_share: ArrayLike
+    write_share: Setting
     """Price of a write to the cache as a share of the price of input."""
-    lifetime_seconds: ArrayLike
+    lifetime_seconds: Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """What a compaction keeps and what it costs. Each field may be an array, as in `CacheTerms`."""
 
-    kept_tokens: ArrayLike = 22_000
+    kept_tokens: Setting = 22_000
     """Tokens that stay beside the fixed part, the summary included."""
-    summary_tokens: ArrayLike = 2_000
+    summary_tokens: Setting = 2_000
     """Tokens that the summarizer writes."""
-    reread_tokens: ArrayLike = 10_000
+    reread_tokens: Setting = 10_000
     """Tokens that the agent reads again after each compaction: an assumption, not a measurement."""
-    shares_prefix: ArrayLike = True
+    shares_prefix: Setting = True
     """Whether the summarizer's prompt begins with the agent's, so that it is read from the cache while that is warm."""
 
 
@@ -59,11 +63,11 @@ class TriggerCost:
 def replay_threshold(
     chain: CallChain,
     terms: CacheTerms,
-    threshold_tokens: ArrayLike = np.inf,
+    threshold_tokens: Setting = np.inf,
     cut: Cut | None = None,
     *,
-    cold_threshold_tokens: ArrayLike | None = None,
-    least_calls: ArrayLike = 1,
+    cold_threshold_tokens: Setting | None = None,
+    least_calls: Setting = 1,
 ) -> TriggerCost:
     """Return what a chain of calls would have cost if the prompt had been compacted above a threshold.
 

@@ -31,15 +31,17 @@ def make_chain(new, gaps=None, fixed_tokens=5_000.0) -> CallChain:
 
 def compute_cost_of_cuts(chain: CallChain, cuts, terms: CacheTerms, cut: Cut) -> tuple[float, float]:
     """Return cost and largest prompt of a chain that is compacted before given calls, written out call by call."""
+    read, write = float(terms.read_share), float(terms.write_share)
+    summary, after = float(cut.summary_tokens), float(cut.kept_tokens) + float(cut.reread_tokens)
     length, cost, largest = 0.0, 0.0, 0.0
     for index in range(len(chain)):
         warm = index > 0 and chain.gap_seconds[index] <= terms.lifetime_seconds
-        begin_share = terms.read_share if warm else terms.write_share
+        begin_share = read if warm else write
         new = chain.new_tokens[index] + (chain.fixed_tokens if index == 0 else 0)
         if index in cuts:
-            cost += length * (begin_share if cut.shares_prefix else 1.0) * 3 + cut.summary_tokens * 15
-            length, new = chain.fixed_tokens, new + cut.kept_tokens + cut.reread_tokens
-        cost += (begin_share * length + terms.write_share * new) * 3 + chain.output_tokens[index] * 15
+            cost += length * (begin_share if cut.shares_prefix else 1.0) * 3 + summary * 15
+            length, new = chain.fixed_tokens, new + after
+        cost += (begin_share * length + write * new) * 3 + chain.output_tokens[index] * 15
         length += new
         largest = max(largest, length)
     return cost / MILLION, largest
