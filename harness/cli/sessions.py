@@ -1,4 +1,4 @@
-"""Commands for logged sessions: `harness sessions` lists, reads, searches and archives; `export` and `import` copy a session."""
+"""Commands for logged sessions: `harness sessions` lists, reads, searches, archives and exports; `harness export` copies one."""
 
 import datetime as dt
 import re
@@ -13,12 +13,14 @@ import click
 from rich.text import Text
 
 from harness.cli import options
-from harness.cli.session_lookup import IN_OPTION, resolve_places, resolve_session
+from harness.cli.session_lookup import IN_OPTION, resolve_places, resolve_session, resolve_source
 from harness.cli.terminal import build_table, format_counts, format_line, print_line, print_parts
 from harness.conversation.truncation import note_expired_outputs
 from harness.errors import UsageError, format_count
 from harness.experiment.output import lock_folder
-from harness.inspection.import_export import export_session
+from harness.inspection.exchange.writing import WRITERS, ExchangeFormat, write_session
+from harness.inspection.import_export import export_session, read_session, read_timed_log
+from harness.inspection.session_sources import RecordedFile
 from harness.session.totals import TOTALLED_KINDS, SessionTotals
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
@@ -118,6 +120,28 @@ def search_sessions(text: str, places: tuple[Path, ...], limit: int) -> None:
             print_line(f"    {format_line(hit.excerpt)}")
     if not hit_count:
         print_line("no message contains the text")
+
+
+@command.command("export")
+@click.argument("session")
+@click.argument("file", type=options.FILE)
+@IN_OPTION
+@click.option("--format", "name", required=True, type=click.Choice(sorted(WRITERS)), help="Format of the file.")
+@click.option("--redacted", is_flag=True, help="Replace texts by digests of their shape, so that the session can be published.")
+def export_exchange(session: str, file: Path, places: tuple[Path, ...], name: ExchangeFormat, *, redacted: bool) -> None:
+    """Write a session in a format of another program.
+
+    SESSION is a session in a journal, or a file of a recording. FILE must not exist. `atif` is a trajectory of Harbor,
+    `inspect` a log that Inspect View opens, `weka` a trace of token counts without texts, and `otel` OpenTelemetry spans. The
+    guide to recorded sessions lists what each format loses. `harness export` writes a session without loss.
+
+    Example: `harness sessions export 3f416a session.eval --format inspect --redacted`
+    """
+    source = resolve_source(session, places)
+    is_file = isinstance(source, RecordedFile)
+    log = read_session(session)[0] if is_file else read_timed_log(resolve_session(session, places))
+    written = write_session(log, file, name, redacted=redacted)
+    print_line(f"wrote {format_line(str(file))}: {format_count(sum(1 for _ in written.calls), 'model call')}")
 
 
 @command.command("messages")

@@ -262,3 +262,17 @@ def test_an_invalid_export_or_import_is_refused(tmp_path, monkeypatch, arguments
     assert refused.exit_code == 2
     assert explanation in refused.stderr
     assert not (tmp_path / "no").exists()
+
+
+def test_a_session_is_exported_for_another_program_once(place, tmp_path):
+    file = tmp_path / "first.json"
+    written = within("sessions", "export", "first", file, "--format", "atif", "--redacted", "--in", place)
+    assert (written.exit_code, "3 model calls" in written.stdout) == (0, True)
+    whole = json.loads(file.read_text())
+    assert whole["schema_version"] == "ATIF-v1.7"
+    assert "needle" not in file.read_text()
+    again = within("sessions", "export", "first", file, "--format", "atif", "--in", place)
+    assert (again.exit_code, "exists; choose another file" in again.stderr) == (2, True)
+    unknown = within("sessions", "export", "first", tmp_path / "x", "--format", "csv", "--in", place)
+    assert (unknown.exit_code, "'csv' is not one of" in unknown.stderr) == (2, True)
+    assert not (tmp_path / "x").exists()

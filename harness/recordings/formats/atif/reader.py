@@ -121,6 +121,7 @@ def _read_observation(step: Fields, calls: list[ToolCall], draft: Draft, call_of
             name = reference.read_text("trajectory_id") or reference.read_text("trajectory_path")
             call_of_child[name or reference.read_text("session_id")] = call_id
         if call_id:
-            draft.add_result(call_id, flatten_text(result, "content", draft), result.place)
+            status = result.read_object("extra").read_text("status")
+            draft.add_result(call_id, flatten_text(result, "content", draft), result.place, status=status)
         else:
             draft.add_message("user", read_parts(result, draft), result.place)
