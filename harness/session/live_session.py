@@ -37,7 +37,7 @@ from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
 from harness.session.storage import FAILED_SAVE, SessionMemory, fail_on_error, load_log, refuse_without_workspace, restore_spec
-from harness.session.twin_run import TwinPlan, TwinSource, run_twins
+from harness.session.twin_run import TwinPlan, TwinSource, plan_fork, run_twins
 from harness.session.twins import Twins
 from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
@@ -527,6 +527,74 @@ class LiveSession:
         reminder = (MessageAdded(message=user(dropped_facts.reminder), step=step),) if remind and dropped_facts.lines else ()
         end = find_compaction_end(entries, compaction_seq)
         return self._branch(entries, end, reminder, (to_path(journal), spec), on_event)
+
+    def fork_at_compaction(
+        self,
+        compaction: int,
+        arm: str | Policy,
+        journal: str | os.PathLike[str] | None = None,
+        *,
+        on_event: EventListener = ignore,
+    ) -> "LiveSession":
+        """Create another session that continues from a compaction with another effect of the compaction.
+
+        Unlike twins, the fork can be talked to, and its policy stays active.
+
+        Args:
+            compaction: Number of the compaction among the applied compactions of the session, from 1.
+            arm: `facts put back` puts the facts that the compaction lost back where they stood. `not compacted` leaves out this
+                and all later compactions, in the largest window that the model has. Another policy, as an object or by name,
+                continues from before the compaction. The other names in `harness.session.twins.TWIN_ARMS` are allowed, too.
+            journal: Journal file of the new session. None uses the journal of this session.
+            on_event: Listener that receives log entries and transient events of the new session.
+
+        Returns:
+            New session, which is not started yet; call `start`, then `resume`.
+
+        Raises:
+            UnknownName: There is no such arm or policy.
+            UsageError: There is no such compaction, the facts of the session are not known, or its workspace was not saved.
+            StoreError: The new session could not be written.
+        """
+        entries = self.entries
+        fork = plan_fork(entries, self.spec, compaction, arm)
+        return self._branch(entries, fork.to_event, fork.events, (to_path(journal), fork.spec), on_event)
+
+    @classmethod
+    def fork_source(
+        cls,
+        source: TwinSource,
+        compaction: int,
+        arm: str | Policy,
+        *,
+        on_event: EventListener = ignore,
+        clock: Clock = time.time,
+        ids: IdFactory = TIME_ORDERED_IDS,
+    ) -> "LiveSession":
+        """Return the same fork of a stored trial or session. The log of the new session is kept in memory.
+
+        Args:
+            source: Stored session with its configuration and workspaces, which is only read.
+            compaction: Number of the compaction among the applied compactions of the session, from 1.
+            arm: Effect of the compaction, as in `fork_at_compaction`.
+            on_event: Listener that receives log entries and transient events of the new session.
+            clock: Source of the time of each event, in seconds since the epoch.
+            ids: Source of the ids of the new session.
+
+        Raises:
+            UnknownName: There is no such arm or policy.
+            UsageError: There is no such compaction, the facts of the session are not known, or its workspace was not saved.
+        """
+        origin = cls(replace(source.spec, journal=None), session_id=source.session_id, clock=clock, ids=ids)
+        origin._control = SessionControl(source.session_id, ignore, source.entries)
+        fork = plan_fork(source.entries, origin.spec, compaction, arm)
+        kept = [*source.entries[: fork.to_event], *(Entry(fork.to_event + 1, event) for event in fork.events)]
+        if not history.find_tree(kept) and history.find_last_step(kept):
+            raise UsageError(f"session {source.session_id!r} cannot be forked: no workspace was saved; {source.snapshot_advice}")
+        copy_workspaces(history.list_trees(kept), source.workspaces, origin._memory.workspaces)
+        for text in source.outputs:
+            origin._memory.outputs.save(text)
+        return origin._branch(source.entries, fork.to_event, fork.events, (None, fork.spec), on_event)
 
     def twins(
         self,

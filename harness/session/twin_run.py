@@ -14,11 +14,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from harness.agent.cancellation import raise_if_abandoned
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Session, Stop
 from harness.compaction.description import name_policy
+from harness.compaction.presets.none import NoCompaction
 from harness.conversation.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
@@ -28,6 +30,7 @@ from harness.conversation.events import (
     MessageAdded,
     MessageUnqueued,
     TransientEvent,
+    WorkspaceSaved,
 )
 from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Usage
 from harness.conversation.view import View, drop_rolled_back
@@ -403,3 +406,49 @@ def _grade(task: Task | None, sandbox: ServedSandbox | CachedSandbox, stop: Stop
     if stop.reason in SANDBOX_LOST_REASONS:
         return fail_all_checks(task, "not run: the sandbox was lost")
     return grade_with_cache(task, sandbox, name, reuse=True).checks
+
+
+class CompactionFork(NamedTuple):
+    """What a fork at a compaction consists of besides the log before the compaction."""
+
+    to_event: int
+    """Number of the last event before the compaction."""
+    events: tuple[Event, ...]
+    """Events that follow in the fork: the compaction as the arm has it, and the messages behind it."""
+    spec: SessionSpec
+    """Configuration of the fork, whose policy stays active."""
+
+
+def plan_fork(entries: Sequence[Entry], spec: SessionSpec, number: int, arm: str | Policy) -> CompactionFork:
+    """Return what a session consists of that continues from a compaction and can be talked to.
+
+    Args:
+        entries: Log of the session.
+        spec: Configuration of the session.
+        number: Number of the compaction among the applied compactions of the session, from 1.
+        arm: Name from `TWIN_ARMS`, or another policy as an object or by name. The fork `not compacted` has no compaction later
+            either, and the largest window that the model has. Another policy compacts when it finds that necessary.
+
+    Raises:
+        UnknownName: There is no such arm or policy.
+        UsageError: The session has no such compaction, or its facts are not known.
+    """
+    (resolved,) = _resolve_arms((arm,), spec.task)
+    seq = history.find_compaction(entries, number)
+    compaction = entries[seq - 1].event
+    assert isinstance(compaction, Compaction)
+    tail = [event for _, event in entries[seq : history.find_compaction_end(entries, seq)] if isinstance(event, MessageAdded)]
+    events: list[Event] = [*tail]
+    if compaction.tree_id:  # of a trial, whose log has no other snapshots
+        events.insert(0, WorkspaceSaved(step=history.find_last_step(entries[: seq - 1]), tree_id=compaction.tree_id))
+    if not isinstance(resolved, str):
+        spec = replace(spec, policy=resolved)
+    elif resolved == "not compacted":
+        spec = replace(spec, policy=NoCompaction(), window_tokens=_lift_window(spec))
+    else:
+        if resolved in FACT_ARMS:
+            assert spec.task is not None
+            lost = find_lost_facts(entries, spec.task, seq, spec.policy.counter, spec.reader)
+            compaction = put_back(compaction, seq, lost, spec.policy.counter, is_control=resolved == "control text")
+        events.insert(len(events) - len(tail), replace(compaction, tree_id=""))
+    return CompactionFork(seq - 1, tuple(events), replace(spec, keep=None))

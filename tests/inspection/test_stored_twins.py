@@ -13,6 +13,7 @@ from harness.inspection.autopsy import describe_compaction
 from harness.inspection.autopsy_page import encode_compaction
 from harness.inspection.loading import load
 from harness.inspection.session_task import build_stored_autopsy
+from harness.inspection.stored_twins import open_twin_source
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
@@ -151,3 +152,16 @@ def test_the_autopsy_says_which_check_failed_by_the_loss_only_where_twins_show_i
 
 def replace_checks(run, *, passed):
     return run._replace(checks=tuple(replace(check, passed=passed) for check in run.checks))
+
+
+def test_a_stored_trial_can_be_forked_at_a_compaction_and_goes_on(grid):
+    location = find_session(find_trial(grid, has_snapshots=True), grid._journal_paths)
+    with open_twin_source(location, unsafe_local=True) as source:
+        fork = LiveSession.fork_source(source, 1, "not compacted").start()
+    fork.wait(300)
+    fork.resume()
+    assert fork.wait(300) == "idle", fork.failure
+    assert [graded.passed for graded in fork.close().checks] == [True, True]
+    location = find_session(find_trial(grid, has_snapshots=False), grid._journal_paths)
+    with pytest.raises(UsageError, match="compaction_snapshots = true"), open_twin_source(location, unsafe_local=True):
+        pass

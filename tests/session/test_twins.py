@@ -197,3 +197,35 @@ def test_filler_has_the_length_of_every_line_and_states_nothing():
     assert [len(line) for line in write_filler(text).split("\n")] == [5, 0, 500]
     assert not any(character.isdigit() for character in FILLER)
     assert QuarterOfCharacters().count(user(write_filler(text))) == QuarterOfCharacters().count(user(text))
+
+
+ORACLE = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/oracle", "threshold": 0.5, "keep_last": 2})
+
+
+@pytest.mark.parametrize(
+    ("arm", "is_visible", "passes"),
+    [
+        ("as it was", False, False),
+        ("facts put back", True, False),  # until the next compaction of the policy, which stays active
+        ("not compacted", True, True),
+        (ORACLE, True, True),
+    ],
+    ids=["as it was", "facts put back", "not compacted", "another policy"],
+)
+def test_a_fork_at_a_compaction_goes_on_with_the_effect_that_was_chosen(forgetful, arm, is_visible, passes):
+    fork = forgetful.fork_at_compaction(1, arm)
+    assert ("port" in find_values(fork.view, forgetful.spec.task)) is is_visible
+    fork.start()
+    assert fork.wait(SECONDS) == "idle", fork.failure
+    fork.resume()
+    assert fork.wait(SECONDS) == "idle", fork.failure
+    graded = {graded.check.name: graded.passed for graded in fork.close().checks}
+    assert graded["port"] is passes
+    assert bool(list_compactions(fork.entries)) is (arm != "not compacted")
+
+
+def test_a_fork_with_facts_needs_a_task(forgetful):
+    bare = LiveSession(replace(forgetful.spec, task=None, model="openai/gpt-4o"))
+    bare._control = forgetful._control
+    with pytest.raises(UsageError, match="only known in a session with a task"):
+        bare.fork_at_compaction(1, "facts put back")
