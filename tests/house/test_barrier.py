@@ -82,6 +82,7 @@ ALIKE = frozenset(
         "surrogatepass",
         "constraint",
         "constraints",
+        "attentive",
     }
 )
 """Allowed words of transcripts, of Python and of requests that share letters with the name of a policy."""

@@ -18,7 +18,7 @@ from harness.conversation.truncation import Truncation, describe_location, name_
 from harness.conversation.view import Item, View
 
 INSTRUCTION = """\
-Create a summary of this part of the session for the agent that goes on with it: goal, constraints, what was done and with which
+Create a summary of these messages for the agent that goes on with it: goal, constraints, what was done and with which
 result, what failed, what is open. Do not list names and paths, which stand in an index of their own."""
 SUMMARY_HEADING = "Summary of the part that was removed here:"
 INDEX_HEADING = "Identifiers in the removed part:"

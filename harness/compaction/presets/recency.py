@@ -21,7 +21,7 @@ from harness.protocols import Policy, TruncatingPolicy
 
 def _refuse_other_values(value: Any) -> Any:
     if isinstance(value, type) or not callable(getattr(value, "plan", None)):
-        raise UsageError(f"of: must be a policy (got {value!r:.80})")
+        raise UsageError(f"of: expected a policy (got {value!r:.80})")
     return value
 
 

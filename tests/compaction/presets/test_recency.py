@@ -96,7 +96,7 @@ def test_a_control_is_stored_and_read_with_the_policy_that_it_controls() -> None
         ("oracle", "policy 'oracle' needs an oracle"),
         ({"kind": "pi", "keep_tokens": 1}, "unknown field policy.of.keep_tokens of policy 'pi'"),
         ({"kind": "codex@2019"}, "unknown version of a policy in policy.of: 'codex@2019'"),
-        (2.5, "of: must be a policy"),
+        (2.5, "of: expected a policy"),
     ],
 )
 def test_a_policy_that_cannot_be_controlled_is_refused(of, message: str) -> None:
