@@ -19,8 +19,18 @@ from harness.conversation.advisories import format_advisories
 from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.conversation.transcript import find_key_argument
 from harness.conversation.truncation import note_expired_outputs
+from harness.conversation.view import drop_rolled_back
 from harness.errors import UsageError, format_count
-from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest, StepPoint, inspect_session, reconstruct_request
+from harness.inspection.timeline import (
+    CompactionPoint,
+    Inspection,
+    SentRequest,
+    StepPoint,
+    find_counter,
+    inspect_session,
+    reconstruct_request,
+)
+from harness.metrics.compaction_effects import CompactionEffects, describe_effects, measure_compactions
 from harness.recordings.session_log import Reading
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
@@ -100,13 +110,18 @@ def command(
         print_parts(*render_step(reconstruct_request(stored.entries, step), whole=whole, saved_outputs=stored.saved_outputs))
         return
     inspection = inspect_session(stored.entries)
+    effects = measure_compactions(drop_rolled_back(stored.entries), find_counter(stored.entries))
     print_parts(
-        build_overview(inspection, stored.draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows)
+        build_overview(inspection, stored.draft, effects),
+        "",
+        build_shares_table(inspection),
+        "",
+        *draw_timeline(inspection, rows),
     )
 
 
-def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> Table:
-    """Return a table with the totals of a session and, if there is one, the answer still being written."""
+def build_overview(session: Inspection, draft: UnfinishedStep | None = None, effects: CompactionEffects | None = None) -> Table:
+    """Return a table with the totals of a session and, if they are given, the unfinished answer and effects of compactions."""
     totals = session.totals
     rule = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window unknown"
@@ -129,6 +144,7 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
         "target": totals.shortfall,
         "measured": _describe_usage(totals),
         **dict(describe_metrics(totals)),
+        **(dict(describe_effects(effects)) if effects else {}),
         "sub-agents": sub_agents if totals.sub_agents else "",
         "cost": f"agent {format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
         **{f"alert {number}": reading.describe() for number, reading in enumerate(session.alerts, 1)},

@@ -615,6 +615,36 @@ COMPACTIONS: tuple[Column, ...] = (
         "Size of the context after the compaction, as another agent counted it in its recording; else missing",
         migration=25,
     ),
+    Column(
+        "freed_share",
+        "float64",
+        "",
+        "Share of the tokens in view that an applied compaction freed; missing for other attempts",
+        "iif(c.status = 'applied' AND c.tokens_before > 0, 1.0 - 1.0 * c.tokens_after / c.tokens_before, NULL)",
+    ),
+    Column(
+        "blocking_seconds",
+        "float64",
+        "s",
+        "Time for which the session waited for the summary; 0 for one that is started in the background",
+        "coalesce(json_extract(e.body, '$.blocking_seconds'), iif(c.status = 'started', 0.0, c.summarizer_seconds))",
+    ),
+    Column(
+        "stale_steps",
+        "Int64",
+        "steps",
+        "Number of steps since the applied summary was started in the background; missing for any other compaction",
+        "c.step - json_extract(e.body, '$.started_step')",
+    ),
+    Column(
+        "trigger_error",
+        "float64",
+        "",
+        "Size of the context at the end of the step before, as the provider counted it, divided by the nominal threshold; "
+        "missing without a report or a threshold in tokens",
+        f"(SELECT nullif({_PROMPT_SQL.format('b.')}, 0) + b.output_tokens FROM step AS b WHERE b.session = c.session AND "
+        "b.seq < c.seq ORDER BY b.seq DESC LIMIT 1) * 1.0 / s.threshold_tokens",
+    ),
     Column("logged_at", "datetime64[ms, UTC]", "", "Time at which the compaction was logged", "e.at_ms"),
 )
 

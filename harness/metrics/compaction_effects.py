@@ -1,0 +1,288 @@
+"""Effects of the compactions of a session, computed from its log alone, so that they are known for sessions of any origin.
+
+Nothing here needs a task with known facts. What survives is measured by distinctive texts of several kinds: a path, a command, a
+number or an identifier is found by its form, and counts as surviving if the same text is still in a message that the model sees.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+from harness.compaction.boundaries import is_testing
+from harness.conversation.events import Compaction, Entry, MessageAdded, SessionResumed, SessionStarted, StepFinished
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Counter
+from harness.conversation.transcript import extract_text, find_key_argument
+from harness.conversation.view import View, fold
+from harness.metrics.calls import COMMAND_TOOLS, READ_TOOLS, compute_signature
+
+TextKind: TypeAlias = Literal["path", "command", "number", "identifier", "decision", "user constraint"]
+"""Kind of a distinctive text, which is recognized by its form and its place."""
+TEXT_KINDS: Final[tuple[TextKind, ...]] = get_args(TextKind)
+STUCK_SHARE = 0.1
+"""Share of the tokens in view; a session is stuck at the first compaction that frees less."""
+_PATH = re.compile(r"(?<![\w/:.])/?(?:[\w.-]+/)+[\w.-]*[\w-]")
+_NUMBER = re.compile(r"(?<![\w.-])\d(?:[\d,._]*\d)?(?![\w-])")
+_IDENTIFIER = re.compile(
+    r"\b(?:[0-9a-f]{7,40}|[A-Za-z]+(?:[_-][A-Za-z0-9]+)*[_-]?\d[\w-]*|[a-z]+(?:_[a-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+)\b"
+)
+_DECISION = re.compile(r"\b(?:decid|instead of|we (?:will|should)|I (?:will|'ll) use|chose|agreed|settled on)", re.IGNORECASE)
+_CONSTRAINT = re.compile(
+    r"\b(?:must|never|always|do not|don't|only|at most|at least|without|not allowed|required)\b", re.IGNORECASE
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+MIN_NUMBER_CHARACTERS = 3
+"""Minimum length in characters of a number that counts; a shorter one may occur anywhere by chance."""
+
+
+class KindSurvival(NamedTuple):
+    """Number of distinctive texts of one kind that compactions removed from messages, and how many stayed visible."""
+
+    kind: TextKind
+    removed: int
+    """Number of texts in the messages that compactions evicted or replaced, each counted once in a compaction."""
+    kept: int
+    """Number of these texts that a message in view still had right after the compaction, such as its summary."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the removed texts that survived; None if no text was removed."""
+        return self.kept / self.removed if self.removed else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionEffects:
+    """Effects of all applied compactions of a session, in order. An empty tuple or None means that nothing was measured."""
+
+    survival: tuple[KindSurvival, ...] = ()
+    """Survival of distinctive texts by kind; empty without a compaction that removed any."""
+    freed_shares: tuple[float, ...] = ()
+    """Share of the tokens in view that each compaction freed."""
+    floors_tokens: tuple[int, ...] = ()
+    """Estimated number of tokens in view right after each compaction."""
+    trigger_errors: tuple[float, ...] = ()
+    """True size of the context when a compaction fired, as the provider counted it, divided by the nominal threshold."""
+    prefix_shares: tuple[float, ...] = ()
+    """Share of the tokens before each compaction that the next request still began with."""
+    resume_steps: tuple[int, ...] = ()
+    """Number of steps after each compaction until the agent again changed or ran something new."""
+    cuts_in_loop: int = 0
+    """Number of compactions inside a loop of edits and tests, that is, while the newest test run had failed."""
+    blocking_seconds: float = 0.0
+    """Seconds for which the session waited for summaries; those written in the background count with their rest only."""
+    prefix_breaks: int = 0
+    """Number of steps whose request did not begin with the whole previous request."""
+    steps: int = 0
+    """Number of finished steps."""
+    duplicate_calls: int = 0
+    """Number of tool calls with the same tool and arguments as an earlier one."""
+
+    @property
+    def floor_growth_tokens(self) -> float | None:
+        """Mean number of tokens by which the floor grew from one compaction to the next; None with fewer than two."""
+        count = len(self.floors_tokens) - 1
+        return (self.floors_tokens[-1] - self.floors_tokens[0]) / count if count > 0 else None
+
+    @property
+    def cycles_to_stuck(self) -> int | None:
+        """Number of compactions before the first that freed less than `STUCK_SHARE`; None if all freed more."""
+        return next((number for number, share in enumerate(self.freed_shares) if share < STUCK_SHARE), None)
+
+    @property
+    def prefix_breaks_per_100_steps(self) -> float | None:
+        """Number of broken prefixes for each 100 requests that follow another; None without such requests."""
+        return 100 * self.prefix_breaks / (self.steps - 1) if self.steps > 1 else None
+
+
+def list_texts(message: Message) -> Mapping[TextKind, set[str]]:
+    """Return the distinctive texts in a message by kind.
+
+    Commands are those of tool calls. Decisions are sentences of the agent, and constraints sentences of the user. A text of one
+    kind is not counted in another, so the parts of a path are neither numbers nor identifiers.
+    """
+    text = extract_text(message)
+    commands = {find_key_argument(call) for call in message.calls if call.name in COMMAND_TOOLS}
+    targets = {find_key_argument(call) for call in message.calls if call.name not in COMMAND_TOOLS}
+    paths = {match[0] for match in _PATH.finditer("\n".join((text, *commands, *targets)))}
+    rest = _PATH.sub(" ", text)
+    identifiers = {match[0] for match in _IDENTIFIER.finditer(rest)}
+    numbers = {match[0] for match in _NUMBER.finditer(rest) if len(match[0]) >= MIN_NUMBER_CHARACTERS} - identifiers
+    sentences = {" ".join(part.split()) for part in _SENTENCE_END.split(text)} if message.role in {"user", "assistant"} else set()
+    pattern = _CONSTRAINT if message.role == "user" else _DECISION
+    spoken = {sentence for sentence in sentences if 20 <= len(sentence) <= 300 and pattern.search(sentence)}
+    return {
+        "path": paths,
+        "command": commands,
+        "number": numbers,
+        "identifier": identifiers,
+        "decision": spoken if message.role == "assistant" else set(),
+        "user constraint": spoken if message.role == "user" else set(),
+    }
+
+
+def measure_survival(before: View, after: View) -> Iterator[KindSurvival]:
+    """Yield for each kind how many distinctive texts a compaction removed from messages, and how many are still in view.
+
+    Args:
+        before: View before the compaction.
+        after: View after it.
+    """
+    kept_messages = {item.item_id: item.message for item in after.items}
+    removed = [item.message for item in before.items if kept_messages.get(item.item_id) is not item.message]
+    removed = [message for message in removed if message.role != "system"]
+    texts: dict[TextKind, set[str]] = {kind: set() for kind in TEXT_KINDS}
+    for message in removed:
+        for kind, found_texts in list_texts(message).items():
+            texts[kind] |= found_texts
+    calls = [call.arguments_json for message in after.messages for call in message.calls]
+    visible = " ".join("\n".join([*map(extract_text, after.messages), *calls]).split())
+    for kind in TEXT_KINDS:
+        kept = sum(_contains(visible, text) for text in texts[kind])
+        yield KindSurvival(kind, len(texts[kind]), kept)
+
+
+def _contains(visible: str, text: str) -> bool:
+    plain = " ".join(text.split())
+    position = visible.find(plain)
+    while position >= 0:
+        before, after = visible[position - 1 : position], visible[position + len(plain) : position + len(plain) + 1]
+        if not (before.isalnum() and plain[:1].isalnum()) and not (after.isalnum() and plain[-1:].isalnum()):
+            return True
+        position = visible.find(plain, position + 1)
+    return False
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Values that are collected while the log of a session is read."""
+
+    counter: Counter
+    view: View = field(default_factory=View)
+    threshold_tokens: int | None = None
+    survival: dict[TextKind, tuple[int, int]] = field(default_factory=dict)
+    freed_shares: list[float] = field(default_factory=list)
+    floors: list[int] = field(default_factory=list)
+    trigger_errors: list[float] = field(default_factory=list)
+    prefix_shares: list[float] = field(default_factory=list)
+    resume_steps: list[int] = field(default_factory=list)
+    signatures: set[str] = field(default_factory=set)
+    last_step: StepFinished | None = None
+    cuts_in_loop: int = 0
+    blocking_seconds: float = 0.0
+    prefix_breaks: int = 0
+    steps: int = 0
+    duplicate_calls: int = 0
+    compacted_tokens: int | None = None
+    """Tokens in view before a compaction that no request has followed yet; None if there is none."""
+    waits_since: int | None = None
+    """Number of steps at a compaction after which the agent has not worked on yet; None if there is none."""
+
+    def add(self, entry: Entry) -> None:
+        event, before = entry.event, self.view
+        self.view = fold(before, entry, self.counter)
+        match event:
+            case SessionStarted() | SessionResumed():
+                self.threshold_tokens = event.threshold_tokens
+            case MessageAdded():
+                self.add_calls(event.message)
+            case StepFinished():
+                self.add_step(event)
+            case Compaction():
+                self.blocking_seconds += _count_waited(event)
+                if event.status == "applied":
+                    self.add_compaction(event, before)
+            case _:
+                pass
+
+    def add_calls(self, message: Message) -> None:
+        for call in message.calls:
+            signature = compute_signature(call)
+            is_new = signature not in self.signatures
+            self.duplicate_calls += not is_new
+            self.signatures.add(signature)
+            if self.waits_since is not None and is_new and call.name not in READ_TOOLS:
+                self.resume_steps.append(self.steps - self.waits_since)
+                self.waits_since = None
+
+    def add_step(self, step: StepFinished) -> None:
+        if self.last_step is not None:
+            self.prefix_breaks += step.kept_prefix_messages < self.last_step.view_messages
+        if self.compacted_tokens:
+            self.prefix_shares.append(min(1.0, step.kept_prefix_tokens / self.compacted_tokens))
+        self.compacted_tokens, self.last_step = None, step
+        self.steps += 1
+
+    def add_compaction(self, event: Compaction, before: View) -> None:
+        last = self.last_step
+        if self.threshold_tokens and last is not None and last.usage.is_reported and not last.impossible_usage:
+            self.trigger_errors.append((last.usage.prompt_tokens + last.usage.output_tokens) / self.threshold_tokens)
+        if event.tokens_before:
+            self.freed_shares.append(1 - event.tokens_after / event.tokens_before)
+        self.floors.append(event.tokens_after)
+        self.cuts_in_loop += is_testing(before.messages)
+        for row in measure_survival(before, self.view):
+            removed, kept = self.survival.get(row.kind, (0, 0))
+            self.survival[row.kind] = removed + row.removed, kept + row.kept
+        self.compacted_tokens, self.waits_since = before.tokens, self.steps
+
+
+def _count_waited(event: Compaction) -> float:
+    if event.status == "started":
+        return 0.0
+    return event.summarizer_seconds if event.blocking_seconds is None else event.blocking_seconds
+
+
+def measure_compactions(entries: Iterable[Entry], counter: Counter) -> CompactionEffects:
+    """Return the effects of all compactions of a session.
+
+    Args:
+        entries: Log of the session, without entries that a rollback undid.
+        counter: Token counter of the session's policy.
+    """
+    reading = _Reading(counter)
+    for entry in entries:
+        reading.add(entry)
+    return CompactionEffects(
+        survival=tuple(KindSurvival(kind, *counts) for kind, counts in reading.survival.items() if counts[0]),
+        freed_shares=tuple(reading.freed_shares),
+        floors_tokens=tuple(reading.floors),
+        trigger_errors=tuple(reading.trigger_errors),
+        prefix_shares=tuple(reading.prefix_shares),
+        resume_steps=tuple(reading.resume_steps),
+        cuts_in_loop=reading.cuts_in_loop,
+        blocking_seconds=reading.blocking_seconds,
+        prefix_breaks=reading.prefix_breaks,
+        steps=reading.steps,
+        duplicate_calls=reading.duplicate_calls,
+    )
+
+
+def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each effect that was measured, as rows of a table; nothing without a compaction."""
+    if not effects.floors_tokens:
+        return
+    if effects.survival:
+        rows = (f"{row.kind} {row.kept} of {row.removed} ({row.kept / row.removed:.0%})" for row in effects.survival)
+        yield "survived", ", ".join(rows)
+    freed = f"{_format_range(effects.freed_shares, percent=True)} of the view at each compaction"
+    growth, stuck = effects.floor_growth_tokens, effects.cycles_to_stuck
+    freed += "" if growth is None else f"; the floor grew by {growth:+,.0f} tokens each time"
+    yield "freed", freed + ("" if stuck is None else f"; stuck after {stuck} (less than {STUCK_SHARE:.0%} freed)")
+    breaks = effects.prefix_breaks_per_100_steps
+    prefix = "" if breaks is None else f"broken {effects.prefix_breaks} times, {breaks:.1f} for 100 steps; "
+    share = f"{_format_range(effects.prefix_shares, percent=True)} kept at a compaction" if effects.prefix_shares else ""
+    yield "prefix", f"{prefix}{share}".rstrip("; ")
+    if effects.trigger_errors:
+        yield "trigger", f"fired at {_format_range(effects.trigger_errors)} of the threshold, by the provider's count"
+    resumed = f"after {_format_range(effects.resume_steps)} steps, " if effects.resume_steps else ""
+    loop = f"{effects.cuts_in_loop} of {len(effects.floors_tokens)} compactions while tests failed"
+    yield "resumed", f"{resumed}{effects.duplicate_calls} calls were made twice; {loop}"
+    yield "waited", f"{effects.blocking_seconds:.1f} s for summaries"
+
+
+def _format_range(values: Sequence[float], *, percent: bool = False) -> str:
+    """Return the mean of several values with the smallest and the largest."""
+    form = "{:.0%}" if percent else "{:.2f}" if any(isinstance(value, float) for value in values) else "{:.0f}"
+    low, mean, high = min(values), sum(values) / len(values), max(values)
+    return form.format(mean) if low == high else f"{form.format(mean)} ({form.format(low)} to {form.format(high)})"

@@ -1,0 +1,133 @@
+"""Tests of the effects of compactions, measured from the log of a session alone."""
+
+import math
+
+import pytest
+
+from harness.compaction.conditions import Background
+from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, Patch, SessionStarted, StepFinished
+from harness.conversation.messages import assistant, system, user
+from harness.conversation.tokens import Estimated, Measured, QuarterOfCharacters, Usage
+from harness.conversation.view import fold_all
+from harness.metrics.compaction_effects import describe_effects, list_texts, measure_compactions, measure_survival
+from harness.policies import KeepLast, NoCompaction
+from tests.compaction.conversations import call, step
+from tests.compaction.test_conditions import SMALL, make_spec, run
+
+COUNTER = QuarterOfCharacters()
+
+
+def make_step(number: int, kept_messages: int, messages: int, prompt: int = 1_000, kept_tokens: int = 0) -> StepFinished:
+    return StepFinished(
+        step=number,
+        view_tokens=Estimated(prompt),
+        view_messages=messages,
+        usage=Usage(input_tokens=Measured(prompt), output_tokens=Measured(0)),
+        cost_usd=None,
+        request_digest="",
+        kept_prefix_messages=kept_messages,
+        kept_prefix_tokens=Estimated(kept_tokens),
+        calls=0,
+        call_errors=0,
+        model_seconds=1.0,
+        tool_seconds=0.0,
+    )
+
+
+def make_log(*events) -> list[Entry]:
+    start = SessionStarted(
+        session_id="s", task="", model="m", policy_json="", window_tokens=0, threshold_tokens=800, budget_rule="", sandbox=""
+    )
+    return [Entry(seq, event) for seq, event in enumerate((start, *events), 1)]
+
+
+def make_compaction(*forgotten: int, before: int, after: int, **values) -> Compaction:
+    return Compaction(
+        round=1,
+        step=2,
+        moment="step",
+        status="applied",
+        reason="full",
+        patch=Patch(forget=tuple(ItemId(number) for number in forgotten)),
+        tokens_before=Estimated(before),
+        tokens_after=Estimated(after),
+        messages_before=5,
+        messages_after=3,
+        **values,
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "texts"),
+    [
+        (user("look at src/app/main.py and /etc/hosts."), "path", {"src/app/main.py", "/etc/hosts"}),
+        (assistant("", call("execute_command", command="make test")), "command", {"make test"}),
+        (user("port 8123, 3.25 seconds and 7 items"), "number", {"8123", "3.25"}),
+        (user("see max_retries in RunConfig2 at 82f5a8c"), "identifier", {"max_retries", "RunConfig2", "82f5a8c"}),
+        (assistant("I have decided to keep the cache in memory."), "decision", {"I have decided to keep the cache in memory."}),
+        (user("You must never change the tests. Go on."), "user constraint", {"You must never change the tests."}),
+        (user("I have decided to keep the cache in memory."), "decision", set()),
+    ],
+)
+def test_texts_are_recognized_by_their_form_and_place(message, kind, texts):
+    assert list_texts(message)[kind] == texts
+
+
+def test_what_a_compaction_removed_survives_only_if_a_visible_message_has_it_as_a_whole_word():
+    messages = [system("s"), user("ports 8123 and 9000"), assistant("noted 81234"), user("go on: 9000")]
+    before = fold_all(Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, 1))
+    after = fold_all([*[Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, 1)],
+                      Entry(5, make_compaction(2, before=10, after=5))])  # fmt: skip
+    rows = {row.kind: row for row in measure_survival(before, after)}
+    assert rows["number"][1:] == (2, 1)
+    assert rows["number"].share == 0.5
+    assert rows["path"].share is None
+
+
+def test_prefixes_triggers_floors_and_steps_to_resume_are_counted():
+    texts = [MessageAdded(message=message, step=0) for message in (system("s"), user("u" * 400), assistant("a" * 400))]
+    red = [MessageAdded(message=message, step=1) for message in step(1, "exit code 1\nbad", key="pytest -q")]
+    again = [MessageAdded(message=message, step=2) for message in step(2, "exit code 1\nbad", key="pytest -q")]
+    new = MessageAdded(message=assistant("", call("write_file", path="a.py", content="x")), step=3)
+    log = make_log(
+        *texts,
+        *red,
+        make_step(1, 0, 3),
+        make_compaction(3, before=210, after=100, summarizer_seconds=2.5, summarizer="m"),
+        *again,
+        make_step(2, 1, 4, kept_tokens=50),
+        new,
+        make_step(3, 4, 6, kept_tokens=60),
+        make_compaction(4, before=200, after=190),
+    )
+    effects = measure_compactions(log, COUNTER)
+    assert effects.trigger_errors == (1.25, 1.25)
+    assert effects.freed_shares == pytest.approx((1 - 100 / 210, 0.05))
+    assert (effects.floor_growth_tokens, effects.cycles_to_stuck) == (90, 1)
+    assert (effects.prefix_breaks, effects.prefix_breaks_per_100_steps) == (1, 50)
+    assert len(effects.prefix_shares) == 1
+    assert 0 < effects.prefix_shares[0] < 1
+    assert effects.resume_steps == (1,)
+    assert (effects.cuts_in_loop, effects.duplicate_calls, effects.blocking_seconds) == (2, 1, 2.5)
+    rows = dict(describe_effects(effects))
+    assert "stuck after 1" in rows["freed"]
+    assert rows["resumed"] == "after 1 steps, 1 calls were made twice; 2 of 2 compactions while tests failed"
+
+
+def test_a_session_without_compactions_has_no_rows():
+    effects = measure_compactions(make_log(make_step(1, 0, 3)), COUNTER)
+    assert (effects.floor_growth_tokens, effects.cycles_to_stuck, effects.prefix_breaks_per_100_steps) == (None, None, None)
+    assert list(describe_effects(effects)) == []
+
+
+@pytest.mark.slow
+def test_an_append_only_session_breaks_no_prefix_and_a_background_summary_blocks_less():
+    plain = measure_compactions(run(make_spec(policy=NoCompaction(), window_tokens=40_000, max_steps=40)), COUNTER)
+    assert (plain.prefix_breaks, plain.steps) == (0, 40)
+    waiting = measure_compactions(run(make_spec(policy=KeepLast(**SMALL))), COUNTER)
+    background = measure_compactions(run(make_spec(policy=KeepLast(when=(Background(),), **SMALL))), COUNTER)
+    assert 0 <= background.blocking_seconds < waiting.blocking_seconds
+    assert waiting.prefix_breaks >= len(waiting.floors_tokens) > 0
+    assert all(0.5 < error < 2 for error in waiting.trigger_errors)
+    assert all(0 <= row.kept <= row.removed for row in waiting.survival)
+    assert not math.isnan(waiting.floor_growth_tokens or 0.0)
