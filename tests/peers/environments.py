@@ -70,6 +70,7 @@ class Environment:
 ENVIRONMENTS = {
     environment.name: environment
     for environment in (
+        Environment(name="harbor", python=(3, 12)),
         Environment(name="inspect"),
         Environment(name="langchain"),
         Environment(name="openhands", python=(3, 12)),
