@@ -25,6 +25,8 @@ from harness.models.registry import TABLE_VARIABLE
 from harness.recordings.session_log import Reading
 
 MAX_LISTED = 12
+MAX_PLACE_CHARACTERS = 50
+"""Largest number of characters of a path in the line of a refused file."""
 
 
 @click.command("import")
@@ -123,11 +125,18 @@ def _build_parts(recordings: FolderRecordings) -> Iterable[RenderableType]:
         apart.append(f"price unknown: {', '.join(unpriced)}; give it in a table of models, see {TABLE_VARIABLE}")
     apart += list(_describe_calibrations(sessions))
     caveats = [f"{count:,} × {kind}" for kind, count in count_caveats(recordings).most_common()]
-    refused = [f"{row.file}: {row.reason}" for row in recordings.refused.itertuples()]
+    refused = [_describe_refusal(str(row.file), str(row.reason)) for row in recordings.refused.itertuples()]
     other = [f"{format_count(recordings.other_files, 'other file')} that hold no recording"] if recordings.other_files else []
     for title, lines in (("", apart), ("notes", caveats), ("refused", refused), ("", other)):
         yield from [f"{title}:"] if title and lines else []
         yield from (format_line(line) for line in list_first(lines, MAX_LISTED))
+
+
+def _describe_refusal(file: str, reason: str) -> str:
+    """Return a line with the end of a path and the reason, which a long path never pushes out of the line."""
+    place = "/".join(Path(file).parts[-2:])
+    shown = place if len(place) <= MAX_PLACE_CHARACTERS else f"…{place[1 - MAX_PLACE_CHARACTERS :]}"
+    return f"{shown}: {reason.removeprefix(file).lstrip(':, ')}"
 
 
 def _describe_calibrations(sessions: pd.DataFrame) -> Iterable[str]:

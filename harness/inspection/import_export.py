@@ -91,7 +91,8 @@ def read_session(
     main = select_main_sessions(recordings)
     if len(main) > 1:
         raise UsageError(f"{file}: the file contains {len(main)} sessions; pass a file with a single session")
-    log = build_timed_log(main[0], reading=reading)
+    children = [child for child in recordings if child.parent_id and child.parent_id == main[0].session_id]
+    log = build_timed_log(main[0], reading=reading, sub_agents=children)
     return log, format_name, tuple(caveat.text for caveat in main[0].caveats)
 
 

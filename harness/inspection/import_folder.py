@@ -60,7 +60,8 @@ def import_files(files: Sequence[FileFigures], journal: str | os.PathLike[str], 
             if all(stored.get(name) == session.logged_messages for name, session in wanted.items()):
                 counts = replace(counts, unchanged=counts.unchanged + len(wanted))
                 continue
-            for recording in read_recordings(path):
+            recordings = read_recordings(path)
+            for recording in recordings:
                 name = choose_name(path, recording.session_id)
                 if name not in wanted or len(recording.messages) != wanted[name].messages:
                     continue
@@ -73,7 +74,13 @@ def import_files(files: Sequence[FileFigures], journal: str | os.PathLike[str], 
                 else:
                     counts = replace(counts, added=counts.added + 1)
                 known.add(name)
-                write_log(opened, name, build_timed_log(_mark_copies(recording, wanted[name]), reading=reading))
+                children = [
+                    _mark_copies(child, wanted[child.session_id]) if child.session_id in wanted else child
+                    for child in recordings
+                    if child.parent_id and child.parent_id == recording.session_id
+                ]
+                log = build_timed_log(_mark_copies(recording, wanted[name]), reading=reading, sub_agents=children)
+                write_log(opened, name, log)
     return counts
 
 

@@ -116,17 +116,18 @@ def detect_format(document: Document) -> str:
     """
     claims = _find_matching_formats(document)
     if not claims and (agent := find_refused_agent(document)):
-        expected = f"a recording in one of the formats {', '.join(FORMATS)}"
-        raise MalformedRecording(document.file, "", expected, f"a session of {agent}: {REASON}")
+        raise MalformedRecording(document.file, "", "a recording in a known format", f"a session of {agent}: {REASON}")
     if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):
         raise MalformedRecording(
             document.file,
             f"line {document.rows[1].line}",
             f"the end of the file, because a {alone[0]} recording is a single JSON value",
         )
-    if len(claims) != 1:
-        claim_text = f" (the file fits {' and '.join(claims)}; specify one of them)" if claims else ""
-        raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}{claim_text}")
+    if not claims:
+        raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}")
+    if len(claims) > 1:
+        actual = f"a file that fits {' and '.join(claims)}; specify one of them"
+        raise MalformedRecording(document.file, "", "a recording in one format", actual)
     return claims[0]
 
 

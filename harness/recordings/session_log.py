@@ -22,6 +22,7 @@ from harness.conversation.events import (
     SessionEnded,
     SessionStarted,
     StepFinished,
+    SubAgentEnded,
 )
 from harness.conversation.events import Replace as Replacement
 from harness.conversation.messages import Message, ToolResult, system, user
@@ -51,7 +52,10 @@ def build_entries(recording: Recording, counter: Counter | None = None, reading:
 
 
 def build_timed_log(
-    recording: Recording, counter: Counter | None = None, reading: Reading = "uncompacted"
+    recording: Recording,
+    counter: Counter | None = None,
+    reading: Reading = "uncompacted",
+    sub_agents: Sequence[Recording] = (),
 ) -> tuple[TimedEntry, ...]:
     """Return a log of a recorded session, with an event for each message, for the end of each step and for compactions.
 
@@ -64,6 +68,8 @@ def build_timed_log(
         recording: Recorded session to convert.
         counter: Token counter that estimates the size of messages; None for a quarter of the characters.
         reading: Whether the log has the compactions that the agent made.
+        sub_agents: Sessions of sub-agents that the session started. The log has an event with the tokens and costs of each, as
+            for sub-agents of this package, behind the tool call that started it or else at the end.
 
     Raises:
         UsageError: The recording has no texts.
@@ -73,7 +79,7 @@ def build_timed_log(
             f"the {recording.source} session {recording.session_id!r} has no texts, only sizes; `harness import FOLDER` lists it"
         )
     opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
-    builder = _LogBuilder(recording, counter or QuarterOfCharacters(), reading)
+    builder = _LogBuilder(recording, counter or QuarterOfCharacters(), reading, sub_agents)
     builder.log(_make_start_event(recording), next((m.at_ms for m in recording.messages if m.at_ms is not None), 0))
     builder.add_messages([*opening, *recording.messages], len(opening))
     builder.log(_make_end_event(recording.messages[-1].message), None)
@@ -164,7 +170,10 @@ class _Context:
 class _LogBuilder:
     """Builder of the log of a recorded session."""
 
-    def __init__(self, recording: Recording, counter: Counter, reading: Reading) -> None:
+    def __init__(self, recording: Recording, counter: Counter, reading: Reading, sub_agents: Sequence[Recording]) -> None:
+        calls = {link.session_id: link.call_id for link in recording.sub_agents}
+        self.sub_agents = [(calls.get(child.session_id, ""), child) for child in sub_agents]
+        """Sessions of sub-agents that are not logged yet, each with the id of the call that started it."""
         self.entries: list[TimedEntry] = []
         self.context = _Context(counter)
         self.waiting = sorted(recording.compactions, key=lambda event: event.position) if reading == "recorded" else []
@@ -202,8 +211,27 @@ class _LogBuilder:
             is_last = index + 1 == len(recorded) or recorded[index + 1].message.role != "tool"
             if answer_index is not None and request is not None and is_last:
                 self.log(_make_step_event(self.step, request, recorded[answer_index : index + 1]), None)
+                self.add_sub_agents({call.call_id for call in recorded[answer_index].message.calls})
+        self.add_sub_agents({call_id for call_id, _ in self.sub_agents})
         for event in self.waiting:
             self.compact(event)
+
+    def add_sub_agents(self, call_ids: Container[str]) -> None:
+        """Log the totals of the sub-agents that some tool calls started."""
+        for call_id, child in [item for item in self.sub_agents if item[0] in call_ids]:
+            self.sub_agents.remove((call_id, child))
+            usages = [item.usage for item in child.messages if item.usage is not None and not item.copied]
+            usages += [call.usage for call in child.left_out_calls if call.usage is not None]
+            event = SubAgentEnded(
+                step=self.step,
+                session_id=child.session_id,
+                steps=child.steps,
+                prompt_tokens=sum(usage.prompt_tokens for usage in usages),
+                output_tokens=sum(usage.output_tokens for usage in usages),
+                cost_usd=child.cost_usd,
+                call_id=call_id,
+            )
+            self.log(event, None)
 
     def add_message(self, item: RecordedMessage, place: int, answer: RecordedMessage | None) -> None:
         timing = _make_timing(answer, item) if item.message.role == "tool" and answer is not None else None

@@ -70,3 +70,13 @@ def test_the_former_name_of_the_command_says_the_new_one():
     result = harness("sessions", "import", "session.jsonl", "--in", "x.sqlite")
     assert result.returncode == 2
     assert "is now `harness import FILE" in result.stderr
+
+
+def test_the_reason_why_a_file_is_refused_is_whole_where_its_path_is_long(folder):
+    deep = folder / ("a-long-name-" * 10) / ("another-long-name-" * 10)
+    deep.mkdir(parents=True)
+    shutil.move(folder / "cut.json", deep / "cut.json")
+    (deep / "droid.jsonl").write_text('{"type": "session_start", "id": "s"}\n')
+    words = " ".join(harness("import", folder, "--workers", "1").stdout.split())
+    assert re.search(r"/cut\.json: line \d+: expected a JSON value", words)
+    assert "got a session of Factory droid: its source is not public" in words

@@ -297,7 +297,7 @@ def test_a_file_that_is_not_utf_8_is_refused_with_advice(data, hint):
 
 def test_a_file_of_two_formats_is_refused_by_the_names_of_both(tmp_path):
     (tmp_path / "mixed.jsonl").write_bytes(FIXTURES["codex.jsonl"].read_bytes() + FIXTURES["pi.jsonl"].read_bytes())
-    with pytest.raises(MalformedRecording, match="the file fits codex and pi; specify one of them"):
+    with pytest.raises(MalformedRecording, match="got a file that fits codex and pi; specify one of them"):
         read_recording(tmp_path / "mixed.jsonl")
     recording = read_recording(tmp_path / "mixed.jsonl", "codex")
     assert len(recording.messages) == len(read_recording(FIXTURES["codex.jsonl"]).messages)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.conversation.codec import digest_message, from_plain, to_plain
-from harness.conversation.events import Compaction, MessageAdded, SessionEnded, SessionStarted, StepFinished
+from harness.conversation.events import Compaction, MessageAdded, SessionEnded, SessionStarted, StepFinished, SubAgentEnded
 from harness.conversation.view import find_violation, fold_all, render_messages
 from harness.recordings.reading import read_recordings
 from harness.recordings.recording import NativeCompaction
@@ -143,3 +143,20 @@ def test_events_have_the_times_of_the_file_and_durations_follow_from_them():
     assert results[0] is not None
     assert (results[0].started_at_ms, results[0].seconds) == (1_004_000, 5.0)
     assert min(at_ms for _, at_ms in log) == 1_000_000
+
+
+def test_the_totals_of_sub_agents_stand_behind_the_calls_that_started_them():
+    main, *children = read_recordings(FIXTURES["copilot-cli.jsonl"])
+    log = build_timed_log(main, reading="recorded", sub_agents=children)
+    [place] = [index for index, timed in enumerate(log) if isinstance(timed.entry.event, SubAgentEnded)]
+    event, before = log[place].entry.event, log[place - 1].entry.event
+    assert isinstance(event, SubAgentEnded)
+    assert isinstance(before, StepFinished)
+    assert (event.session_id, event.call_id, event.steps, event.step) == ("session-ferry.agent-1", "t1", 1, before.step)
+    main, keeper = read_recordings(FIXTURES["atif-1.7.json"])
+    [event] = [
+        timed.entry.event for timed in build_timed_log(main, sub_agents=[keeper]) if isinstance(timed.entry.event, SubAgentEnded)
+    ]
+    assert (event.prompt_tokens, event.output_tokens, event.cost_usd) == (15, 2, 0.001)
+    unlinked = replace(main, sub_agents=())
+    assert isinstance(build_timed_log(unlinked, sub_agents=[keeper])[-2].entry.event, SubAgentEnded)
