@@ -22,7 +22,7 @@ import traitlets
 from harness.agent.tool_execution import LoopDecision
 from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
-from harness.conversation.events import Entry, StateChanged, TextDelta, TransientEvent
+from harness.conversation.events import Entry, EventListener, StateChanged, TextDelta, TransientEvent
 from harness.errors import HarnessError, UsageError
 from harness.models.cassette import Cassette
 from harness.models.factory import SAME_MODEL
@@ -41,6 +41,7 @@ from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import RESTING_STATES, build_feed
 from harness.widgets.harness_widget import SnapshotWidget
 from harness.widgets.snapshot import render_html, render_text
+from harness.widgets.twin_buttons import encode_buttons, read_request
 
 _REFRESH = "look"
 BATCH_SECONDS = 0.05
@@ -124,7 +125,7 @@ class AgentWidget(SnapshotWidget):
         )
         self._initialize(spec, lambda: LiveSession(spec, session_id=name, on_event=self._listen), pace_seconds)
 
-    def _initialize(self, spec: SessionSpec, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
+    def _initialize(self, spec: SessionSpec | None, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
         super().__init__(max_retained_items=MAX_RETAINED_ITEMS)
         self._pace_seconds, self._skip_pauses, self._is_closed = pace_seconds, threading.Event(), False
         self._event_queue: queue.SimpleQueue[Entry | TransientEvent | SessionResult | str] = queue.SimpleQueue()
@@ -132,6 +133,7 @@ class AgentWidget(SnapshotWidget):
         self._page_fork: AgentWidget | None = None
         """Fork that was opened with the button of the page; forks made by `fork` belong to the caller."""
         self.session = open_session()
+        spec = spec or self.session.spec
         self._feed = build_feed(CompactionHistory(spec.task, spec.policy.counter, reader=spec.reader), self.session.entries)
         self._describe_session(spec)
         self._publisher_thread = threading.Thread(target=self._publish_updates, name="harness-agent-panel", daemon=True)
@@ -208,6 +210,41 @@ class AgentWidget(SnapshotWidget):
         self._publish_trait("forked", widget)
         return widget
 
+    def fork_at_compaction(self, compaction: int, arm: str | Policy) -> "AgentWidget":
+        """Open a new session that continues from a compaction with another effect of it, and show its widget below.
+
+        The new session is started and continues its turn. This session does not change, and goes on if it works.
+
+        Args:
+            compaction: Number of the compaction among the applied compactions of the session, from 1.
+            arm: `facts put back`, `not compacted`, or another policy as an object or by name, as in
+                `LiveSession.fork_at_compaction`.
+
+        Raises:
+            UnknownName: There is no such arm or policy.
+            UsageError: There is no such compaction, the facts of the session are not known, or its workspace was not saved.
+            StoreError: The new session cannot be written.
+        """
+        widget = type(self).for_fork(
+            lambda listen: self.session.fork_at_compaction(compaction, arm, on_event=listen), self._pace_seconds
+        )
+        self._publish_trait("forked", widget)
+        return widget
+
+    @classmethod
+    def for_fork(cls, fork: Callable[[EventListener], LiveSession], pace_seconds: float = 0.0) -> Self:
+        """Return a widget for a fork, which is started and continues its turn.
+
+        Args:
+            fork: Function that creates the fork, which is not started yet, with a listener.
+            pace_seconds: Pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
+        """
+        widget = cls.__new__(cls)
+        widget._initialize(None, lambda: fork(widget._listen), pace_seconds)
+        widget.session.start()
+        widget.session.resume()
+        return widget
+
     def close(self) -> SessionResult:
         """End the session, keep its files, run the checks of its task, and show and return the result.
 
@@ -234,7 +271,8 @@ class AgentWidget(SnapshotWidget):
             "stop": self._stop,
             "resume": self._resume,
             "compact": lambda _: self._run_in_background(self._compact),
-            "fork": lambda asked: self._run_in_background(lambda: self._fork_for_page(_read_step(asked))),
+            "fork": lambda asked: self._run_in_background(lambda: self._show_fork(self.fork(_read_step(asked)))),
+            "twin": lambda asked: self._run_in_background(lambda: self._show_fork(self.fork_at_compaction(*read_request(asked)))),
             "rollback": lambda asked: self._run_in_background(lambda: self.session.roll_back(_read_step(asked))),
             "answer": self._answer_question,
             "diff": lambda asked: self._run_in_background(lambda: self._show_files(whole=bool(asked.get("whole")))),
@@ -323,9 +361,8 @@ class AgentWidget(SnapshotWidget):
         if session.budget is not None:
             self._feed.set_budget(session.budget)
 
-    def _fork_for_page(self, step: int) -> None:
-        """Open a fork, and close the fork that the page opened before and no longer shows."""
-        fork = self.fork(step)
+    def _show_fork(self, fork: "AgentWidget") -> None:
+        """Keep a fork that a page has opened, and close the fork that a page opened before and no longer shows."""
         with self._feed_lock:
             previous, self._page_fork = self._page_fork, fork
         if previous is not None:
@@ -419,7 +456,10 @@ class AgentWidget(SnapshotWidget):
             compaction_round = history.rounds_by_seq.get(number) if isinstance(number, int) else None
             autopsy = None if compaction_round is None else history.build_autopsy(compaction_round.seq)
         if compaction_round is not None:
-            details = {**compaction_round.build_details(), "autopsy": autopsy}
+            is_applied = compaction_round.change.event.status == "applied"
+            task = self.session.spec.task
+            twins = encode_buttons(has_facts=task is not None and bool(task.facts)) if is_applied else None
+            details = {**compaction_round.build_details(), "autopsy": autopsy, "twins": twins}
             self.send({"kind": "round", "view": message.get("view"), **details})
 
 

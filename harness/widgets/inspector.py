@@ -5,12 +5,16 @@ every message.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import ipywidgets
 import traitlets
 
-from harness.errors import UnknownName, UsageError
+from harness.errors import HarnessError, UnknownName, UsageError
 from harness.inspection.autopsy import describe_check
 from harness.inspection.autopsy_page import encode_compaction, encode_session
 from harness.inspection.open_session import open_recorded_session
@@ -26,10 +30,18 @@ from harness.inspection.session_steps import (
     format_message_line,
     get_message,
 )
+from harness.inspection.stored_twins import open_twin_source
 from harness.inspection.timeline import SentRequest
+from harness.protocols import Policy
+from harness.session.live_session import LiveSession
+from harness.session.twin_run import TwinPlan, TwinSource, run_twins
+from harness.session.twins import Twins
+from harness.store.sessions.lookup import find_session
+from harness.widgets.agent import AgentWidget
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.harness_widget import MAX_SENT_ROWS, StepWidget, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
+from harness.widgets.twin_buttons import FACTS_ARM, encode_buttons, find_refusal, read_request
 
 MAX_CACHED_STEPS = 20
 
@@ -46,6 +58,8 @@ class SessionInspector(StepWidget):
     Attributes:
         session: Session that is shown.
         step: Number of the step shown, from 1 to `step_count`; setting it shows another step. Trait.
+        forked: Widget of the session that was forked last from a compaction, shown below; None if there is none. Trait,
+            read-only.
 
     Example::
 
@@ -59,6 +73,7 @@ class SessionInspector(StepWidget):
     """
 
     step = traitlets.Int(1).tag(sync=True)
+    forked = traitlets.Instance(AgentWidget, allow_none=True, read_only=True).tag(sync=True, **ipywidgets.widget_serialization)
 
     _esm = load_script("inspector")
     _css = load_style("inspector")
@@ -79,6 +94,8 @@ class SessionInspector(StepWidget):
                 f"session {self.session.name!r} has no finished step, so there is nothing to show; open another session"
             )
         self._sent: dict[int, SentRequest] = {}
+        self._twins: dict[int, Twins] = {}
+        """Twins that were run, by the number of their compaction."""
         self._step_number = 1
         constants = {**self._steps.build_constants(), "autopsy": encode_session(self._steps.autopsy)}
         self.channel.update_state(session=constants, step=self._build_step(""), autopsy=None, refused=None)
@@ -131,9 +148,8 @@ class SessionInspector(StepWidget):
         cause = next(iter(checks[name].causes), None)
         if cause is None or cause.round is None:
             return
-        compaction = autopsy.find_compaction(cause.round)
         asked = {"text": f"Failed check “{checks[name].title}” needs {describe_check(checks[name])}.", "fact": cause.name}
-        shown = encode_compaction(autopsy, compaction)
+        shown = self._encode_autopsy(cause.round)
         with self._lock:
             self._go_to_step("", shown["place"])
             self.channel.update_state(autopsy={**shown, "asked": asked})
@@ -144,19 +160,93 @@ class SessionInspector(StepWidget):
         if number is not None:
             if not isinstance(number, int):
                 raise UsageError(f"autopsy: must be the number of a compaction (got {number!r:.80})")
-            autopsy = self._steps.autopsy
-            shown = encode_compaction(autopsy, autopsy.find_compaction(number))
+            shown = self._encode_autopsy(number)
         self.channel.update_state(autopsy=shown)
 
-    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        if message.get("kind") != "autopsy":
-            super()._handle_page_message(message)
-            return
+    def _encode_autopsy(self, number: int) -> dict[str, Any]:
+        """Return the autopsy of an applied compaction for the page, with its buttons and the twins that were run."""
+        autopsy, twins = self._steps.autopsy, self._twins.get(number)
+        shown = encode_compaction(autopsy, autopsy.find_compaction(number), twins=twins)
+        buttons = encode_buttons(has_facts=not autopsy.notice, refusal=find_refusal(self.session), can_compare=True)
+        return {**shown, "twins": buttons, "compared": twins.render_text() if twins else ""}
+
+    def fork_at_compaction(self, compaction: int, arm: str | Policy, *, unsafe_local: bool = False) -> AgentWidget:
+        """Continue the session from a compaction with another effect of it, and show the running session below.
+
+        Its log is kept in memory.
+
+        Args:
+            compaction: Number of the applied compaction, from 1.
+            arm: `facts put back`, `not compacted`, or another policy as an object or by name, as in
+                `LiveSession.fork_at_compaction`.
+            unsafe_local: Permission to use the sandbox backend `local`, if the session used it. Default: `False`.
+
+        Raises:
+            UnknownName: There is no such arm or policy.
+            UsageError: There is no such compaction, the facts of the session are not known, or its workspace was not saved.
+        """
+        with self._open_source(unsafe_local=unsafe_local) as source:
+            widget = AgentWidget.for_fork(lambda listen: LiveSession.fork_source(source, compaction, arm, on_event=listen))
+        self._publish_trait("forked", widget)
+        return widget
+
+    def run_twins(self, compaction: int, *, repetitions: int | None = None, unsafe_local: bool = False) -> Twins:
+        """Run twins of a compaction, as it was and with the lost facts put back, and show the results with its autopsy.
+
+        Args:
+            compaction: Number of the applied compaction, from 1.
+            repetitions: Number of twins in each arm; None is 8, or 1 for a scripted model that makes the same decisions with
+                every seed. Default: `None`.
+            unsafe_local: Permission to use the sandbox backend `local`, if the session used it. Default: `False`.
+
+        Raises:
+            UsageError: There is no such compaction, the facts of the session are not known, or its workspace was not saved.
+            SandboxError: A sandbox did not start.
+        """
+        plan = TwinPlan(compaction=compaction, arms=("as it was", "facts put back"), repetitions=repetitions)
+        with self._open_source(unsafe_local=unsafe_local) as source:
+            twins = run_twins(source, plan, time.time)
         with self._lock:
-            try:
-                self._open_autopsy(message.get("number"))
-            except UsageError as error:
-                self.channel.update_state(refused={"request": "", "text": str(error)})
+            self._twins[compaction] = twins
+            self._open_autopsy(compaction)
+        return twins
+
+    @contextmanager
+    def _open_source(self, *, unsafe_local: bool) -> Iterator[TwinSource]:
+        if refusal := find_refusal(self.session):
+            raise UsageError(f"session {self.session.name!r} cannot be continued: {refusal}")
+        assert self.session.journal is not None
+        location = find_session(self.session.name, self.session.journal)
+        with open_twin_source(location, unsafe_local=unsafe_local) as source:
+            yield source
+
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
+        match message.get("kind"):
+            case "autopsy":
+                with self._lock:
+                    self._refuse_errors(lambda: self._open_autopsy(message.get("number")))
+            case "twin":
+                self._run_in_background(lambda: self.fork_at_compaction(*read_request(message)))
+            case "compare":
+                self._run_in_background(lambda: self.run_twins(read_request({**message, "arm": FACTS_ARM})[0]))
+            case _:
+                super()._handle_page_message(message)
+
+    def _run_in_background(self, act: Callable[[], object]) -> None:
+        """Run a slow action in a thread of its own, and show on the page that it runs, or why it failed."""
+
+        def work() -> None:
+            self._refuse_errors(act)
+            self.channel.update_state(working=False)
+
+        self.channel.update_state(working=True, refused=None)
+        threading.Thread(target=work, name="harness-inspector-twins", daemon=True).start()
+
+    def _refuse_errors(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except HarnessError as error:
+            self.channel.update_state(refused={"request": "", "text": str(error)})
 
     @traitlets.validate("step")
     def _check_step(self, proposal: Mapping[str, Any]) -> int:

@@ -769,6 +769,42 @@ function createTimeline(choose, openRound) {
   return { element, show };
 }
 
+// harness/widgets/js/twin_buttons.js
+var chosenPolicy = "none";
+function makeTwinButtons({ buttons, policies, why }, act) {
+  const select = make(
+    "select",
+    { "aria-label": "other policy", on: { change: () => chosenPolicy = select.value } },
+    ...policies.map((name) => make("option", { value: name, text: name }))
+  );
+  select.value = policies.includes(chosenPolicy) ? chosenPolicy : policies[0] ?? "";
+  const made = buttons.map((choice) => makeButton2(choice, () => act(choice.arm)));
+  const other = makeButton2({ arm: "", text: "fork here with another policy:", why }, () => act(select.value));
+  const reasons = /* @__PURE__ */ new Map();
+  for (const { text, why: reason } of buttons) {
+    if (reason) reasons.set(reason, [...reasons.get(reason) ?? [], text]);
+  }
+  const lines = [...reasons].map(
+    ([reason, texts]) => make("p", { class: "h-faint", text: `${texts.join(", ")}: not possible, ${reason}` })
+  );
+  const bar = make("div", { class: "t-bar" }, ...made, other, select);
+  return make("div", { class: "t-twins", role: "group", "aria-label": "continue from this compaction" }, bar, ...lines);
+}
+function makeButton2({ text, why }, act) {
+  const button = make("button", {
+    type: "button",
+    text,
+    title: why,
+    on: {
+      click: () => {
+        if (isEnabled(button)) act();
+      }
+    }
+  });
+  enable(button, !why);
+  return button;
+}
+
 // harness/widgets/js/compaction_details.js
 var DISPOSITIONS = [
   ["summary", "inserted"],
@@ -777,7 +813,7 @@ var DISPOSITIONS = [
   ["masked", "masked"],
   ["kept", "kept"]
 ];
-function showDetails(box, content, close, open) {
+function showDetails(box, content, close, open, twin) {
   const { status, round, step } = content;
   const title = status === "applied" ? `Compaction ${round} before step ${step}` : `Compaction before step ${step}\
 : ${status}`;
@@ -786,6 +822,7 @@ function showDetails(box, content, close, open) {
     make("div", { class: "a-bar" }, make("h4", { text: title }), closeButton),
     make("p", { text: describeSizes(content) })
   ];
+  if (content.twins) lines.push(makeTwinButtons(content.twins, twin));
   if (content.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${content.failure}` }));
   if (content.facts) lines.push(...makeFactLines(content.facts.lost, content.facts.kept));
   if (content.autopsy) lines.push(...makeAutopsy(content.autopsy, open));
@@ -1386,7 +1423,8 @@ var Agent = class {
       box,
       details,
       () => this.closeDetails(),
-      (round) => this.openNumber(round)
+      (round) => this.openNumber(round),
+      (arm) => this.ask({ kind: "twin", round: details.round, arm })
     );
     memory.round = details.seq;
     box.focus();

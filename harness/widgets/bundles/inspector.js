@@ -45,6 +45,12 @@ function keepPlainKeys(element) {
     if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
   });
 }
+function enable(button, yes) {
+  button.setAttribute("aria-disabled", String(!yes));
+}
+function isEnabled(button) {
+  return button.getAttribute("aria-disabled") !== "true";
+}
 
 // harness/widgets/js/numbers.js
 var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -228,6 +234,42 @@ function connect(model, listeners) {
     model.off("msg:custom", receive);
     clearTimeout(silence);
     cancelAnimationFrame(frame);
+  };
+}
+
+// harness/widgets/js/nested_view.js
+function nest(model, name, box) {
+  let shown = (
+    /** @type {any} */
+    null
+  );
+  const notify = (view, type) => view.luminoWidget?.processMessage({ type, isConflatable: false, conflate: () => false });
+  const remove = () => {
+    if (!shown) return;
+    for (const type of ["before-detach", "after-detach"]) notify(shown, type);
+    shown.remove();
+    shown = null;
+  };
+  const show = async () => {
+    const reference = model.get(name);
+    const manager = model.widget_manager;
+    remove();
+    if (!reference || !manager) return;
+    const view = await manager.create_view(await manager.get_model(reference.replace("IPY_MODEL_", "")));
+    if (model.get(name) !== reference) {
+      view.remove();
+      return;
+    }
+    shown = view;
+    box.replaceChildren(view.el);
+    notify(view, "after-attach");
+    view.el.scrollIntoView({ block: "nearest" });
+  };
+  model.on(`change:${name}`, show);
+  show();
+  return () => {
+    model.off(`change:${name}`, show);
+    remove();
   };
 }
 
@@ -655,6 +697,42 @@ function createTimeline(choose, openRound) {
   return { element, show };
 }
 
+// harness/widgets/js/twin_buttons.js
+var chosenPolicy = "none";
+function makeTwinButtons({ buttons, policies, why }, act) {
+  const select = make(
+    "select",
+    { "aria-label": "other policy", on: { change: () => chosenPolicy = select.value } },
+    ...policies.map((name) => make("option", { value: name, text: name }))
+  );
+  select.value = policies.includes(chosenPolicy) ? chosenPolicy : policies[0] ?? "";
+  const made = buttons.map((choice) => makeButton(choice, () => act(choice.arm)));
+  const other = makeButton({ arm: "", text: "fork here with another policy:", why }, () => act(select.value));
+  const reasons = /* @__PURE__ */ new Map();
+  for (const { text, why: reason } of buttons) {
+    if (reason) reasons.set(reason, [...reasons.get(reason) ?? [], text]);
+  }
+  const lines = [...reasons].map(
+    ([reason, texts]) => make("p", { class: "h-faint", text: `${texts.join(", ")}: not possible, ${reason}` })
+  );
+  const bar = make("div", { class: "t-bar" }, ...made, other, select);
+  return make("div", { class: "t-twins", role: "group", "aria-label": "continue from this compaction" }, bar, ...lines);
+}
+function makeButton({ text, why }, act) {
+  const button = make("button", {
+    type: "button",
+    text,
+    title: why,
+    on: {
+      click: () => {
+        if (isEnabled(button)) act();
+      }
+    }
+  });
+  enable(button, !why);
+  return button;
+}
+
 // harness/widgets/js/view_requests.js
 var PATIENCE_MS = 15e3;
 function createRequester(model, rows = () => null) {
@@ -717,6 +795,8 @@ var Inspector = class {
   );
   checks = make("details", { class: "h-more h-checks", hidden: true });
   autopsy = make("section", { class: "u-autopsy", "aria-label": "autopsy of a compaction", hidden: true });
+  working = make("p", { class: "h-faint", role: "status" });
+  forked = make("div", { class: "h-forked" });
   movesFocus = false;
   wantedCheck = "";
   asked = (
@@ -783,6 +863,7 @@ region" });
       this.checks,
       this.line.element,
       this.autopsy,
+      this.working,
       make(
         "div",
         { class: "h-steps" },
@@ -796,7 +877,8 @@ region" });
       make("p", { class: "h-faint h-keys", text: KEYS_HELP }),
       make("table", { class: "h-facts" }, this.stepFacts),
       this.compactions,
-      make("div", { class: "h-pair" }, this.list.element, this.texts)
+      make("div", { class: "h-pair" }, this.list.element, this.texts),
+      this.forked
     );
     this.root.tabIndex = 0;
     this.root.addEventListener("keydown", (event) => this.handleKey(event));
@@ -895,6 +977,8 @@ region" });
       this.draw(whole);
     }
     if (changed.autopsy !== void 0) this.showAutopsy(changed.autopsy);
+    if (changed.working !== void 0) this.working.textContent = changed.working ? "continuing from the compacti\
+on …" : "";
     if (refused !== void 0) this.error.textContent = refused?.text ?? "";
     if (changed.rows) this.list.receive(whole.rows);
     const { reading } = changed;
@@ -933,7 +1017,7 @@ region" });
     const text = `${formatCount(checks.length, "failed check")}${rest}`;
     this.checks.replaceChildren(make("summary", { text }), make("ul", { class: "h-check-list" }, ...items));
   }
-  /** @param {Autopsy | null} autopsy */
+  /** @param {OpenAutopsy | null} autopsy */
   showAutopsy(autopsy) {
     this.autopsy.hidden = autopsy === null;
     if (autopsy) {
@@ -945,6 +1029,7 @@ region" });
           this.list.element.scrollIntoView({ block: "nearest" });
         }
       });
+      if (autopsy.twins) this.autopsy.append(this.makeTwins(autopsy.twins, autopsy));
       const title = (
         /** @type {HTMLElement} */
         this.autopsy.querySelector("h4")
@@ -954,6 +1039,16 @@ region" });
     }
     this.movesFocus = false;
     if (this.known.step) this.drawLine(this.known);
+  }
+  /**
+   * @param {Choices} choices
+   * @param {OpenAutopsy} autopsy
+   */
+  makeTwins(choices, { number: round, compared }) {
+    const act = (arm) => this.model.send(arm ? { kind: "twin", round, arm } : { kind: "compare", round });
+    const buttons = makeTwinButtons(choices, act);
+    if (compared) buttons.append(make("pre", { class: "t-results", tabindex: "0", text: compared }));
+    return buttons;
   }
   closeAutopsy() {
     this.model.send({ kind: "autopsy", number: null });
@@ -1018,10 +1113,14 @@ function makeRow3([kind, role, mark, text]) {
   };
 }
 var inspector_default = {
-  /** @param {{ model: Channel, el: HTMLElement }} view */
+  /** @param {{ model: Model, el: HTMLElement }} view */
   render({ model, el }) {
     const inspector = new Inspector(model, el);
-    return () => inspector.close();
+    const removeFork = nest(model, "forked", inspector.forked);
+    return () => {
+      removeFork();
+      inspector.close();
+    };
   }
 };
 export {

@@ -266,6 +266,7 @@ class Agent {
       details,
       () => this.closeDetails(),
       (round) => this.openNumber(round),
+      (arm) => this.ask({ kind: "twin", round: details.round, arm }),
     );
     memory.round = details.seq;
     box.focus();

@@ -4,10 +4,12 @@ import { showAutopsy } from "./autopsy.js";
 import { make } from "./elements.js";
 import { formatCount, formatNumber } from "./numbers.js";
 import { createTimeline, listMarks } from "./timeline.js";
+import { makeTwinButtons } from "./twin_buttons.js";
 
 /** @import { Autopsy } from "./autopsy.js" */
 /** @import { Strip } from "./fact_strip.js" */
 /** @import { Attempt } from "./timeline.js" */
+/** @import { Choices } from "./twin_buttons.js" */
 /** @typedef {{ steps: number[], curve: number[], attempts: Attempt[], strips: Strip[] }} FactCurve */
 
 /** @typedef {"summary" | "dropped" | "summarized" | "masked" | "kept"} Disposition */
@@ -33,6 +35,7 @@ import { createTimeline, listMarks } from "./timeline.js";
  * @property {Partial<Record<Disposition, number>>} counts
  * @property {number} left_out
  * @property {{ session: FactCurve, compaction: Autopsy } | null} autopsy What happened to each fact; null without facts.
+ * @property {Choices | null} twins Buttons that continue from here; null if the compaction was not applied.
  */
 
 /** @type {[disposition: Disposition, name: string][]} */
@@ -51,8 +54,9 @@ const DISPOSITIONS = [
  * @param {Details} content
  * @param {() => void} close
  * @param {(round: number) => void} open Shows the details of another applied compaction, by its number.
+ * @param {(arm: string) => void} twin Continues from here with another effect of the compaction.
  */
-export function showDetails(box, content, close, open) {
+export function showDetails(box, content, close, open, twin) {
   const { status, round, step } = content;
   const title = status === "applied" ? `Compaction ${round} before step ${step}` : `Compaction before step ${step}: ${status}`;
   const closeButton = make("button", { type: "button", text: "Close", on: { click: close } });
@@ -61,6 +65,7 @@ export function showDetails(box, content, close, open) {
     make("div", { class: "a-bar" }, make("h4", { text: title }), closeButton),
     make("p", { text: describeSizes(content) }),
   ];
+  if (content.twins) lines.push(makeTwinButtons(content.twins, twin));
   if (content.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${content.failure}` }));
   if (content.facts) lines.push(...makeFactLines(content.facts.lost, content.facts.kept));
   if (content.autopsy) lines.push(...makeAutopsy(content.autopsy, open));

@@ -4,9 +4,11 @@ import { showAutopsy } from "./autopsy.js";
 import { createRoot, make, makeFactRow } from "./elements.js";
 import "./inspector.css";
 import { connect } from "./kernel.js";
+import { nest } from "./nested_view.js";
 import { formatCount, formatNumber } from "./numbers.js";
 import { createRowList } from "./row_list.js";
 import { createTimeline, findNext, listMarks } from "./timeline.js";
+import { makeTwinButtons } from "./twin_buttons.js";
 import { createRequester } from "./view_requests.js";
 
 /** @import { Asked, Autopsy } from "./autopsy.js" */
@@ -14,6 +16,9 @@ import { createRequester } from "./view_requests.js";
 /** @import { Channel } from "./kernel.js" */
 /** @import { Block } from "./row_list.js" */
 /** @import { Attempt, Limit } from "./timeline.js" */
+/** @import { Model } from "./nested_view.js" */
+/** @import { Choices } from "./twin_buttons.js" */
+/** @typedef {Autopsy & { twins?: Choices, compared?: string }} OpenAutopsy `twins` are missing where nothing can be run. */
 /** @typedef {[name: string, text: string]} Fact */
 /** @typedef {[kind: string, role: string, mark: string, text: string]} Row */
 /** @typedef {{ round: number, title: string, reason: string, summary: string }} Compaction */
@@ -62,7 +67,8 @@ import { createRequester } from "./view_requests.js";
  * @property {{ request: string, text: string } | null} refused
  * @property {Block<Row>} rows
  * @property {Reading | null} reading
- * @property {Autopsy | null} autopsy Autopsy of the compaction that is open.
+ * @property {OpenAutopsy | null} autopsy Autopsy of the compaction that is open.
+ * @property {boolean} [working] Whether a fork or twins are being prepared.
  */
 
 const KEYS_HELP =
@@ -81,6 +87,8 @@ export class Inspector {
   );
   checks = make("details", { class: "h-more h-checks", hidden: true });
   autopsy = make("section", { class: "u-autopsy", "aria-label": "autopsy of a compaction", hidden: true });
+  working = make("p", { class: "h-faint", role: "status" });
+  forked = make("div", { class: "h-forked" });
   movesFocus = false;
   wantedCheck = "";
   asked = /** @type {Asked | null} */ (null);
@@ -149,6 +157,7 @@ export class Inspector {
       this.checks,
       this.line.element,
       this.autopsy,
+      this.working,
       make(
         "div",
         { class: "h-steps" },
@@ -163,6 +172,7 @@ export class Inspector {
       make("table", { class: "h-facts" }, this.stepFacts),
       this.compactions,
       make("div", { class: "h-pair" }, this.list.element, this.texts),
+      this.forked,
     );
     this.root.tabIndex = 0;
     this.root.addEventListener("keydown", (event) => this.handleKey(event));
@@ -266,6 +276,7 @@ export class Inspector {
       this.draw(whole);
     }
     if (changed.autopsy !== undefined) this.showAutopsy(changed.autopsy);
+    if (changed.working !== undefined) this.working.textContent = changed.working ? "continuing from the compaction …" : "";
     if (refused !== undefined) this.error.textContent = refused?.text ?? "";
     if (changed.rows) this.list.receive(whole.rows);
     const { reading } = changed;
@@ -308,7 +319,7 @@ export class Inspector {
     this.checks.replaceChildren(make("summary", { text }), make("ul", { class: "h-check-list" }, ...items));
   }
 
-  /** @param {Autopsy | null} autopsy */
+  /** @param {OpenAutopsy | null} autopsy */
   showAutopsy(autopsy) {
     this.autopsy.hidden = autopsy === null;
     if (autopsy) {
@@ -320,12 +331,24 @@ export class Inspector {
           this.list.element.scrollIntoView({ block: "nearest" });
         },
       });
+      if (autopsy.twins) this.autopsy.append(this.makeTwins(autopsy.twins, autopsy));
       const title = /** @type {HTMLElement} */ (this.autopsy.querySelector("h4"));
       if (this.movesFocus) title.focus({ preventScroll: true });
       if (this.movesFocus) this.line.element.scrollIntoView({ block: "start" });
     }
     this.movesFocus = false;
     if (this.known.step) this.drawLine(this.known);
+  }
+
+  /**
+   * @param {Choices} choices
+   * @param {OpenAutopsy} autopsy
+   */
+  makeTwins(choices, { number: round, compared }) {
+    const act = (/** @type {string} */ arm) => this.model.send(arm ? { kind: "twin", round, arm } : { kind: "compare", round });
+    const buttons = makeTwinButtons(choices, act);
+    if (compared) buttons.append(make("pre", { class: "t-results", tabindex: "0", text: compared }));
+    return buttons;
   }
 
   closeAutopsy() {
@@ -405,9 +428,13 @@ function makeRow([kind, role, mark, text]) {
 }
 
 export default {
-  /** @param {{ model: Channel, el: HTMLElement }} view */
+  /** @param {{ model: Model, el: HTMLElement }} view */
   render({ model, el }) {
     const inspector = new Inspector(model, el);
-    return () => inspector.close();
+    const removeFork = nest(model, "forked", inspector.forked);
+    return () => {
+      removeFork();
+      inspector.close();
+    };
   },
 };
