@@ -37,6 +37,8 @@ from harness.store.sessions.lookup import (
 from harness.text import replace_control_characters
 
 DEFAULT_LIMIT = 50
+MAX_CHECKS_CHARACTERS = 60
+"""Maximum number of characters of the failed checks of one session in a list."""
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -61,33 +63,36 @@ def command() -> None:
     Sessions are logged in journals: SQLite files written by experiments, notebook widgets and `harness agent`. The id of a
     message is SESSION/NUMBER.
 
-    Example: `harness sessions list --in experiments/quickstart`
+    Example: `harness sessions list experiments/quickstart`
     """
 
 
 @command.command("list")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path))
 @IN_OPTION
 @click.option("--status", type=click.Choice(["active", "completed", "failed"]), help="List only sessions of this status.")
 @click.option("--limit", type=options.POSITIVE, default=DEFAULT_LIMIT, help="Maximum number of rows.")
-def list_sessions(places: tuple[Path, ...], status: str | None, limit: int) -> None:
-    """List sessions, newest first.
+def list_sessions(folders: tuple[Path, ...], places: tuple[Path, ...], status: str | None, limit: int) -> None:
+    """List the sessions in FOLDERS (experiments, folders of journals or journal files), newest first.
 
-    A session whose process was killed stays `active`. A session that could not log its failure, because its journal could not be
-    written, is marked as failed now. A sub-agent has a session of its own; its id begins with the id of the
-    session that started it.
+    Without FOLDERS, the places that `--in` names are listed, or else those that it searches by default. A session whose process
+    was killed stays `active`. A session that could not log its failure, because its journal could not be written, is marked as
+    failed now. A sub-agent has a session of its own; its id begins with the id of the session that started it. Seed, score and
+    failed checks are those of the trial that ran the session.
 
     Example: `harness sessions list --status failed`
     """
     by_name = {
         (find_scope(path, place), row.session_id): (path, row)
-        for place in resolve_places(places)
+        for place in resolve_places((*folders, *places))
         for path in list_journals(place)
         for row in read_journal(path, queries.list_sessions)
     }
     rows = sorted(by_name.values(), key=lambda located_row: -located_row[1].created_at_ms)
     rows = [(path, row) for path, row in rows if status in {None, row.status}]
     counts = Counter(row.session_id for _, row in rows)
-    columns = ("session", "started (UTC)", "ended", "steps", "compactions", "prompt tokens", "USD", "trial", "model", "task")
+    numbers = ("steps", "compactions", "prompt tokens", "USD", "seed", "score")
+    columns = ("session", "started (UTC)", "ended", *numbers, "trial", "model", "task", "failed checks")
     print_parts(build_table(columns, (_format_cells(path, row, counts) for path, row in rows[:limit])))
     if len(rows) > limit:
         print_line(f"and {len(rows) - limit} more; --limit shows more of them")
@@ -209,8 +214,19 @@ def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]
     outcome = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
     cost = "?" if totals.total_cost_usd is None else f"{totals.total_cost_usd:.4f}"
-    texts = (format_line(text, width) for text, width in ((trial, 40), (row.model, 30), (row.task, 40)))
-    return (f"{row.session_id}{folder}", begin, outcome, totals.steps, totals.compactions, totals.prompt_tokens, cost, *texts)
+    texts = ((trial, 40), (row.model, 30), (row.task, 40), (row.failed_checks, MAX_CHECKS_CHARACTERS))
+    return (
+        f"{row.session_id}{folder}",
+        begin,
+        outcome,
+        totals.steps,
+        totals.compactions,
+        totals.prompt_tokens,
+        cost,
+        "" if row.seed is None else row.seed,
+        "" if row.score is None else f"{row.score:.2f}",
+        *(format_line(text, width) for text, width in texts),
+    )
 
 
 def parse_age(value: str) -> int:

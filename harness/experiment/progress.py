@@ -80,14 +80,19 @@ class RunProgress:
 
 
 def format_record(record: TrialRecord, *, hides_outcome: bool = False) -> str:
-    """Return the configuration (arm), the seed and the result of a finished trial as one line of text.
+    """Return the configuration (arm), the task, the seed and the result of a finished trial as one line of text.
 
     Args:
         record: Record of the trial.
         hides_outcome: Whether to withhold the outcome, and to state only that the trial has finished or why it crashed.
     """
     result = format_ending(record) if hides_outcome else format_outcome(record)
-    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {result}"
+    return f"{name_trial(record.arm, record.task, record.seed)}: {result}"
+
+
+def name_trial(arm: str, problem: str, seed: int) -> str:
+    """Return arm, task and seed of a trial as text; the task in a file is named without the folder of the file."""
+    return f"{arm[:MAX_NAME_CHARACTERS]} {problem.rpartition('/')[2][:MAX_NAME_CHARACTERS]} seed={seed}"
 
 
 def format_ending(record: TrialRecord) -> str:

@@ -23,7 +23,7 @@ from harness.errors import HarnessError, StoreError, VerdictMismatch, WorkerDied
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, is_disk_error
 from harness.experiment.limits import RunLimits, compute_spent_usd
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
-from harness.experiment.progress import Display, RunProgress
+from harness.experiment.progress import Display, RunProgress, name_trial
 from harness.experiment.workers import Workers
 from harness.process import install_signal_handler
 from harness.session.grading import fail_all_checks
@@ -143,7 +143,9 @@ class Runner:
                 attempts = error.attempts if isinstance(error, WorkerDied) else 1
                 self._record_or_repeat(self._resolve_result(future, job), job, waiting, attempts)
             del running[future]
-        names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
+        names = tuple(
+            name_trial(job.arm, job.trial.problem, job.trial.seed) for future, job in running.items() if future.running()
+        )
         self.progress = replace(self.progress, running_trials=names)
         self.display.show(self.progress)
         if running:

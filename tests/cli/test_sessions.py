@@ -10,6 +10,7 @@ from harness.experiment.output import open_output
 from harness.session.ids import TimeOrderedIds
 from harness.store.journal import Journal
 from tests.cli.command import LOCAL, TINY, harness, within
+from tests.inspection.test_session_task import store
 from tests.store.samples import ENDED, begun, compaction, opening, step, trial
 
 
@@ -41,6 +42,19 @@ def test_sessions_are_listed_newest_first(place):
         "second",
     ]
     assert "and 1 more" in within("sessions", "list", "--limit", "1", "--in", place).stdout
+
+
+def test_the_sessions_of_a_folder_are_listed_with_seed_score_and_failed_checks(tmp_path):
+    store(tmp_path / "journal.sqlite")
+    shown = within("sessions", "list", tmp_path)
+    assert shown.exit_code == 0, shown.output
+    heading, first, *_ = shown.stdout.splitlines()
+    place = heading.index("seed")
+    assert first[place:].split()[:2] == ["3", "1.00"], shown.stdout
+    assert heading.split()[-2:] == ["failed", "checks"]
+    column = "".join(line[heading.index("failed") :].strip() + " " for line in shown.stdout.splitlines()[1:])
+    assert "The port is written down" in " ".join(column.split())
+    assert within("sessions", "list", tmp_path / "missing").exit_code == 2
 
 
 def test_the_journal_of_a_trial_that_is_just_being_created_stops_no_search(place):

@@ -16,6 +16,7 @@ from harness.experiment.progress import (
     RichDisplay,
     RunProgress,
     choose_display,
+    name_trial,
     render_html,
 )
 from tests.experiment.records import record
@@ -39,12 +40,17 @@ def test_outcomes_of_a_plan_with_declared_contrasts_are_not_shown_while_it_runs(
     state = standing(hides_outcomes=True).with_record(record(arm="a", success=True, score=1.0, steps=17))
     state = state.with_record(record(arm="a", success=False, score=0.25, status="crashed", reason="timeout"))
     assert state.summary == "2/10 trials, 1 crashed"
-    assert state.last_result.startswith("a seed=0: crashed: timeout (")
+    assert state.last_result.startswith("a flashcards seed=0: crashed: timeout (")
     stream = io.StringIO()
     PlainDisplay(stream).show(standing(hides_outcomes=True).with_record(record(arm="a", success=True, score=1.0, steps=17)))
     shown = stream.getvalue() + render_html(state)
     assert "finished (" in shown
     assert not [word for word in ("success", "succeeded", "score", "0.25", "17") if word in shown]
+
+
+def test_a_task_in_a_file_is_named_without_the_folder_of_the_file():
+    problem = "a/long/way/to/tiny_task.py:tiny(steps=3)"
+    assert name_trial("a", problem, 4) == "a tiny_task.py:tiny(steps=3) seed=4"
 
 
 def test_plain_lines_are_one_for_each_finished_trial():
@@ -58,7 +64,7 @@ def test_plain_lines_are_one_for_each_finished_trial():
     display.close()
     lines = stream.getvalue().splitlines()
     assert len(lines) == 4
-    assert lines[-1].startswith("[3/10] threshold=0.5 seed=0: score 0.50")
+    assert lines[-1].startswith("[3/10] threshold=0.5 flashcards seed=0: score 0.50")
 
 
 def test_hostile_names_stay_on_one_line_without_control_characters():

@@ -39,6 +39,12 @@ class SessionRow(NamedTuple):
     events: int
     messages: int
     """Number of messages in the session's whole conversation, compacted or not."""
+    seed: int | None
+    """Seed of the trial; None if the session belongs to no trial."""
+    score: float | None
+    """Share of the checks of the trial that passed; None if the session belongs to no trial."""
+    failed_checks: str
+    """Titles of the failed checks of the trial, joined by semicolons; empty if none failed or the session belongs to no trial."""
 
 
 class PartRow(NamedTuple):
@@ -103,7 +109,8 @@ _SESSIONS = """
       coalesce(s.model, ''), coalesce(v.task, ''), s.created_at_ms,
       coalesce((SELECT at_ms FROM event AS e WHERE e.session = s.key ORDER BY seq DESC LIMIT 1), s.created_at_ms),
       (SELECT count(*) FROM event AS e WHERE e.session = s.key),
-      (SELECT count(*) FROM event AS e WHERE e.session = s.key AND e.role IS NOT NULL)
+      (SELECT count(*) FROM event AS e WHERE e.session = s.key AND e.role IS NOT NULL), r.seed, r.score,
+      coalesce((SELECT group_concat(c.title, '; ') FROM "check" AS c WHERE c.trial_id = r.trial_id AND NOT c.passed), '')
     FROM session AS s JOIN sessions AS v ON v.id = s.id LEFT JOIN trial AS r ON r.session_id = s.id
     ORDER BY s.created_at_ms DESC, s.key DESC"""
 _MESSAGE = """SELECT id, sequence, role, content, token_count, is_compacted, coalesce(step, 0), created_at
