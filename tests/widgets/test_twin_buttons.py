@@ -86,6 +86,7 @@ def test_a_failed_check_leads_to_twins_that_pass_it_with_the_lost_fact_put_back(
     assert "facts put back  8" in page.locator(".t-results").inner_text()
     page.get_by_role("button", name="fork here without compaction").click()
     wait_until(linked, lambda: inspector.forked is not None)
+    assert inspector.forked is not None
     with closing(inspector.forked) as fork:
         assert fork.session.wait(120) == "idle", fork.session.failure
         assert [graded.passed for graded in fork.close().checks] == [True, True]
