@@ -41,6 +41,12 @@ def wait_until(linked, condition, seconds=120):
         linked.settle()
 
 
+def wait_for_fork(linked, widget, previous=None):
+    """Return the widget of the fork that is shown below, once it is another one than before."""
+    wait_until(linked, lambda: widget.forked is not previous)
+    return widget.forked
+
+
 @pytest.mark.browser
 def test_a_live_session_is_forked_at_a_compaction_by_its_buttons(page):
     spec = session(policy=policy_from_plain(FORGETFUL), window_tokens=16_000)
@@ -51,21 +57,18 @@ def test_a_live_session_is_forked_at_a_compaction_by_its_buttons(page):
         page.locator(".a-curve .a-mark").first.click()
         linked.until("() => !document.querySelector('.a-details').hidden")
         linked.click("fork here with the facts put back")
-        wait_until(linked, lambda: widget.forked is not None)
-        restored = widget.forked
+        restored = wait_for_fork(linked, widget)
         compaction = list_compactions(restored.session.entries)[0]
         assert "facts put back: port" in compaction.event.reason
         assert restored.session.wait(120) == "idle", restored.session.failure
         linked.click("fork here without compaction")
-        wait_until(linked, lambda: widget.forked is not restored)
-        whole = widget.forked
+        whole = wait_for_fork(linked, widget, restored)
         assert whole.session.wait(120) == "idle", whole.session.failure
         assert not list_compactions(whole.session.entries)
         assert "port" in find_values(whole.session.view, spec.task)
         page.get_by_label("other policy").select_option("drop-all")
         linked.click("fork here with another policy:")
-        wait_until(linked, lambda: widget.forked is not whole)
-        assert widget.forked.session.spec.policy.kind == "drop-all"
+        assert wait_for_fork(linked, widget, whole).session.spec.policy.kind == "drop-all"
         assert page.locator(".t-twins [aria-disabled='true']").count() == 0
         assert restored.session.state == whole.session.state == "closed", "a page has one open fork"
 
@@ -85,9 +88,7 @@ def test_a_failed_check_leads_to_twins_that_pass_it_with_the_lost_fact_put_back(
     assert "1 check failed by it (The port is written down: passed by 8 of 8 twins" in page.locator(".u-says").inner_text()
     assert "facts put back  8" in page.locator(".t-results").inner_text()
     page.get_by_role("button", name="fork here without compaction").click()
-    wait_until(linked, lambda: inspector.forked is not None)
-    assert inspector.forked is not None
-    with closing(inspector.forked) as fork:
+    with closing(wait_for_fork(linked, inspector)) as fork:
         assert fork.session.wait(120) == "idle", fork.session.failure
         assert [graded.passed for graded in fork.close().checks] == [True, True]
 
