@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from harness.compaction.boundaries import is_testing
+from harness.compaction.presets.recency import select_older
 from harness.conversation.events import Compaction, Entry, MessageAdded, SessionResumed, SessionStarted, StepFinished
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter
@@ -51,12 +52,26 @@ class KindSurvival(NamedTuple):
         return self.kept / self.removed if self.removed else None
 
 
+class RecencySurvival(NamedTuple):
+    """Survival of distinctive texts of one kind, beside their survival in the newest messages of equal tokens."""
+
+    kind: TextKind
+    seen: int
+    """Number of texts in the messages before a compaction, added up over all compactions."""
+    kept: int
+    """Number of these texts that were in view right after the compaction."""
+    kept_by_recency: int
+    """Number that the newest messages with at most as many tokens would have, beside the system message and the request."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionEffects:
     """Effects of all applied compactions of a session, in order. An empty tuple or None means that nothing was measured."""
 
     survival: tuple[KindSurvival, ...] = ()
     """Survival of distinctive texts by kind; empty without a compaction that removed any."""
+    beside_recency: tuple[RecencySurvival, ...] = ()
+    """Survival of all distinctive texts, beside that of a control which keeps the newest messages of equal tokens."""
     freed_shares: tuple[float, ...] = ()
     """Share of the tokens in view that each compaction freed."""
     floors_tokens: tuple[int, ...] = ()
@@ -135,11 +150,41 @@ def measure_survival(before: View, after: View) -> Iterator[KindSurvival]:
     for message in removed:
         for kind, found_texts in list_texts(message).items():
             texts[kind] |= found_texts
-    calls = [call.arguments_json for message in after.messages for call in message.calls]
-    visible = " ".join("\n".join([*map(extract_text, after.messages), *calls]).split())
+    visible = _join(after.messages)
     for kind in TEXT_KINDS:
         kept = sum(_contains(visible, text) for text in texts[kind])
         yield KindSurvival(kind, len(texts[kind]), kept)
+
+
+def compare_with_recency(before: View, after: View) -> Iterator[RecencySurvival]:
+    """Yield for each kind how many distinctive texts stay in view, beside those in the newest messages of equal tokens.
+
+    The control has at most the tokens that are in view after the compaction, its summary included. It keeps the system message,
+    the request of the user if the compaction kept it, and the newest messages, calls together with their results.
+
+    Args:
+        before: View before the compaction.
+        after: View after it.
+    """
+    kept_ids = {item.item_id for item in after.items}
+    request = next((item for item in before.items if item.message == before.task and item.item_id in kept_ids), None)
+    protected = frozenset(item.item_id for item in (*before.items[:1], *([request] if request is not None else [])))
+    older = set(select_older(before, after.tokens, protected))
+    newest = [item.message for item in before.items if item.item_id not in older]
+    texts: dict[TextKind, set[str]] = {kind: set() for kind in TEXT_KINDS}
+    for message in before.messages[1:]:
+        for kind, named in list_texts(message).items():
+            texts[kind] |= named
+    visible, visible_newest = _join(after.messages), _join(newest)
+    for kind in TEXT_KINDS:
+        kept = sum(_contains(visible, text) for text in texts[kind])
+        yield RecencySurvival(kind, len(texts[kind]), kept, sum(_contains(visible_newest, text) for text in texts[kind]))
+
+
+def _join(messages: Sequence[Message]) -> str:
+    """Return all text of messages, and the arguments of their calls, on one line."""
+    calls = [call.arguments_json for message in messages for call in message.calls]
+    return " ".join("\n".join([*map(extract_text, messages), *calls]).split())
 
 
 def _contains(visible: str, text: str) -> bool:
@@ -161,6 +206,7 @@ class _Reading:
     view: View = field(default_factory=View)
     threshold_tokens: int | None = None
     survival: dict[TextKind, tuple[int, int]] = field(default_factory=dict)
+    beside_recency: dict[TextKind, tuple[int, int, int]] = field(default_factory=dict)
     freed_shares: list[float] = field(default_factory=list)
     floors: list[int] = field(default_factory=list)
     trigger_errors: list[float] = field(default_factory=list)
@@ -224,6 +270,9 @@ class _Reading:
         for row in measure_survival(before, self.view):
             removed, kept = self.survival.get(row.kind, (0, 0))
             self.survival[row.kind] = removed + row.removed, kept + row.kept
+        for pair in compare_with_recency(before, self.view):
+            seen, kept, recent = self.beside_recency.get(pair.kind, (0, 0, 0))
+            self.beside_recency[pair.kind] = seen + pair.seen, kept + pair.kept, recent + pair.kept_by_recency
         self.compacted_tokens, self.waits_since = before.tokens, self.steps
 
 
@@ -245,6 +294,7 @@ def measure_compactions(entries: Iterable[Entry], counter: Counter) -> Compactio
         reading.add(entry)
     return CompactionEffects(
         survival=tuple(KindSurvival(kind, *counts) for kind, counts in reading.survival.items() if counts[0]),
+        beside_recency=tuple(RecencySurvival(kind, *counts) for kind, counts in reading.beside_recency.items() if counts[0]),
         freed_shares=tuple(reading.freed_shares),
         floors_tokens=tuple(reading.floors),
         trigger_errors=tuple(reading.trigger_errors),
@@ -265,6 +315,11 @@ def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:
     if effects.survival:
         rows = (f"{row.kind} {row.kept} of {row.removed} ({row.kept / row.removed:.0%})" for row in effects.survival)
         yield "survived", ", ".join(rows)
+    if effects.beside_recency:
+        shares = (
+            f"{row.kind} {row.kept / row.seen:.0%} ({row.kept_by_recency / row.seen:.0%})" for row in effects.beside_recency
+        )
+        yield "recency", f"stayed in view, and in brackets in the newest messages of equal tokens: {', '.join(shares)}"
     freed = f"{_format_range(effects.freed_shares, percent=True)} of the view at each compaction"
     growth, stuck = effects.floor_growth_tokens, effects.cycles_to_stuck
     freed += "" if growth is None else f"; the floor grew by {growth:+,.0f} tokens each time"

@@ -9,7 +9,13 @@ from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded,
 from harness.conversation.messages import assistant, system, user
 from harness.conversation.tokens import Estimated, Measured, QuarterOfCharacters, Usage
 from harness.conversation.view import fold_all
-from harness.metrics.compaction_effects import describe_effects, list_texts, measure_compactions, measure_survival
+from harness.metrics.compaction_effects import (
+    compare_with_recency,
+    describe_effects,
+    list_texts,
+    measure_compactions,
+    measure_survival,
+)
 from harness.policies import KeepLast, NoCompaction
 from tests.compaction.conversations import call, step
 from tests.compaction.test_conditions import SMALL, make_spec, run
@@ -82,6 +88,19 @@ def test_what_a_compaction_removed_survives_only_if_a_visible_message_has_it_as_
     assert rows["number"][1:] == (2, 1)
     assert rows["number"].share == 0.5
     assert rows["path"].share is None
+
+
+def test_the_control_keeps_the_newest_messages_with_as_many_tokens_as_stay():
+    old, middle, new = "old 11111 " + "x" * 100, "middle 22222 " + "y" * 90, "new 33333 " + "z" * 100
+    messages = [system("s"), user("build it"), assistant(old), user(middle), assistant(new)]
+    log = [Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, 1)]
+    before = fold_all(log)
+    after = fold_all([*log, Entry(6, make_compaction(4, before=95, after=60))])
+    rows = {row.kind: row for row in compare_with_recency(before, after)}
+    assert rows["number"][1:] == (3, 2, 2), "11111 and 33333 stay, and the control has 22222 and 33333"
+    tighter = fold_all([*log, Entry(6, make_compaction(4, 5, before=95, after=32))])
+    rows = {row.kind: row for row in compare_with_recency(before, tighter)}
+    assert rows["number"][1:] == (3, 1, 1)
 
 
 def test_prefixes_triggers_floors_and_steps_to_resume_are_counted():
