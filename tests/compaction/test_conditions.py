@@ -133,6 +133,13 @@ def test_a_green_test_run_is_a_boundary_and_a_red_one_is_none(messages, boundary
     assert find_boundary(view_of(user("go"), *messages, policy=KeepLast()), is_turn=False) == boundary
 
 
+def test_while_tests_fail_not_even_a_message_of_the_user_is_a_boundary():
+    red, green = step(1, "exit code 1\n", key="make test"), step(2, "exit code 0\n", key="make test")
+    edit = step(3, "done", name="write_file", key="a.py")
+    for messages, boundary in (((*red, *edit), None), ((*red, *green, *edit), "a message of the user begins a turn")):
+        assert find_boundary(view_of(user("go"), *messages, policy=KeepLast()), is_turn=True) == boundary
+
+
 def test_a_turn_and_a_finished_plan_step_are_boundaries():
     view = view_of(user("go"), *step(1), policy=KeepLast())
     assert find_boundary(view, is_turn=True) == "a message of the user begins a turn"
