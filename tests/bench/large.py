@@ -26,6 +26,7 @@ from harness.analysis.chart_options import ChartOptions
 from harness.cli import main as command_line
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
+from harness.conversation.codec import to_canonical_json
 from harness.conversation.events import (
     Compaction,
     Event,
@@ -179,7 +180,7 @@ class SessionWriter:
                 session_id=self._session_id,
                 task=trial.task,
                 model="scripted",
-                policy_json="{}",
+                policy_json=to_canonical_json(trial.policy),
                 window_tokens=trial.window_tokens or 0,
                 threshold_tokens=20_000 if self._can_compact else None,
                 budget_rule="0.8 of what is free",
