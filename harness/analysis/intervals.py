@@ -25,8 +25,12 @@ DRAWN_FLIPS = 99_999
 """Number of combinations of signs that the sign-flip test draws, with a fixed seed, if there are too many to try them all."""
 FLIPS_AT_ONCE = 10_000
 """Number of combinations of signs that are drawn at a time, which bounds the memory."""
+MULTIPLIED_AT_ONCE = 2**17
+"""Number of signs that are multiplied with differences at a time, as numbers of 8 bytes."""
 WEIGHT_DRAWS = 10_000
 """Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
+WEIGHTS_AT_ONCE = 500
+"""Number of random weights of each value that are drawn at a time, as numbers of 8 bytes; a divisor of their number."""
 SMALLEST_DRAWN_P = 2 / WEIGHT_DRAWS
 """Smallest p-value that the drawn weights can tell apart from 0."""
 
@@ -195,8 +199,10 @@ def _draw_weights(n: int, share: float) -> Weights:
 
     The last weight is on average `share` times each of the others.
     """
-    weights = np.random.default_rng(n).dirichlet([*np.ones(n), share], size=WEIGHT_DRAWS)
-    return np.ascontiguousarray(weights.T, dtype=np.float32)
+    rng, alphas, weights = np.random.default_rng(n), [*np.ones(n), share], np.empty((n + 1, WEIGHT_DRAWS), np.float32)
+    for start in range(0, WEIGHT_DRAWS, WEIGHTS_AT_ONCE):  # all at once would need three times the memory
+        weights[:, start : start + WEIGHTS_AT_ONCE] = rng.dirichlet(alphas, size=WEIGHTS_AT_ONCE).T
+    return weights
 
 
 def combine_bounds(tasks: Bounds) -> Bounds:
@@ -247,17 +253,26 @@ def compute_flip_p(values: Array, null: float = 0.0) -> float:
         return compute_sign_p(int((differences > 0).sum()), len(differences))
     if len(differences) <= MAX_EXACT_FLIPS:
         return _count_flips(sizes, abs(float(differences.sum())))
-    return _draw_flips(differences)
+    return _draw_flips(tuple(differences.tolist()))
 
 
-def _draw_flips(differences: Array) -> float:
-    """Return the p-value of the sign-flip test from random signs, drawn with a fixed seed."""
-    rng, extreme, left = np.random.default_rng(0), 1, DRAWN_FLIPS
-    observed = abs(float(differences.sum())) * (1 - NO_SPREAD)
+@lru_cache(maxsize=256)
+def _draw_flips(values: tuple[float, ...]) -> float:
+    """Return the p-value of the sign-flip test from random signs, drawn with a fixed seed.
+
+    The text and the page of a report test the same values.
+    """
+    differences, rng, extreme, left = np.array(values), np.random.default_rng(0), 1, DRAWN_FLIPS
+    total, rows = float(differences.sum()), max(1, MULTIPLIED_AT_ONCE // len(values))
+    observed = abs(total) * (1 - NO_SPREAD)
     while left:
-        signs = rng.integers(0, 2, (min(left, FLIPS_AT_ONCE), len(differences)), dtype=np.int8)
-        sums = 2 * (signs.astype(np.float64) @ differences) - differences.sum()
-        extreme, left = extreme + int((np.abs(sums) >= observed).sum()), left - len(signs)
+        # many signs a draw, since the numbers of a generator depend on how many are drawn at once; few are multiplied at once,
+        # since eight times their bytes would not fit into the processor's cache
+        signs = rng.integers(0, 2, (min(left, FLIPS_AT_ONCE), len(values)), dtype=np.int8)
+        for start in range(0, len(signs), rows):
+            sums = 2 * (signs[start : start + rows].astype(np.float64) @ differences) - total
+            extreme += int((np.abs(sums) >= observed).sum())
+        left -= len(signs)
     return extreme / (DRAWN_FLIPS + 1)
 
 
