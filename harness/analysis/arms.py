@@ -111,7 +111,9 @@ def select_outcomes(results: Tables) -> Tables:
     if not has_outcome.any():
         raise UsageError(f"{describe_missing_outcomes(results.trials)}; {OUTCOME_ADVICE}")
     trials = results.trials[has_outcome]
-    dtypes = {column.name: column.dtype for column in TABLES["trials"] if column.dtype in {"bool", "int64"}}
+    dtypes = {
+        column.name: column.dtype for column in TABLES["trials"] if column.dtype in {"bool", "int64"} and column.name in trials
+    }
     return select(results, trials.astype(dtypes))
 
 

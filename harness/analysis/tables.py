@@ -1,6 +1,6 @@
 """Input of the analysis: tables of trials, steps, compactions and probed facts, from the store or selected from other results."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +9,7 @@ import pandas as pd
 from harness.analysis.revisions import REVISION_COLUMNS, refuse_mixed_revisions
 from harness.errors import UsageError
 from harness.store.columns import MESSAGE_SIZE_COLUMNS
+from harness.store.results import Results
 
 
 class Tables(Protocol):
@@ -68,11 +69,21 @@ class Selection:
 def select(tables: Tables, trials: pd.DataFrame) -> Selection:
     """Return tables of results that contain only the given trials and their steps, compactions and probes."""
     ids = set(trials["trial_id"])
-    steps, compactions, probes = (rows[rows["trial_id"].isin(ids)] for rows in (tables.steps, tables.compactions, tables.probes))
+    steps, compactions, probes = (_select_rows(rows, ids) for rows in (tables.steps, tables.compactions, tables.probes))
     checks = getattr(tables, "checks", None)
     if checks is not None:
-        checks = checks[checks["trial_id"].isin(ids)]
+        checks = _select_rows(checks, ids)
     return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes, checks=checks, source=tables)
+
+
+def _select_rows(rows: pd.DataFrame, trial_ids: Collection[str]) -> pd.DataFrame:
+    is_chosen = rows["trial_id"].isin(trial_ids)
+    return rows if is_chosen.all() else rows[is_chosen]  # avoids a slow copy
+
+
+def read_report_tables(results: Tables) -> Tables:
+    """Return the tables of results without the columns that no report shows; other tables than `Results` are returned whole."""
+    return results.report_tables if isinstance(results, Results) else results
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:

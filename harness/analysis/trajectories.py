@@ -7,6 +7,7 @@ the number of pairs. Estimates use all trials: equal ones are averaged, and neve
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -42,9 +43,18 @@ def list_verdicts(trials: pd.DataFrame, checks: pd.DataFrame | None) -> pd.Serie
     totals = trials["success"].astype(str) + "|" + trials["score"].astype(str)
     if checks is None or checks.empty:
         return totals
-    rows = checks.sort_values(["trial_id", "check"], kind="stable")
-    texts = (rows["check"].astype(str) + "=" + rows["passed"].astype(str)).groupby(rows["trial_id"]).agg("|".join)
-    return trials["trial_id"].map(texts).fillna(totals)
+    rows = checks[["trial_id", "check", "passed"]].sort_values(["trial_id", "check"], kind="stable")
+    # rows with equal verdicts share one text, and so do trials
+    verdicts = {row: f"{row[0]}={row[1]}" for row in set(zip(rows["check"], rows["passed"], strict=True))}
+    texts = [verdicts[row] for row in zip(rows["check"], rows["passed"], strict=True)]
+    trial_ids, shared = rows["trial_id"].to_numpy(), dict[str, str]()
+    ends = [*(np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1).tolist(), len(rows)]
+    of_trial = {
+        trial_ids[begin]: shared.setdefault(text, text)
+        for begin, end in pairwise([0, *ends])
+        for text in ["|".join(texts[begin:end])]
+    }
+    return trials["trial_id"].map(pd.Series(of_trial, dtype=object)).fillna(totals)
 
 
 def count_distinct(pairs: pd.DataFrame) -> int | None:

@@ -86,7 +86,7 @@ class PlaceboCheck:
 class RequestDigests:
     """Digests of each trial's requests to the model, and the step of its first compaction."""
 
-    digests: Mapping[str, Sequence[str]]
+    digests: Mapping[str, np.ndarray]
     """Digests of each trial's requests to the model in order, by trial id; a trial without steps has no entry."""
     first_compaction_steps: Mapping[str, int]
     """Number of the step at which a trial's first compaction was applied, by trial id; a trial without compaction has no
@@ -97,7 +97,7 @@ class RequestDigests:
         """Read each trial's request digests, and the step of its first compaction, from tables of results."""
         steps = results.steps[["trial_id", "step", "request_digest"]].dropna(subset="trial_id")  # a sub-agent has no trial
         trials, trial_ids = pd.factorize(steps["trial_id"])
-        digests = steps["request_digest"].array.take(np.lexsort((steps["step"].to_numpy(), trials))).tolist()
+        digests = steps["request_digest"].to_numpy()[np.lexsort((steps["step"].to_numpy(), trials))]
         ends = np.bincount(trials, minlength=len(trial_ids)).cumsum().tolist()
         applied = results.compactions[results.compactions["status"] == "applied"]
         return cls(
@@ -107,9 +107,9 @@ class RequestDigests:
             first_compaction_steps=applied.groupby("trial_id")["step"].min().to_dict(),
         )
 
-    def list_digests(self, trial_id: str) -> Sequence[str]:
+    def list_digests(self, trial_id: str) -> np.ndarray:
         """Return the digests of one trial's requests in order; empty if the trial has no steps."""
-        return self.digests.get(trial_id, ())
+        return self.digests.get(trial_id, np.empty(0))
 
     def check_placebo(self, pairs: pd.DataFrame) -> PlaceboCheck:
         """Check that paired trials sent identical requests until the first compaction of either trial.
@@ -132,10 +132,8 @@ class RequestDigests:
         end_step = min(self.first_compaction_steps.get(a, inf), self.first_compaction_steps.get(b, inf))
         sent_a, sent_b = self.list_digests(a), self.list_digests(b)
         length = int(min(len(sent_a), len(sent_b), end_step - 1))
-        for place in range(length):
-            if sent_a[place] != sent_b[place]:
-                return place + 1, place + 1
-        return None, length
+        different = np.flatnonzero(sent_a[:length] != sent_b[:length])
+        return (int(different[0]) + 1,) * 2 if len(different) else (None, length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,12 +230,12 @@ def compare_repeats(results: Tables) -> RepeatComparison:
     pairs = pair_repeats(select_valid(results.trials))
     requests = RequestDigests.from_results(results)
     digests = [(requests.list_digests(a), requests.list_digests(b)) for a, b in _list_trial_id_pairs(pairs)]
-    known = [(a, b) for a, b in digests if a and b]
+    known = [(a, b) for a, b in digests if len(a) and len(b)]
     counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
     changes = pairs["score_b"].astype(float) - pairs["score_a"].astype(float)
     return RepeatComparison(
         counts=counts,
-        equal_request_pairs=sum(a == b for a, b in known),
+        equal_request_pairs=sum(np.array_equal(a, b) for a, b in known),
         known_request_pairs=len(known),
         score_changes=tuple(changes),
     )
@@ -251,6 +249,7 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     """
     is_trial = trials["replicate"].notna()  # a session outside of trials repeats none
     trials = trials if is_trial.all() else trials[is_trial]  # avoids a slow copy
+    trials = trials[_may_repeat(trials)]  # to read all configurations would take long
     settings = [trials[name].tolist() for name in CONFIGURATION_COLUMNS]
     revisions = [tuple(sorted(of_trial.items())) for of_trial in list_revisions(trials)]
     configurations = list(zip(*settings, name_configurations(trials, {"replicate"}), revisions, strict=True))
@@ -265,6 +264,15 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     ]
     pairs.sort(key=lambda pair: (replicates[pair[0]], *pair))
     return _take_pairs(trials, trials, pairs, ("trial_id", "arm", "success", "score"))
+
+
+def _may_repeat(trials: pd.DataFrame) -> list[bool]:
+    """Return for each trial whether trials with the same settings in `CONFIGURATION_COLUMNS` have other replicates."""
+    settings = list(zip(*(trials[name].tolist() for name in CONFIGURATION_COLUMNS), strict=True))
+    replicates = trials["replicate"].tolist()
+    first = dict(zip(settings, replicates, strict=True))
+    repeated = {setting for setting, replicate in zip(settings, replicates, strict=True) if replicate != first[setting]}
+    return [setting in repeated for setting in settings]
 
 
 def find_repeats(trials: pd.DataFrame) -> dict[str, str]:

@@ -32,7 +32,7 @@ from harness.analysis.figures.files import write_figures
 from harness.analysis.formatting import describe_level, format_short_number, format_usd
 from harness.analysis.other_models import split_other_models
 from harness.analysis.revisions import describe_versions
-from harness.analysis.tables import Tables, require_single_level, split_by_level
+from harness.analysis.tables import Tables, read_report_tables, require_single_level, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Family
 from harness.reporting.claims import ClaimReport, build_progress_section, judge_outcomes
@@ -298,6 +298,7 @@ def report(results: Tables, against: str | None = None) -> Report:
         StoreError: The record of how often results were looked at cannot be read.
         UnknownName: The arm `against` does not exist; the message suggests similar names.
     """
+    results = read_report_tables(results)
     if results.trials.empty:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
     if results.trials["success"].isna().all():

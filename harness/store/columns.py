@@ -773,6 +773,38 @@ TABLES: dict[str, tuple[Column, ...]] = {
 MESSAGE_SIZE_COLUMNS = ("trial_id", "session_id", "sequence", "step", "role", "origin", "tokens", "compacted_before_step")
 """Columns of the table of messages that say when a message was in view and how large it was, without its content."""
 
+UNREPORTED_COLUMNS: dict[str, frozenset[str]] = {
+    "trials": frozenset(
+        {
+            *("sandbox", "traceback", "action_hits", "action_misses", "retries", "waited_seconds", "sub_agent_steps"),
+            *("verdict_cached", "overflows", "peak_context_tokens", "mean_context_tokens", "first_compaction_step"),
+            *("repeat_calls", "reacquired_tokens", "reacquired_after_steps", "evicted_tokens", "close_compactions"),
+            *("full_compactions", "evicted_again", "thrash_ratio", "reacquisitions_per_compaction"),
+            *("reacquired_tokens_per_compaction", "reacquisitions_per_evicted_token", "doom_loop_step", "doom_loop_after_steps"),
+            *("fact_uses", "clipped_characters", "clipped_by_tool_json", "pruned_tokens", "emergency_compactions"),
+            *("fruitless_compactions", "kept_prefix_tokens", "forked_from", *_OVERHEAD_COLUMNS),
+        }
+    ),
+    "steps": frozenset(
+        {
+            *("rounds", "view_messages", "input_tokens", "output_tokens", "reasoning_tokens", "kept_prefix_tokens"),
+            *("kept_prefix_messages", "prompt_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd", "calls"),
+            *("call_errors", "finish_reason", "impossible_usage", "action_hits", "action_misses", "finished_at"),
+            *("is_execution", "is_retrieval", "is_error", "is_repeat", "is_redundant", "is_reacquisition"),
+            *("reacquired_tokens", "reacquired_after_steps"),
+        }
+    ),
+    "compactions": frozenset(
+        {
+            *("summary", "summary_characters", "messages_before", "messages_after", "forgotten", "replaced", "offloaded"),
+            *("summarizer_prompt_tokens", "summarizer_output_tokens", "reported_tokens_before", "reported_tokens_after"),
+            "logged_at",
+        }
+    ),
+    "checks": frozenset({"detail"}),
+}
+"""Columns, by table, that no report and no chart shows. Reports leave them out, since they take most of the memory."""
+
 VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
     "trials": frozenset(
         {

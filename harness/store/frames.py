@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -116,12 +117,25 @@ def read_published(store: ObjectStore, files: Mapping[str, str], name: str) -> p
 
 
 def convert_table(
-    name: str, paths: Sequence[Path], load_table: Callable[[], pa.Table], column_names: Sequence[str] | None
+    name: str,
+    paths: Sequence[Path],
+    load_table: Callable[[], pa.Table],
+    column_names: Sequence[str] | None,
+    *,
+    is_compact: bool = False,
 ) -> pd.DataFrame:
     """Return columns of a table as a data frame, from the given Parquet files or else from the loaded table.
 
     Columns are converted one by one, so that only one is in memory twice at a time. The files are read, not mapped into
     memory, because mapped pages would count as memory of this process.
+
+    Args:
+        name: Name of the table.
+        paths: Parquet files of the table; none to convert the loaded table.
+        load_table: Function that loads the table.
+        column_names: Names of the columns; None for all.
+        is_compact: Whether rows with equal texts share one Python string, so that a copy of a row takes 8 bytes for each text.
+            Digests become numbers of 8 bytes, which are equal if the digests are.
     """
     columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
     converted = {}
@@ -129,8 +143,9 @@ def convert_table(
         files = [pq.ParquetFile(path) for path in paths]
         # strings first, because their conversion needs most memory
         for column in sorted(columns, key=lambda column: column.dtype != "str"):
-            values = _read_column(files, column) if files else load_table()[column.name]
-            converted[column.name] = _convert_column(column, values)
+            chunks = _read_chunks(files, column) if files else load_table()[column.name].chunks
+            convert = _convert_compactly if is_compact and column.dtype == "str" else _convert_column
+            converted[column.name] = convert(column, chunks)
     return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)
 
 
@@ -144,24 +159,21 @@ def _use_system_memory() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
-def _read_column(files: Sequence[pq.ParquetFile], column: Column) -> pa.ChunkedArray:
-    """Return a column of Parquet files; its values are missing where a file of an older version lacks the column."""
+def _read_chunks(files: Sequence[pq.ParquetFile], column: Column) -> Iterator[pa.Array]:
+    """Yield the values of a column of Parquet files; they are missing where a file of an older version lacks the column."""
     kind = build_schema([column]).field(column.name).type
-    read = (
-        chunk
-        for file in files
-        for chunk in (
-            file.read(columns=[column.name])[column.name].chunks
-            if column.name in file.schema_arrow.names
-            else [pa.nulls(file.metadata.num_rows, kind)]
-        )
-    )
-    # 64-bit offsets, as in pandas, so that text need not be copied later
-    chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
-    return pa.chunked_array(chunks)
+    for file in files:
+        if column.name in file.schema_arrow.names:
+            yield from file.read(columns=[column.name])[column.name].chunks
+        else:
+            yield pa.nulls(file.metadata.num_rows, kind)
 
 
-def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
+def _convert_column(column: Column, chunks: Iterable[pa.Array]) -> "pd.Series[Any]":
+    kind = build_schema([column]).field(column.name).type
+    if pa.types.is_string(kind):
+        kind = pa.large_string()  # 64-bit offsets, as in pandas, so that text need not be copied later
+    values = pa.chunked_array([chunk.cast(kind) for chunk in chunks], kind)
     # sessions outside of trials have missing values in columns of types that cannot hold them
     dtype = {"int64": "Int64", "bool": "boolean"}.get(column.dtype, column.dtype) if values.null_count else column.dtype
     nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(dtype)
@@ -171,6 +183,20 @@ def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]"
 def build_frame(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> pd.DataFrame:
     """Return a table with the given column names and rows."""
     return pd.DataFrame(list(rows), columns=list(columns))
+
+
+def _convert_compactly(column: Column, chunks: Iterable[pa.Array]) -> "pd.Series[Any]":
+    """Return a column of texts as shared Python strings, or as numbers if the texts are digests."""
+    if column.name.endswith("_digest"):
+        numbers = [pd.util.hash_array(chunk.to_numpy(zero_copy_only=False), categorize=False) for chunk in chunks]
+        return pd.Series(np.concatenate([np.empty(0, np.uint64), *numbers]), name=column.name)
+    known: dict[str | None, Any] = {None: np.nan}
+    texts = [np.empty(0, object)]
+    for chunk in chunks:
+        encoded = chunk.dictionary_encode()
+        shared = [known.setdefault(text, text) for text in (*encoded.dictionary.to_pylist(), None)]
+        texts.append(np.array(shared, dtype=object)[encoded.indices.fill_null(len(shared) - 1).to_numpy()])
+    return pd.Series(np.concatenate(texts), name=column.name, dtype=object)
 
 
 def build_axes(trials: pd.DataFrame) -> pd.DataFrame:

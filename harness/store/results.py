@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, cast
 from harness.errors import StoreError, UsageError, format_count, shorten_repr
 from harness.files.object_store import ObjectStore
 from harness.store.block_states import BlockStates, compute_states
-from harness.store.columns import MESSAGE_SIZE_COLUMNS, TABLES
+from harness.store.columns import MESSAGE_SIZE_COLUMNS, TABLES, UNREPORTED_COLUMNS
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE, OUTPUT_FOLDER, list_trial_journals
 from harness.text import render_html_table
@@ -131,6 +131,11 @@ class Results:
 
         return build_axes(self.trials)
 
+    @cached_property
+    def report_tables(self) -> "ReportTables":
+        """Tables with the columns from which reports are made, in less memory than all columns take."""
+        return ReportTables(self)
+
     def sql(self, query: str) -> "pd.DataFrame":
         """Return the result of a DuckDB query over the tables `trials`, `steps`, `compactions`, `checks`, `messages`, `probes`.
 
@@ -197,11 +202,11 @@ class Results:
         quoted = ", ".join("'" + glob.escape(address).replace("'", "''") + "'" for address in addresses)
         self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}], hive_partitioning=false)")
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> "pd.DataFrame":
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None, *, is_compact: bool = False) -> "pd.DataFrame":
         from harness.store.frames import convert_table
 
         paths = [] if name in self._tables else self._list_exported(name)
-        return convert_table(name, paths, lambda: self._load_table(name), column_names)
+        return convert_table(name, paths, lambda: self._load_table(name), column_names, is_compact=is_compact)
 
     def _load_table(self, name: str) -> "pa.Table":
         from harness.store.frames import read_parquet
@@ -250,6 +255,60 @@ class Results:
         return read_journals(self._journal_paths, self._open_journal, name)
 
 
+class ReportTables:
+    """Tables from which reports on results are made, without the columns that no report and no chart shows.
+
+    Rows with equal texts share one Python string, and digests are numbers, so that the tables of 100,000 trials, and what a
+    report selects from them, take about a third of the memory. Each table is read at its first use and cached.
+
+    Args:
+        source: Results whose tables are read.
+    """
+
+    def __init__(self, source: Results) -> None:
+        self._source, self.output = source, source.output
+
+    @property
+    def parts(self) -> "Sequence[ReportTables]":
+        """Tables of each experiment in joined results; none in the results of one experiment."""
+        return tuple(part.report_tables for part in self._source.parts) if isinstance(self._source, JoinedResults) else ()
+
+    @cached_property
+    def trials(self) -> "pd.DataFrame":
+        """Table of trials."""
+        return self._load("trials")
+
+    @cached_property
+    def steps(self) -> "pd.DataFrame":
+        """Table of steps; `request_digest` is a number that is equal for equal requests."""
+        return self._load("steps")
+
+    @cached_property
+    def compactions(self) -> "pd.DataFrame":
+        """Table of compactions."""
+        return self._load("compactions")
+
+    @cached_property
+    def checks(self) -> "pd.DataFrame":
+        """Table of check results."""
+        return self._load("checks")
+
+    @cached_property
+    def probes(self) -> "pd.DataFrame":
+        """Table of what compactions kept."""
+        return self._load("probes")
+
+    @property
+    def message_sizes(self) -> "pd.DataFrame":
+        """Table of messages without their contents."""
+        return self._source.message_sizes
+
+    def _load(self, name: str) -> "pd.DataFrame":
+        unused = UNREPORTED_COLUMNS.get(name, frozenset())
+        names = [column.name for column in TABLES[name] if column.name not in unused]
+        return self._source._load_frame(name, names, is_compact=True)
+
+
 class PublishedResults(Results):
     """Results of one experiment that are read from the store to which its runs have copied them."""
 
@@ -278,10 +337,10 @@ class PublishedResults(Results):
     def _find_address(self, file: str) -> str:
         return str(self._store.file_system.unstrip_protocol(self._store.find_path(file)))
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> "pd.DataFrame":
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None, *, is_compact: bool = False) -> "pd.DataFrame":
         from harness.store.frames import convert_table
 
-        return convert_table(name, (), lambda: self._load_table(name), column_names)
+        return convert_table(name, (), lambda: self._load_table(name), column_names, is_compact=is_compact)
 
     def _load_table(self, name: str) -> "pa.Table":
         from harness.store.frames import read_published
@@ -321,12 +380,12 @@ class JoinedResults(Results):
     def _journal_paths(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys(path for part in self._parts for path in part._journal_paths))
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> "pd.DataFrame":
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None, *, is_compact: bool = False) -> "pd.DataFrame":
         from harness.store.frames import join_rows, join_trials
 
         if name == "trials":
-            return join_trials([part.trials for part in self._parts])
-        return join_rows(name, (part._load_frame(name, column_names) for part in self._parts))
+            return join_trials([(part.report_tables if is_compact else part).trials for part in self._parts])
+        return join_rows(name, (part._load_frame(name, column_names, is_compact=is_compact) for part in self._parts))
 
     def _register(self, name: str) -> None:
         self._connection.register(name, self.trials if name == "trials" else self._load_frame(name))

@@ -66,7 +66,7 @@ def test_a_session_that_ends_earlier_is_compared_as_far_as_it_goes():
 def test_requests_are_ordered_by_step_and_those_of_sub_agents_belong_to_no_trial():
     of_a, of_b, of_a_sub_agent = steps("A", "abc"), steps("B", "xy"), steps(None, "s")
     requests = RequestDigests.from_results(results([{"trial_id": "A"}], [*of_b, *of_a[::-1], *of_a_sub_agent]))
-    assert requests.digests == {"A": ["a", "b", "c"], "B": ["x", "y"]}
+    assert {trial_id: list(digests) for trial_id, digests in requests.digests.items()} == {"A": ["a", "b", "c"], "B": ["x", "y"]}
 
 
 def test_pairs_share_task_seed_and_replicate():

@@ -18,7 +18,7 @@ from typing import Any
 from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.families import find_withheld, read_families
 from harness.analysis.other_models import split_other_models
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, read_report_tables
 from harness.conversation.events import Entry
 from harness.errors import StoreError, format_count
 from harness.experiment.interim_analyses import find_interim_analysis
@@ -121,11 +121,12 @@ def collect_page(
         takes_interim_analyses: Whether the page may take a declared interim analysis; if False, it shows interim outcomes only if
             they were seen before.
     """
-    current = drop_earlier_plans(select_outcomes(results))
+    tables = read_report_tables(results)
+    current = drop_earlier_plans(select_outcomes(tables))
     own_results, others = split_other_models(current)
     is_shown = takes_interim_analyses or find_interim_analysis(results.output, current.trials["trial_id"]).is_recorded
-    withheld = find_withheld(results, allows_interim_analysis=is_shown)
-    document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))
+    withheld = find_withheld(tables, allows_interim_analysis=is_shown)
+    document = document or (report(results, against) if withheld is None else report_progress(tables, withheld.family))
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
     blocks = _read_blocks(results, session_ids, shows_checks=withheld is None)
     values = {
