@@ -26,6 +26,8 @@ RESET_SHARE = 0.5
 MAX_TOKENS_PER_CHARACTER = 1.0
 """Largest possible number of tokens of a character of a text in a Latin alphabet."""
 _ROUNDS = 15
+_SETTLED = 1e-4
+"""Share by which a number may change in a round that is the last one."""
 _PULL = 0.01
 """Weight of the common tokens per character beside those of each kind: enough to settle kinds that grow together."""
 _FIX = 1e6
@@ -196,31 +198,30 @@ def _fit_kinds(prompts: Sequence[Prompt], common: float) -> list[float]:
 
 def _fit_with_pulls(prompts: Sequence[Prompt], common: float, fixed: set[int]) -> list[float]:
     """Return overhead and slopes, where the slopes in `fixed` are the common one."""
-    rows = [(1.0, *map(float, prompt.sizes)) for prompt in prompts]
-    targets = [float(prompt.tokens) for prompt in prompts]
-    spreads = [0.0] + [_variance([row[column] for row in rows]) for column in (1, 2, 3)]
+    rows = [(1.0, *map(float, prompt.sizes), float(prompt.tokens)) for prompt in prompts]
+    spreads = [_variance([row[column] for row in rows]) for column in (1, 2, 3)]
     weights = [1.0] * len(rows)
     solution = [0.0, common, common, common]
     for _ in range(_ROUNDS):
-        total = sum(weights)
-        pulls = [0.0] + [
-            (_FIX if index in fixed else _PULL) * total * (spread + 1) for index, spread in enumerate(spreads[1:], start=1)
-        ]
-        matrix = [
-            [
-                sum(weight * row[i] * row[j] for weight, row in zip(weights, rows, strict=True)) + (pulls[i] if i == j else 0.0)
-                for j in range(4)
-            ]
-            for i in range(4)
-        ]
-        right = [
-            sum(weight * row[i] * target for weight, row, target in zip(weights, rows, targets, strict=True)) + pulls[i] * common
-            for i in range(4)
-        ]
-        solution = _solve(matrix, right)
+        sums = [[0.0] * 5 for _ in range(4)]
+        for weight, row in zip(weights, rows, strict=True):
+            for place, value in enumerate(row[:4]):
+                weighted, into = weight * value, sums[place]
+                for other in range(place, 5):
+                    into[other] += weighted * row[other]
+        matrix = [[sums[min(i, j)][max(i, j)] for j in range(4)] for i in range(4)]
+        right = [sums[i][4] for i in range(4)]
+        for index, spread in enumerate(spreads, start=1):
+            pull = (_FIX if index in fixed else _PULL) * sum(weights) * (spread + 1)
+            matrix[index][index] += pull
+            right[index] += pull * common
+        before, solution = solution, _solve(matrix, right)
+        if all(abs(new - old) <= _SETTLED * abs(old) for new, old in zip(solution, before, strict=True)):
+            break
+        overhead, typed, answers, results = solution
         residuals = [
-            abs(target - sum(value * slope for value, slope in zip(row, solution, strict=True)))
-            for row, target in zip(rows, targets, strict=True)
+            abs(target - overhead - typed * first - answers * second - results * third)
+            for _, first, second, third, target in rows
         ]
         limit = _HUBER * (_SIGMA_OF_MEDIAN * median(residuals) + 1)
         weights = [1.0 if residual <= limit else limit / residual for residual in residuals]

@@ -128,7 +128,61 @@ def count_codex(name):
     return totals[-1]["input_tokens"], totals[-1]["output_tokens"], sum(row.get("type") == "function_call" for row in rows)
 
 
-COUNTS = {"claude-code-jsonl": count_claude_code, "codex-jsonl": count_codex}
+def list_blocks(content):
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def count_pi(name):
+    rows = [value for line in (PLACE / name).read_text(encoding="utf-8").splitlines() for value in split_values(line)]
+    messages = [row["message"] for row in rows if row["type"] == "message"]
+    usages = [message["usage"] for message in messages if message["role"] == "assistant"]
+    prompt = sum(usage["input"] + usage["cacheRead"] + usage["cacheWrite"] for usage in usages)
+    blocks = [block for message in messages for block in list_blocks(message.get("content"))]
+    return prompt, sum(usage["output"] for usage in usages), sum(block.get("type") == "toolCall" for block in blocks)
+
+
+def split_values(line):
+    """Yield the JSON values on a line."""
+    place = 0
+    while place < len(line):
+        value, place = json.JSONDecoder().raw_decode(line, place)
+        yield value
+        place += len(line[place:]) - len(line[place:].lstrip())
+
+
+def count_mini_swe_agent(name):
+    whole = json.loads((PLACE / name).read_text(encoding="utf-8"))
+    answers = [message for message in whole["messages"] if message["role"] == "assistant"]
+    usages = [message["extra"]["response"]["usage"] for message in answers]
+    calls = sum(len(message.get("tool_calls") or []) for message in answers)
+    return sum(usage["prompt_tokens"] for usage in usages), sum(usage["completion_tokens"] for usage in usages), calls
+
+
+def count_gemini_session(name):
+    messages = json.loads((PLACE / name).read_text(encoding="utf-8"))["messages"]
+    answers = {message["id"]: message for message in messages if message["type"] == "gemini"}.values()
+    tokens = [message["tokens"] for message in answers if message.get("tokens")]
+    calls = sum(len(message.get("toolCalls") or []) for message in answers)
+    output = sum(count["output"] + count["thoughts"] for count in tokens)
+    return sum(count["input"] + count["tool"] for count in tokens), output, calls
+
+
+def count_cline(name):
+    messages = json.loads((PLACE / name).read_text(encoding="utf-8"))["messages"]
+    metrics = [message["metrics"] for message in messages if message.get("metrics")]
+    blocks = [block for message in messages for block in list_blocks(message["content"])]
+    prompt = sum(each["inputTokens"] for each in metrics)
+    return prompt, sum(each["outputTokens"] for each in metrics), sum(block.get("type") == "tool_use" for block in blocks)
+
+
+COUNTS = {
+    "claude-code-jsonl": count_claude_code,
+    "codex-jsonl": count_codex,
+    "pi-jsonl": count_pi,
+    "mini-swe-agent": count_mini_swe_agent,
+    "gemini-session": count_gemini_session,
+    "cline-messages": count_cline,
+}
 
 
 def find_count(row):
@@ -145,6 +199,58 @@ def test_usage_and_calls_agree_with_an_independent_count(row):
     calls = sum(len(item.message.calls) for recording in recordings for item in recording.messages)
     counted = (sum(usage.prompt_tokens for usage in usages), sum(usage.output_tokens for usage in usages), calls)
     assert counted == find_count(row)(row["file"])
+
+
+@rows(lambda row: row["format"] == "pi-jsonl")
+def test_costs_and_compactions_agree_with_an_independent_count(row):
+    lines = (PLACE / row["file"]).read_text(encoding="utf-8").splitlines()
+    values = [value for line in lines for value in split_values(line)]
+    costs = [
+        value["message"]["usage"]["cost"]["total"] for value in values if value.get("message", {}).get("role") == "assistant"
+    ]
+    (recording,) = read_recordings(PLACE / row["file"])
+    assert recording.cost_usd == pytest.approx(sum(costs))
+    native = [event for event in recording.compactions if not event.inferred]
+    assert len(native) == sum(value["type"] == "compaction" for value in values)
+
+
+def count_results(value):
+    """Return the ids of tool results anywhere in a JSON value, in the forms of Anthropic, OpenAI, Google and pi."""
+    if isinstance(value, list):
+        return [call_id for item in value for call_id in count_results(item)]
+    if not isinstance(value, dict):
+        return []
+    inner = [call_id for name, item in value.items() if name != "toolUseResult" for call_id in count_results(item)]
+    if value.get("type") == "tool_result" and "tool_use_id" in value:
+        return [value["tool_use_id"], *inner]
+    if value.get("type") == "function_call_output":
+        return [value["call_id"], *inner]
+    if value.get("role") == "toolResult":
+        return [value["toolCallId"], *inner]
+    if value.get("role") == "tool" and "tool_call_id" in value:
+        return [value["tool_call_id"], *inner]
+    return inner
+
+
+RESULT_FORMATS = ("claude-code-jsonl", "codex-rollout-jsonl", "mini-swe-agent", "pi-jsonl")
+
+
+@rows(lambda row: row["format"] in RESULT_FORMATS)
+def test_results_and_their_calls_agree_with_an_independent_count(row):
+    text = (PLACE / row["file"]).read_text(encoding="utf-8")
+    try:
+        values = [json.loads(text)]
+    except ValueError:
+        values = [value for line in text.splitlines() for value in split_values(line)]
+    raw = set(count_results(values))
+    recordings = read_recordings(PLACE / row["file"])
+    read = [
+        item.message.results[0].call_id
+        for each in recordings
+        for item in each.messages
+        if item.message.results and not item.synthetic
+    ]
+    assert (len(read), len(set(read))) == (len(raw), len(raw))
 
 
 @rows(lambda row: row["file"].startswith("claude-sdk"))
