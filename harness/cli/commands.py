@@ -16,6 +16,7 @@ from harness.text import replace_control_characters
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run an experiment; finished trials are not run again."),
     "report": ("report", "Show the tables and draw the charts of an experiment."),
+    "compare": ("compare", "Compare arms of two experiments on the tasks and seeds that both ran."),
     "view": ("view", "Serve the report of an experiment as a page on this machine."),
     "price": ("price", "Show what stored sessions would have cost under other price rules."),
     "experiments": ("experiments", "List experiments with their titles, tags and notes."),
