@@ -88,7 +88,7 @@ class OldestLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerbatimLines(SummarizingPreset):
-    """Policy in which a model deletes lines of the conversation at 80 % of the window, and rewrites none.
+    """Policy that deletes the lines which a model names, at 80 % of the window, and rewrites none.
 
     Choose it when a paraphrase would be wrong, such as for error messages and line numbers.
 
