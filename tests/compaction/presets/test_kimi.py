@@ -18,12 +18,13 @@ def test_all_messages_of_the_user_stay_if_they_fit_and_the_summary_is_last():
 def test_of_too_many_messages_the_oldest_and_the_newest_stay_with_a_note_between():
     policy = Kimi(keep_user_tokens=1_000, keep_head_tokens=200)
     users = [user_of_size(300, text) for text in "abcdef"]
+    users[3] = user("d" * 600 + "D" * 600)
     view = view_of(*users, assistant("on"), *work(0, 60), policy=policy)
     after = (room := Room(policy, 8_000, "S")).after(view, room.ask(view))
     texts = [message.text for message in after.messages[1:]]
     assert texts[0] == "a" * 800
     assert texts[1] == ELISION.format(tokens=600)
-    assert texts[2:5] == ["d" * 800, "e" * 1_200, "f" * 1_200]
+    assert texts[2:5] == ["d" * 200 + "D" * 600, "e" * 1_200, "f" * 1_200]
     assert texts[5:] == [f"{SUMMARY_HEADING}\nS"]
 
 
