@@ -17,7 +17,7 @@ from harness.recordings.session_log import SYNTHETIC_SYSTEM
 from tests.inspection.exchange.sessions import NAMES, build_log, count_compactions, read_fixture
 from tests.recordings.outline import outline
 
-SECRETS = ("Dig a well", "soft soil", "/well", "depth")
+SECRETS = ("Dig a well", "Soft soil", "three metres", "the well is dug", "/well", "depth")
 
 
 def describe(recording):
@@ -47,6 +47,9 @@ def test_a_session_that_is_exported_and_read_back_is_the_same(name, target, tmp_
     assert read.session_id == expected.session_id
     kept = [event for event in read.compactions if event.kind == "compaction"]
     assert len(kept) == count_compactions(log)
+    if target == "inspect":
+        before_calls = [event for event in kept if any(m.message.role == "assistant" for m in read.messages[event.position :])]
+        assert not before_calls or any(event.view for event in before_calls), "the next call says what was in the context"
     assert [item.at_ms for item in read.messages if item.message.role == "assistant" and item.usage] == [
         item.at_ms for item in expected.messages if item.message.role == "assistant" and item.usage
     ]
