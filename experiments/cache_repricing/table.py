@@ -140,7 +140,7 @@ def main(archive: Path) -> None:
     print(f"{len(traces)} of {len(raw)} traces, {len(chains)} chains, {sum(map(len, chains)):,} calls\n")
     for lifetime in LIFETIMES:
         costs = compute_costs(traces, Cut(), lifetime)
-        print(f"Change against no compaction in %, {lifetime}:\n{compare_with_none(costs)}\n")
+        print(f"Change against no compaction in %, {lifetime}:\n{compare_with_none(costs).to_string()}\n")
         print(f"Rank by cost:\n{rank_thresholds(costs)}\n")
         dearer = (costs[:, 1, :] > costs[:, -1, :]).sum(axis=0)
         print(f"Traces that get dearer at 80K, of {len(traces)}: {dict(zip(READ_SHARES, dearer.tolist(), strict=True))}\n")
