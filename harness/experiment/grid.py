@@ -47,6 +47,8 @@ from harness.sandboxes.backends import BackendName
 from harness.task import World
 
 MAX_TRIALS = 1_000_000
+MAX_KEPT_CELLS = 20_000
+"""Largest number of trials of a grid that keeps them when all were made, in 12 MB; a larger grid makes them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,8 @@ class Grid(Sequence[Cell]):
         """All trials, if their configurations depend on the problem; else empty."""
         self._templates: tuple[Cell, ...] = ()
         """Trials of the first problem (task, seed, world), from which the trials of the other problems are made on demand."""
+        self._kept_cells: tuple[Cell, ...] = ()
+        """All trials after the first pass through a grid that is not large, since a run passes through it five times."""
         if self._are_configurations_fixed(slots, templates):
             self._check_problems()
             self._templates = self._add_controls(_name_arms(tuple(_drop_duplicates(iter(templates)))), controls)
@@ -186,14 +190,19 @@ class Grid(Sequence[Cell]):
         return self._move_to_problem(self._templates[template_number], problem)
 
     def __iter__(self) -> Iterator[Cell]:
-        """Yield all trials, each made when it is needed."""
-        if self._cells:
-            yield from self._cells
+        """Yield all trials, each made when it is needed; those of a grid that is not large are kept for the next time."""
+        if cells := self._cells or self._kept_cells:
+            yield from cells
             return
+        made: list[Cell] = []
         for values in _iter_points(self._problem_axes):
             problem = self._parse_problem(values)
             for template in self._templates:
-                yield self._move_to_problem(template, problem)
+                cell = self._move_to_problem(template, problem)
+                if len(self) <= MAX_KEPT_CELLS:
+                    made.append(cell)
+                yield cell
+        self._kept_cells = tuple(made)
 
     def __len__(self) -> int:
         return len(self._cells) or len(self._templates) * math.prod(map(len, self._problem_axes.values()))
