@@ -166,7 +166,9 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
         for name in ("AgentWidget", "CompactionExplorer", "GridForm", "GridWidget", "SessionInspector")
     }
     assert public == {
-        "AgentWidget": {"close", "context_tokens", "fork", "forked", "from_session", "reopen", "state"},
+        "AgentWidget": {
+            *("close", "context_tokens", "for_fork", "fork", "fork_at_compaction", "forked", "from_session", "reopen", "state"),
+        },
         "CompactionExplorer": {
             *("change_settings", "close", "compare", "draw", "form", "open_form", "pin", "policy", "step", "step_count"),
             *("show_autopsy", "to_dataframe", "to_trial", "unpin", "window_tokens"),
@@ -176,7 +178,9 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
             *("close", "inspector", "metric", "open_trial", "progress", "results", "selected_trial", "start", "state", "stop"),
             *("take_look", "wait"),
         },
-        "SessionInspector": {"show_autopsy", "show_check", "show_step", "step", "step_count"},
+        "SessionInspector": {
+            *("fork_at_compaction", "forked", "run_twins", "show_autopsy", "show_check", "show_step", "step", "step_count"),
+        },
     }
 
 

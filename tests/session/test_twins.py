@@ -55,6 +55,12 @@ def test_a_twin_as_it_was_repeats_the_session_from_its_compaction_on_request_for
         assert twin.compactions == count - number
 
 
+def test_with_the_policy_on_a_compaction_that_is_left_out_comes_at_the_next_step_at_the_earliest(forgetful):
+    twin = forgetful.twins(1, ["not compacted"], repetitions=1, later_compactions=True).runs[0]
+    left_out, first = list_compactions(forgetful.entries)[0].event, list_compactions(twin.entries)[0].event
+    assert first.step > left_out.step
+
+
 def test_only_the_twins_that_see_the_lost_fact_pass_the_check_that_needs_it(forgetful):
     twins = forgetful.twins(1, TWIN_ARMS, repetitions=2)
     assert twins.fact_names == ("port",)
