@@ -32,7 +32,10 @@ IMPORTS = frozenset(
         *("harness.errors", "harness.models.prices", "harness.models.tokenizer", "harness.protocols", "harness.task"),
         *(
             f"harness.models.scripted.{name}"
-            for name in ("agent", "notes", "patterns", "profiles", "summarizers", "summary_prompts", "tolerant", "visible_state")
+            for name in (
+                *("agent", "notes", "patterns", "profiles", "quantities", "statements", "summarizers", "summary_prompts"),
+                *("tolerant", "visible_state"),
+            )
         ),
     )
 )
@@ -90,9 +93,11 @@ SPOKEN = frozenset({"I need the {} for this and no longer have it in view; looki
 """Allowed replies of the agent that share letters with the name of a policy."""
 PLACEHOLDERS = frozenset({"none", "pending", "complete", "completed", "unspecified", "open"})
 """Allowed English words that a text has in place of a value, and that share letters with the name of a policy."""
+MARKS = frozenset({"three", "uses", "unclear", "competitor", "example"})
+"""Allowed English words, a number and marks of what does not hold, that share letters with the name of a policy."""
 HERE_DOCUMENT = frozenset({"<<'"})
 """Allowed operator of the shell with which notes are appended to a file; it contains a sign."""
-NAMED = HERE_DOCUMENT | ALIKE | SPOKEN | PLACEHOLDERS
+NAMED = HERE_DOCUMENT | ALIKE | SPOKEN | PLACEHOLDERS | MARKS
 LOOKBEHINDS = ("(?<!", "(?<=")
 """Beginnings of parts of regular expressions, which contain a sign but find none."""
 

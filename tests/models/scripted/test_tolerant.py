@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from harness.conversation.messages import Message, Text, ToolCall, ToolResult, assistant, user
 from harness.errors import UsageError
+from harness.models.scripted.statements import list_clauses
 from harness.models.scripted.tolerant import (
     TolerantStatements,
     compile_tolerant_statements,
     extract_words,
     find_group,
-    list_clauses,
 )
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
@@ -56,7 +56,9 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
         ("Max delay: 30 seconds", {"max_delay_seconds": "30"}),
         ("Delay must not be more than 30 seconds, the maximum delay.", {}),
         ("The environment mark (env mark) is `ABC_`.", {"env_mark": "ABC"}),
-        ("Max delay: 30 minutes", {}),
+        ("Max delay: 30 minutes", {"max_delay_seconds": "1800"}),
+        ("Max delay: two minutes", {"max_delay_seconds": "120"}),
+        ("Max delay: 30 metres", {}),
         ("Max delay: 30 servers", {}),
         ("Max delay: 30 working seconds", {"max_delay_seconds": "30"}),
         ("Max delay: 30 working days", {}),
@@ -89,6 +91,66 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
 )
 def test_a_statement_needs_the_subject_and_one_value_of_the_type_in_a_clause(text: str, values: dict[str, str]) -> None:
     assert read(text) == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{\n  "server_port": 8443,\n  "other": 1\n}\n```',
+        '{"facts": [{"name": "server port", "value": 8443}]}',
+        '{"settings": {"server_port": {"value": 8443}}}',
+        '{"serverPort": "8443"}',
+        "facts:\n  server_port: 8443\n",
+        "facts:\n  - name: server port\n    value: 8443\n",
+        "facts:\n  server_port:\n    value: 8443\n",
+        "### Server port\n8443\n",
+        "Server port\n-----------\n\n8443\n",
+        "**Server port**\n8443\n",
+        "- **Server port:**\n  - `8443`\n",
+        "- `server_port`: 8443\n",
+        "- `server_port = 8443`\n",
+        "SERVER_PORT=8443\n",
+        "- Server port: 8080 → 8443 (changed)\n",
+        "| server port | ~~8080~~ 8443 |\n",
+        "The server port is eight thousand four hundred and forty-three.\n",
+        "The server port was 8080. It is now 8443.\n",
+        "At first, the server port was 8080. The user has changed it to 8443.\n",
+    ],
+)
+def test_statements_in_other_styles_are_read(text: str) -> None:
+    assert read(text) == {"server_port": "8443"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do not use 8443 as the server port.",
+        "I must not set the server port to 8443.",
+        "A colleague suggested 8443 as the server port.",
+        "8443 was considered as the server port.",
+        "If the server port were 8443, the tests would fail.",
+        "Suppose that the server port is 8443.",
+        "The competitor uses 8443 as the server port.",
+        "In the other project, the server port is 8443.",
+        "Another team's server port is 8443.",
+        "It is open whether the server port is 8443.",
+        "The server port could have been 8443.",
+        "The attempt with the server port 8443 failed.",
+        "Server port: not 8443",
+        "The server port is 8443 or something else, which must be checked.",
+    ],
+)
+def test_a_value_that_is_refused_supposed_or_of_others_is_not_read(text: str) -> None:
+    assert read(text) == {}
+
+
+def test_values_that_are_words_of_negation_or_of_age_are_values() -> None:
+    word = fact("deny_word", r"line of the list begins with the word `(\w+)`")
+    name = fact("old_name", r"function to be renamed is `(\w+)`")
+    for value in ("Never", "deny", "old_slots", "Neighbours"):
+        assert read(f"- `deny_word`: `{value}`\n", word) == {"deny_word": value}
+        assert read(f"The deny word is `{value}`.", word) == {"deny_word": value}
+        assert read(f"**Old name**\n`{value}`\n", name) == {"old_name": value}
 
 
 def test_the_newest_statement_counts() -> None:
