@@ -33,8 +33,8 @@ IMPORTS = frozenset(
         *(
             f"harness.models.scripted.{name}"
             for name in (
-                *("agent", "notes", "patterns", "profiles", "quantities", "statements", "summarizers", "summary_prompts"),
-                *("tolerant", "visible_state"),
+                *("agent", "known_words", "notes", "patterns", "profiles", "quantities", "statements"),
+                *("summarizers", "summary_prompts", "tolerant", "visible_state"),
             )
         ),
     )
@@ -93,8 +93,8 @@ SPOKEN = frozenset({"I need the {} for this and no longer have it in view; looki
 """Allowed replies of the agent that share letters with the name of a policy."""
 PLACEHOLDERS = frozenset({"none", "pending", "complete", "completed", "unspecified", "open"})
 """Allowed English words that a text has in place of a value, and that share letters with the name of a policy."""
-MARKS = frozenset({"three", "uses", "unclear", "competitor", "example"})
-"""Allowed English words, a number and marks of what does not hold, that share letters with the name of a policy."""
+MARKS = frozenset({"three"})
+"""Allowed English words that share letters with the name of a policy: a number."""
 HERE_DOCUMENT = frozenset({"<<'"})
 """Allowed operator of the shell with which notes are appended to a file; it contains a sign."""
 NAMED = HERE_DOCUMENT | ALIKE | SPOKEN | PLACEHOLDERS | MARKS

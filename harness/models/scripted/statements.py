@@ -1,80 +1,121 @@
-"""Splits a text into clauses: parts of sentences, list items and table rows, and pairs of a key and a value, e.g. in JSON.
+"""Splits a text into clauses: sentences, list items, rows of tables, and pairs of a key and a value, e.g. in JSON.
 
-A clause has a label where the text gives one, e.g. the words before a colon, a JSON key, or the heading right above a value.
-Every clause is a part of the text at its position, so a value that is found in a clause has a position in the text.
+A clause has a label where the structure of the text gives one, e.g. the words before a colon, a JSON key, the cell of a table
+beside the value, or the heading right above the value. Every clause is a part of the text at its position, so a value that is
+found in a clause has a position in the text.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MAX_LABEL_WORDS = 8
 """Maximum number of words in a label: the text before a colon, or a table cell that says what the next cell contains."""
+MAX_KEY_WORDS = 2
+"""Maximum number of words of a key; a line of more words before a colon is an introduction."""
+INTRODUCTION = ">"
+"""First character of an introduction among keys."""
 MAX_LABELS = 10
 """Maximum number of labels in a sentence, as in "decisions: storage: folder: `a`"; after more labels, no value is read."""
-_SENTENCE_WORDS = 5
-"""Number of words from which a string in JSON is split into sentences."""
-_VALUE_WORDS = 6
-"""Maximum number of words of a line that is the value of a heading."""
-_BARE_WORDS = 4
-"""Maximum number of words that are one value behind a label, even with a word such as "and"."""
-_FOLLOWING_CHARACTERS = 60
-_ITEM = re.compile(r"[\s>]*(?:(?:[-*+•]|\d+[.)])\s+)*(?:\[[ xX]?\]\s*)?")
-_HEADING = re.compile(r"\s*(?![-*+•`\"'(\[{|~>_])[^\w\s]{1,6}\s+(?=\S)")
+_BARE_WORDS = 6
+"""Maximum number of words of a name behind its value."""
+_MAX_VALUE_WORDS = 25
+"""Maximum number of words of a line that states the value of the heading or the label above it."""
+_MIN_WRAPPED_CHARACTERS = 60
+"""Minimum length of a line whose sentence the next line may continue."""
+_ITEM = re.compile(r"[\s>]*(?:(?:[-*+•▪◦–]|\d+[.)]|[a-zA-Z][.)])\s+)*(?:\[[ xX✓✔]?\]\s*)?")
+_HEADING = re.compile(r"\s*(?![-*+•▪◦–`\"'(\[{|~>_$:])[^\w\s]{1,6}\s+(?=\S)")
 """Mark of a heading before its words: punctuation that begins neither a list item nor a quotation."""
-_UNDERLINE = re.compile(r"\s*(?:-{3,}|={3,})\s*$")
+_UNDERLINE = re.compile(r"\s*(?:-{3,}|={3,}|~{3,})\s*$")
 _FENCE = re.compile(r"\s*(?:`{3}|~{3})")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[*_]*\s+(?=[^a-z])|\s*;\s+")
-_CLAUSE_END = re.compile(
-    r"(?:,\s+|\s+[-–—]\s+|(?<!hundred)(?<!thousand)\s+(?:but|because|whereas|although|which|and|while)\s+)"
-    r"(?!(?:but |and |is |it is )?(?:now|not|then)\b|(?<=but )[`\"'*]|[`\"'*]*\S*\d)"
-)
-_LABEL_END = re.compile(r"\s*(?::|=|→|⇒|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|→|⇒|->)\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[^a-z])|\s*;\s+")
+_LABEL_END = re.compile(r"\s*(?::=|:|={1,3})[*_`]*(?=\s|$)|\s+(?:[-–—]|--)\s+|\s*(?:→|⇒|➜|-{1,2}>|=>)\s*")
+_ARROW = re.compile(r"→|⇒|➜|->|=>")
 _BOUND_KEY = re.compile(
-    r"(?:(?:export|set|let|const|var) )?([`*_\"']*[A-Za-z_][\w.-]*[`*_\"']*|[A-Za-z_][\w .-]{0,60}\w)[:=](?=[^\s:=/\\])(?=\S*$)"
+    r"(?:(?:export|set|let|const|var) )?(\$?[`*_\"'\[]*[A-Za-z_][\w.-]*[`*_\"'\]]*(?<!\d)(?=[:=])|[A-Za-z_][\w .-]{0,60}\w(?==))"
+    r"[:=](?=[^\s:=/\\])(?=\S*$)"
 )
 """Key that is joined with its value, as in "max_days=30"."""
-_CODE_PAIR = re.compile(r"`([\w .-]+)(?::\s|\s?=\s?)([^`]+)`")
-_HEADER = re.compile(r"(?:\*\*|__)?([^\s*_:`][^:*]{0,80}?)(?:(?:\*\*|__)\s*:?|:(?:\*\*|__)?)\s*(?:\Wbr\s?/?\W)?\s*$")
+_CODE_PAIR = re.compile(r"`([A-Za-z_][\w .-]*?)(?::\s?|\s?=\s?)([^`:=\s][^`:=]*)`")
+_HEADER = re.compile(
+    r"(?:(?:\*{1,3}|__)([^\s*_:`][^:*]{0,80}?|`[^`]{1,60}`)(?:(?:\*{1,3}|__)\s*:?|:(?:\*{1,3}|__))"
+    r"|([^\s*_:`][^:*]{0,80}?|`[^`]{1,60}`):)\s*(?:\Wbr\s?/?\W)?\s*$"
+)
 """Line that only names what the next line states: bold words, or words before a colon."""
-_CODE = re.compile(r"`[^`\n]+`|\"[^\"\n]+\"")
-_PARENTHESIS = re.compile(r"(?<!`)\(([^()]*)\)(?!`)")
+_PLAIN_HEADER = re.compile(r"([^\W\d][\w '-]{1,60}\w)")
+_CODE_LINE = re.compile(r"`([\w .-]{1,60})`\s*$")
 _JSON_LINE = re.compile(r"\s*(?:[{\[\]}]|\"(?:[^\"\\]|\\.)*\"\s*(?::|,\s*$|$))")
 _JSON_TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"(\s*:)?|([{\[])|([}\]])|(-?\d[\d.]*)|(true|false|null)\b")
-_NAME_KEYS = frozenset({"name", "key", "fact", "item", "label", "title", "field", "parameter", "subject", "setting"})
-_VALUE_KEYS = frozenset({"value", "val", "current", "current_value", "content"})
+_YAML_PAIR = re.compile(r"([\s>]*(?:[-*+]\s+)?)([`\"']?[A-Za-z_][\w .-]{0,60}?[`\"']?)\s*:\s+(\S.*)$")
+_NAME_KEYS = frozenset(
+    {"name", "key", "fact", "item", "label", "title", "field", "parameter", "subject", "setting", "id", "what", "option"}
+)
+_VALUE_KEYS = frozenset(
+    {"value", "val", "current", "current value", "content", "is", "now", "new", "setting", "to", "after", "new value"}
+)
 """Keys of two fields that together state a fact, as in {"name": "port", "value": 80}."""
+_OLD_KEYS = frozenset(
+    {"old", "previous", "former", "before", "was", "from", "old value", "previous value", "superseded", "replaces"}
+)
+"""Keys of a field with an older value."""
+_REASON_KEYS = frozenset({"why", "reason", "source", "origin", "where", "because", "evidence", "said by", "by"})
+"""Keys of a field that says where a value comes from."""
 _PRONOUN = re.compile(
-    r"(?:(?:and|but|so|then|now|currently|today|since then|in the end|finally|later|before|earlier|previously)\b,?\s*)*"
+    r"(?:(?:and|but|so|then|now|currently|today|since then|in the end|finally|later|instead)\b,?\s*)*"
     r"(?:it|this|that|the value"
-    r"|the user (?:has |then |later )?(?:changed|set|raised|lowered|revised|updated) (?:it|this|that))\b",
+    r"|(?:the user|we|i)(?: has| have)?(?: then| later| now)? "
+    r"(?:changed|set|raised|lowered|revised|updated|moved) (?:it|this|that))\b",
+    re.IGNORECASE,
+)
+_BACK_REFERENCE = re.compile(
+    r"[\s*_]*(?:(?:and|but|however|yet|still|though|although|only|then|so)\b,?\s*)*(?:it|this|that|they|these|those|which|neither|both|"
+    r"forget|ignore|never mind|not|no|wrong|never|(?:\w+\s+){1,4}?(?:it|this|that|them))\b",
     re.IGNORECASE,
 )
 _VERB = re.compile(r"\s(?:is|was|were|are|used to|has been|had been|became|must|should|will)\b|:", re.IGNORECASE)
 _INTRODUCTION = re.compile(r"(?:at first|initially|originally|previously|formerly|earlier|before)\b,?\s*", re.IGNORECASE)
-_LEAD_IN = re.compile(
-    r"\s*(?:at first|initially|originally|previously|formerly|earlier|before|elsewhere|(?:in|with|for|at|on|under) \S)",
-    re.IGNORECASE,
-)
 _TIME = re.compile(r"(?:until|in|as of|since|on|at)\b(?:\s+\w+){1,3}?,?\s+(?=the\b)", re.IGNORECASE)
 _COMMA = re.compile(r",\s+")
-_PAIRS = re.compile(r"[^,=:;]{1,60}(?:\s=\s|:\s)[^,=:;]+(?:,\s+[^,=:;]{1,60}(?:\s=\s|:\s)[^,=:;]+)+$")
+_PAIRS = re.compile(r"[^,=:]{1,60}(?:\s?=\s?|:\s)[^,=:]+(?:,\s+[^,=:]{1,60}(?:\s?=\s?|:\s)[^,=:]+)+$")
 """Several pairs of a label and a value in one line, separated by commas."""
-_STRUCK = re.compile(r"~~[^~\n]*~~")
+_MARKED = re.compile(r"\s*(?:`[^`]+`|\"[^\"]+\"|\*\*[^*]+\*\*|\S*\d\S*)\s*")
+"""Text that can be a value by its form: marked, or with a digit."""
+_STRUCK = re.compile(r"~~[^~\n]+~~")
 
 
 class Clause(NamedTuple):
-    """Part of a sentence, with its position in the text and the label before it, as in "label: value"."""
+    """Part of a text that can state a value, with its position, and the words that belong to the statement."""
 
     text: str
     offset: int
-    label: str
-    following: str
-    """Beginning of the text behind the clause."""
+    label: str = ""
+    """Name of what the text states, as in "label: text"."""
+    remarks: str = ""
+    """Other words of the statement, e.g. keys around it, or further cells of its row."""
     context: str = ""
-    """Heading above the clause."""
-    introduction: str = ""
-    """Beginning of the sentence that is a clause of its own, as in "in the other project, …"."""
+    """Headings above the clause, and reasons given for it."""
+    following: str = ""
+    """Next sentence, if it refers to the clause, as in "This was rejected."."""
+
+
+@dataclass(slots=True)
+class _Object:
+    """Object or array of JSON, or record of YAML, that is being read."""
+
+    key: str
+    path: tuple[str, ...]
+    pairs: list[tuple[str, str, int]] = field(default_factory=list)
+    """Key, text and position of each scalar."""
+
+
+class _Line(NamedTuple):
+    text: str
+    offset: int
+
+    @property
+    def indentation(self) -> int:
+        return len(self.text) - len(self.text.lstrip(" >"))
 
 
 def list_clauses(text: str) -> Iterator[Clause]:
@@ -89,111 +130,290 @@ class _Splitter:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._context = ""
+        self._heading = ""
         self._awaited = ""
         """Label from an earlier line, whose value the next line may be."""
         self._keys: list[tuple[int, str]] = []
-        """Indentations and names of the keys above the line, as in YAML."""
-        self._json: list[tuple[str, str]] = []
-        """Key and record name of each bracket of JSON that is open."""
-        self._json_key = ""
-        self._json_name = ""
-        self._record_name = ""
+        """Indentations and names of the keys and labels above the line, as in YAML."""
+        offset = 0
+        self._lines: list[_Line] = []
+        for line in text.splitlines(keepends=True):
+            self._lines.append(_Line(line.rstrip(), offset))
+            offset += len(line)
 
     def split(self) -> Iterator[Clause]:
         """Yield the clauses of the text in order."""
-        lines = self._text.splitlines(keepends=True)
-        offset, blank_lines = 0, 0
-        for at, line in enumerate(lines):
-            if not line.strip():
+        at = blank_lines = 0
+        while at < len(self._lines):
+            line = self._lines[at]
+            if not line.text.strip():
                 blank_lines += 1
                 if blank_lines > 1:
                     self._awaited = ""
-            elif _FENCE.match(line):
-                self._json.clear()
-            elif _UNDERLINE.match(line):
-                pass
+                at += 1
+                continue
+            if blank_lines and not line.indentation and not _ITEM.match(line.text)[0].strip():  # type: ignore[index]
+                self._keys.clear()
+            blank_lines = 0
+            above = self._lines[at - 1].text if at else ""
+            if _UNDERLINE.match(line.text) and above.strip():
+                at += 1
+            elif _FENCE.match(line.text):
+                self._keys.clear()
+                at += 1
+            elif _UNDERLINE.match(line.text):
+                at += 1
+            elif _is_row(line.text):
+                end = self._find_table_end(at)
+                self._awaited = ""
+                yield from self._split_table(self._lines[at:end])
+                at = end
+            elif _is_json(line.text):
+                end = self._find_json_end(at)
+                yield from self._split_json(at, end)
+                at = end
             else:
-                below = lines[at + 1] if at + 1 < len(lines) else ""
-                yield from self._split_line(line.rstrip(), offset, is_heading=bool(_UNDERLINE.match(below)))
-                blank_lines = 0
-            offset += len(line)
+                used = yield from self._split_line(at)
+                at += used
 
-    def _split_line(self, line: str, offset: int, *, is_heading: bool) -> Iterator[Clause]:
-        if _JSON_LINE.match(line) and (self._json or _is_json(line)):
-            yield from self._split_json(line, offset)
-            return
-        self._json.clear()
-        if line.lstrip().startswith("|") or " | " in line:
-            self._awaited = ""
-            yield from _split_row(line, offset, self._context)
-            return
+    def _find_table_end(self, at: int) -> int:
+        while at < len(self._lines) and _is_row(self._lines[at].text):
+            at += 1
+        return at
+
+    def _find_json_end(self, at: int) -> int:
+        depth, end = 0, at
+        while end < len(self._lines):
+            text = self._lines[end].text
+            if end > at and not (_JSON_LINE.match(text) or (depth > 0 and re.match(r"\s*[-\d.\w]+,?\s*$", text))):
+                break
+            plain = re.sub(r"\"(?:[^\"\\]|\\.)*\"", "", text)
+            depth += len(re.findall(r"[{\[]", plain)) - len(re.findall(r"[}\]]", plain))
+            end += 1
+            if depth <= 0 and not text.rstrip().endswith(","):
+                break
+        return end
+
+    def _split_line(self, at: int) -> Generator[Clause, None, int]:
+        """Yield the clauses of a line; return the number of lines that belong to it."""
+        line, offset = self._lines[at]
+        below = self._lines[at + 1].text if at + 1 < len(self._lines) else ""
         heading = _HEADING.match(line)
         marker = heading or _ITEM.match(line)
         begin = 0 if marker is None else marker.end()
         body, start = line[begin:], offset + begin
-        if heading or is_heading:
-            self._context = self._awaited = _strip_marks(body)
+        if not body:
+            return 1
+        if heading or (_UNDERLINE.match(below) and not marker[0].strip()):  # type: ignore[index]
+            name = re.sub(r"^\d+[.)]\s+", "", _strip_marks(re.sub(r"\W{2,}$", "", body)))
+            self._awaited, self._heading = name, name
             self._keys.clear()
             if _LABEL_END.search(body.rstrip(":* ")):
-                yield from _split_sentences(body, start, "")
-            return
+                yield from self._split_sentences(body, start, "", "")
+            return 1
         while self._keys and self._keys[-1][0] >= begin:
             self._keys.pop()
-        if header := _HEADER.match(body):
-            label = _strip_marks(header[1])
-            parents = [key for _, key in self._keys]
-            self._keys.append((begin, label))
-            self._awaited = " ".join([*parents[1:], label])
-            if len(label.split()) > MAX_LABEL_WORDS:
-                self._awaited = ""
-            return
-        awaited, self._awaited = self._awaited, ""
-        pair = re.match(r"[`\"']?(\w+)[`\"']?\s*:\s+", body)
-        if pair and pair[1].lower() in _NAME_KEYS:
-            self._record_name = _strip_marks(body[pair.end() :])
-        elif pair and pair[1].lower() in _VALUE_KEYS and (self._record_name or self._keys):
-            awaited, self._record_name = self._record_name or self._keys[-1][1], ""
-            body, start = body[pair.end() :], start + pair.end()
-        else:
-            self._record_name = ""
-        context = " ".join([self._context, *(key for _, key in self._keys)])
-        is_value = len(body.split()) <= _VALUE_WORDS or body[0] in "`\"'*"
-        if awaited and is_value and not _LABEL_END.search(body) and not body.endswith("?"):
-            first, first_start = next(_split_clauses(body, start))
-            yield Clause(first, first_start, awaited, body[len(first) :][:_FOLLOWING_CHARACTERS], context)
-        yield from _split_sentences(body, start, context)
+        parents = [key for _, key in self._keys]
+        header = _HEADER.match(body) or self._match_plain_header(at) or (_CODE_LINE.match(body) if below.strip() else None)
+        awaited = self._awaited
+        if header:
+            if awaited and not body.endswith(":") and not _has_label(body):
+                rest = " . ".join(key for key in parents if key != awaited)
+                yield Clause(body.rstrip(), start, awaited, rest, self._heading)
+            label = _strip_marks(next(group for group in header.groups() if group))
+            self._keys.append((begin, label if len(label.split()) <= MAX_KEY_WORDS else f"{INTRODUCTION}{label}"))
+            self._awaited = label if len(label.split()) <= MAX_LABEL_WORDS else ""
+            return 1
+        self._awaited = ""
+        context = " . ".join([self._heading, *(key[1:] for key in parents if key.startswith(INTRODUCTION))])
+        parents = [key for key in parents if not key.startswith(INTRODUCTION)]
+        if len(parents) > 1:  # the outermost key of several names the whole document
+            context, parents = f"{context} . {parents[0]}", parents[1:]
+        record_end = self._find_record_end(at)
+        if record_end > at:
+            yield from self._split_record(at, record_end, parents)
+            return record_end - at
+        used = 1
+        while self._is_wrapped(at + used - 1):
+            used += 1
+        if used > 1:
+            last = self._lines[at + used - 1]
+            body = self._text[start : last.offset + len(last.text)]
+        if definition := re.match(r":\s+", body):
+            body, start = body[definition.end() :], start + definition.end()
+            awaited = awaited or _strip_marks(_ITEM.sub("", self._lines[at - 1].text)) if at else ""
+        remarks = " . ".join(parents)
+        if awaited and len(body.split()) <= _MAX_VALUE_WORDS and (not _has_label(body) or _MARKED.match(body)):
+            rest = " . ".join(key for key in parents if key != awaited)
+            first, first_start = next(_split(_SENTENCE_END, body, start))
+            following = body[len(first) :] or (below if not _has_label(below) and not _HEADING.match(below) else "")
+            if not first.rstrip(" *_").endswith("?"):
+                yield Clause(first, first_start, awaited, rest, context, _find_reference(following))
+        yield from self._split_sentences(body, start, remarks, context)
+        return used
 
-    def _split_json(self, line: str, offset: int) -> Iterator[Clause]:
-        for match in _JSON_TOKEN.finditer(line):
-            text, colon, opened, closed, number, literal = match.groups()
-            if colon:
-                self._json_key = text
-            elif opened:
-                self._json.append((self._json_key, self._json_name))
-                self._json_key = self._json_name = ""
+    def _match_plain_header(self, at: int) -> re.Match[str] | None:
+        """Return the match of a line of a few words that a line with nothing but a value follows."""
+        above = self._lines[at - 1].text if at else ""
+        below = self._lines[at + 1].text if at + 1 < len(self._lines) else ""
+        behind = self._lines[at + 2].text if at + 2 < len(self._lines) else ""
+        if above.strip() or behind.strip() or (not _MARKED.fullmatch(below) and not re.fullmatch(r"\s*\S+\s*", below)):
+            return None
+        return _PLAIN_HEADER.fullmatch(self._lines[at].text)
+
+    def _is_wrapped(self, at: int) -> bool:
+        """Return whether the sentence of a line goes on in the next line."""
+        if at + 1 >= len(self._lines):
+            return False
+        line, below = self._lines[at].text, self._lines[at + 1].text
+        if len(line) < _MIN_WRAPPED_CHARACTERS or (line[-1] in ".!?:;|,{}[]" and line[-1] != ","):
+            return False
+        if not below.strip() or _FENCE.match(below) or _HEADING.match(below) or _is_row(below) or _is_json(below):
+            return False
+        marker = _ITEM.match(below)
+        return not (marker and marker[0].strip(" >")) and not _HEADER.match(below.strip()) and not _has_label(below)
+
+    def _find_record_end(self, at: int) -> int:
+        """Return the end of a record of a name and a value in lines of equal indentation; `at` if there is none."""
+        keys, end, column = list[str](), at, -1
+        while end < len(self._lines) and (pair := _YAML_PAIR.match(self._lines[end].text)):
+            if column not in (-1, len(pair[1])) or (end > at and pair[1].strip(" >")):
+                break
+            column = len(pair[1])
+            keys.append(_normalize_key(pair[2]))
+            end += 1
+        has_name = bool(self._keys) or any(key in _NAME_KEYS for key in keys)
+        return end if has_name and any(key in _VALUE_KEYS for key in keys) and end > at + (not self._keys) else at
+
+    def _split_record(self, at: int, end: int, parents: Sequence[str]) -> Iterator[Clause]:
+        record = _Object(parents[-1] if parents else "", tuple(parents[:-1]))
+        for line in self._lines[at:end]:
+            if pair := _YAML_PAIR.match(line.text):
+                record.pairs.append((pair[2], pair[3], line.offset + pair.start(3)))
+        yield from self._emit(record)
+
+    def _split_json(self, at: int, end: int) -> Iterator[Clause]:
+        first, last = self._lines[at], self._lines[end - 1]
+        block = self._text[first.offset : last.offset + len(last.text)]
+        root = _Object(self._awaited, tuple(key for _, key in self._keys if not key.startswith(INTRODUCTION)))
+        self._awaited, stack, key = "", [root], ""
+        for match in _JSON_TOKEN.finditer(block):
+            content, is_key, opened, closed, number, _ = match.groups()
+            if opened:
+                outer = stack[-1]
+                stack.append(_Object(key or outer.key, (*outer.path, outer.key) if key else outer.path))
+                key = ""
             elif closed:
-                self._json_key, self._json_name = "", self._json.pop()[1] if self._json else ""
-            elif literal:
-                self._json_key = ""
+                if len(stack) > 1:
+                    yield from self._emit(stack.pop())
+                key = ""
+            elif is_key:
+                key = content
             else:
-                content, start = (number, match.start()) if number is not None else (text, match.start(1))
-                yield from self._read_json_value(content, offset + start)
-                if not (self._json and line[match.end() :].lstrip().startswith(",") and not self._json_key):
-                    self._json_key = ""
+                group = 1 if content is not None else 5 if number else 6
+                stack[-1].pairs.append((key, match[group], first.offset + match.start(group)))
+                key = ""
+        while stack:
+            yield from self._emit(stack.pop())
 
-    def _read_json_value(self, content: str, start: int) -> Iterator[Clause]:
-        key, self._json_key = self._json_key, ""
-        if key.lower() in _NAME_KEYS:
-            self._json_name = content
+    def _emit(self, record: _Object) -> Iterator[Clause]:
+        """Yield the statements of an object: one of a name and a value, or one of each key."""
+        names = [text for key, text, _ in record.pairs if _normalize_key(key) in _NAME_KEYS]
+        values = [pair for pair in record.pairs if _normalize_key(pair[0]) in _VALUE_KEYS]
+        path = [part for part in record.path if part]
+        # the outermost key of several names the whole document
+        root = path.pop(0) if len(path) + bool(record.key) > 1 else ""
+        heading = f"{self._heading} . {root}"
+        parents = " . ".join(path)
+        if values and len(record.pairs) < MAX_LABEL_WORDS:
+            rest = [
+                (key, text)
+                for key, text, start in record.pairs
+                if start != values[0][2] and _normalize_key(key) not in _NAME_KEYS | _OLD_KEYS
+            ]
+            reasons = [text for key, text in rest if _normalize_key(key) in _REASON_KEYS]
+            others = [
+                f"{key} {'not' if text == 'false' else '' if text == 'true' else text}"
+                for key, text in rest
+                if _normalize_key(key) not in _REASON_KEYS
+            ]
+            label = names[0] if names else record.key
+            if names and record.key:
+                parents = f"{parents} . {record.key}"
+            remarks = " . ".join([parents, *others])
+            context = " . ".join([heading, *reasons])
+            yield Clause(values[0][1], values[0][2], _strip_marks(label), remarks, context)
             return
-        parents = [name for name, _ in self._json if name]
-        if key.lower() in _VALUE_KEYS and (self._json_name or parents):
-            key, parents = (self._json_name, parents) if self._json_name else (parents[-1], parents[:-1])
-        if key:
-            yield Clause(content, start, " ".join([*parents[1:], key]), "", " ".join([self._context, *parents]))
-        if not key or len(content.split()) >= _SENTENCE_WORDS:
-            yield from _split_sentences(content, start, self._context)
+        if len(record.pairs) == 2 and not any(key for key, _, _ in record.pairs):  # e.g. ["port", 80]
+            (_, label, _), (_, text, start) = record.pairs
+            if len(label.split()) <= MAX_LABEL_WORDS:
+                yield Clause(text, start, label, f"{parents} . {record.key}", heading)
+                return
+        around = f"{parents} . {record.key}"
+        for key, text, start in record.pairs:
+            if key:
+                yield Clause(text, start, key, around, heading)
+            else:
+                yield from self._split_sentences(text, start, around, heading)
+
+    def _split_table(self, lines: Sequence[_Line]) -> Iterator[Clause]:
+        rows = [_list_cells(line) for line in lines]
+        header = list[str]()
+        if len(rows) > 1 and rows[1] and all(re.fullmatch(r"\s*:?-+:?\s*", text) for text, _ in rows[1]):
+            header, rows = [_normalize_key(text) for text, _ in rows[0]], rows[2:]
+        for row in rows:
+            yield from self._split_row(row, header)
+
+    def _split_row(self, row: list[tuple[str, int]], header: Sequence[str]) -> Iterator[Clause]:
+        """Yield each pair of cells of which one can be the name of the other, with the other cells as remarks."""
+        columns = header if len(header) == len(row) else [""] * len(row)
+        filled = [
+            at
+            for at, (text, _) in enumerate(row)
+            if text.strip(" -–—") and not (len(row) > 2 and re.fullmatch(r"\W*\d{1,3}\W*", text) and at == 0)
+        ]
+        if len(filled) == 1:
+            yield from self._split_sentences(row[filled[0]][0].rstrip(), row[filled[0]][1], "", self._heading)
+        old = {at for at in filled if columns[at] in _OLD_KEYS}
+        reasons = {at for at in filled if columns[at] in _REASON_KEYS}
+        for at in filled:
+            text, start = row[at]
+            if at in old | reasons:
+                continue
+            others = [index for index in filled if index not in old | {at}]
+            for name_at in others:
+                if len(row[name_at][0].split()) > MAX_LABEL_WORDS or name_at in reasons:
+                    continue
+                if at < name_at and not _MARKED.fullmatch(text):
+                    continue
+                remarks = " . ".join(row[index][0] for index in others if index not in reasons | {name_at})
+                context = " . ".join([self._heading, *(row[index][0] for index in reasons)])
+                column = columns[at] if columns[at] not in _VALUE_KEYS | _NAME_KEYS else ""
+                if len(filled) == 2:
+                    context = f"{context} . {column}"
+                else:
+                    remarks = f"{remarks} . {column}"
+                yield Clause(text.rstrip(), start, _strip_marks(row[name_at][0]), remarks, context)
+
+    def _split_sentences(self, body: str, offset: int, remarks: str, context: str) -> Iterator[Clause]:
+        topic = ""
+        sentences = list(_split(_SENTENCE_END, body, offset))
+        for at, (sentence, start) in enumerate(sentences):
+            if sentence.rstrip(" *_").endswith("?"):
+                continue
+            following = _find_reference(sentences[at + 1][0]) if at + 1 < len(sentences) else ""
+            pronoun = _PRONOUN.match(sentence) if topic else None
+            if pronoun:
+                rest = sentence[pronoun.end() :]
+                label = f"{sentence[: pronoun.end()]} {topic}"
+                yield Clause(rest, start + pronoun.end(), label, remarks, context, following)
+                continue
+            topic = _find_topic(sentence)
+            yield from _split_sentence(sentence, start, Clause("", 0, "", remarks, context, following))
+
+
+def _is_row(line: str) -> bool:
+    return line.lstrip().startswith("|") or " | " in line
 
 
 def _is_json(line: str) -> bool:
@@ -205,6 +425,20 @@ def _strip_marks(text: str) -> str:
     return text.strip(" \t*_`\"':").strip()
 
 
+def _normalize_key(text: str) -> str:
+    return _strip_marks(text).replace("_", " ").lower()
+
+
+def _has_label(text: str) -> bool:
+    end = _LABEL_END.search(text)
+    return end is not None and end.end() < len(text)
+
+
+def _find_reference(sentence: str) -> str:
+    """Return a sentence if it refers to what stands before it."""
+    return sentence if _BACK_REFERENCE.match(sentence.lstrip("; .")) else ""
+
+
 def _split(pattern: re.Pattern[str], text: str, offset: int) -> Iterator[tuple[str, int]]:
     start = 0
     for match in pattern.finditer(text):
@@ -213,32 +447,16 @@ def _split(pattern: re.Pattern[str], text: str, offset: int) -> Iterator[tuple[s
     yield text[start:], offset + start
 
 
-def _split_row(line: str, offset: int, context: str) -> Iterator[Clause]:
-    cells = [(match[0], offset + match.start()) for match in re.finditer(r"(?:\\.|`[^`]*`|[^|\\`\n]|`)+", line)]
-    cells = [(text, start) for text, start in cells if text.strip(" -:")]
-    if len(cells) > 2 and re.fullmatch(r"\W*\d{1,3}\W*", cells[0][0]):  # number of the row
+def _list_cells(line: _Line) -> list[tuple[str, int]]:
+    """Return the cells of a row and their positions, without the empty ones outside of its first and last bar."""
+    cells = [
+        (match[0], line.offset + match.start()) for match in re.finditer(r"(?:\\.|`[^`]*`|[^|\\`\n]|`)+|(?<=\|)(?=\|)", line.text)
+    ]
+    while cells and not cells[0][0].strip() and line.text.lstrip().startswith("|"):
         del cells[0]
-    for index, (text, start) in enumerate(cells):
-        if index or len(text.split()) > MAX_LABEL_WORDS:
-            yield from _split_sentences(text.rstrip(), start, context)
-        label = cells[0][0] if index == 1 else cells[1][0] if len(cells) == 2 else ""
-        if label and len(label.split()) <= MAX_LABEL_WORDS:
-            first, first_start = next(_split(_SENTENCE_END, text, start))
-            yield Clause(first, first_start, label, "", context)
-
-
-def _split_sentences(body: str, offset: int, context: str) -> Iterator[Clause]:
-    topic = ""
-    for sentence, start in _split(_SENTENCE_END, body, offset):
-        if sentence.rstrip(" *_").endswith("?"):
-            continue
-        pronoun = _PRONOUN.match(sentence) if topic else None
-        if pronoun:
-            rest = sentence[pronoun.end() :]
-            yield Clause(rest, start + pronoun.end(), f"{sentence[: pronoun.end()]} {topic}", "", context)
-            continue
-        topic = _find_topic(sentence)
-        yield from _split_sentence(sentence, start, context)
+    while cells and not cells[-1][0].strip():
+        del cells[-1]
+    return cells
 
 
 def _find_topic(sentence: str) -> str:
@@ -252,45 +470,56 @@ def _find_topic(sentence: str) -> str:
     return topic if 0 < len(topic.split()) <= MAX_LABEL_WORDS else ""
 
 
-def _split_sentence(sentence: str, offset: int, context: str) -> Iterator[Clause]:
-    for pair in _CODE_PAIR.finditer(sentence):
-        yield Clause(pair[2], offset + pair.start(2), pair[1], "", context)
+def _fill(frame: Clause, text: str, offset: int, label: str = "", remarks: str = "") -> Clause:
+    """Return a clause with the context of a frame."""
+    return Clause(text, offset, label, remarks or frame.remarks, frame.context, frame.following)
+
+
+def _split_sentence(sentence: str, offset: int, frame: Clause) -> Iterator[Clause]:
+    """Yield a sentence, or the pairs of a label and a value in it, with the remarks and the context of a frame."""
+    pair = _CODE_PAIR.search(sentence)
+    if pair:
+        around = f"{frame.remarks} . {sentence[: pair.start()]} . {sentence[pair.end() :]}"
+        yield _fill(frame, text=pair[2], offset=offset + pair.start(2), label=pair[1], remarks=around)
+        return
     if ", " in sentence and _PAIRS.match(sentence):
-        for pair_text, start in _split(_COMMA, sentence, offset):
-            yield from _split_sentence(pair_text, start, context)
+        for part, start in _split(_COMMA, sentence, offset):
+            yield from _split_sentence(part, start, frame)
         return
     if bound := _BOUND_KEY.match(sentence):
-        yield Clause(sentence[bound.end() :], offset + bound.end(), bound[1], "", context)
+        yield _fill(frame, text=sentence[bound.end() :], offset=offset + bound.end(), label=bound[1].replace("[", " "))
         return
-    for number in range(MAX_LABELS):
-        label_end = _LABEL_END.search(sentence)
-        if label_end is None or not 0 < len(sentence[: label_end.start()].split()) <= MAX_LABEL_WORDS:
+    labels, rest, start = list[str](), sentence, offset
+    for number in range(MAX_LABELS + 1):
+        end = _LABEL_END.search(rest)
+        if end is None or not 0 < len(rest[: end.start()].split()) <= MAX_LABEL_WORDS or end.end() >= len(rest):
             break
-        # "a: 1 → 2" and "changed a from 1 → 2": the arrow joins an older value with a newer one
-        is_change = any(arrow in label_end[0] for arrow in ("→", "⇒", "->", "=>")) and (
-            number or " " in sentence[: label_end.start()]
-        )
-        label, rest, start = sentence[: label_end.start()], sentence[label_end.end() :], offset + label_end.end()
-        first, first_start = (rest, start) if len(rest.split()) <= _BARE_WORDS else next(_split_clauses(rest, start))
-        yield Clause(first, first_start, label, rest[len(first) :][:_FOLLOWING_CHARACTERS], context)
-        if is_change:
+        before = rest[: end.start()]
+        is_arrow = bool(_ARROW.search(end[0]))
+        if number and (is_arrow or not re.search(r"[:=]", end[0]) or re.search(r"[`\"\d]", before)):
             break
-        sentence, offset = rest, start
-    else:  # with so many labels, the text is no sentence
-        return
-    for match in _PARENTHESIS.finditer(sentence):
-        before = sentence[: match.start()].rsplit(",", maxsplit=1)[-1]
-        yield Clause(match[1], offset + match.start(1), before, "", context)
-    introduction = ""
-    for text, start in _split_clauses(sentence, offset):
-        end = start - offset + len(text)
-        yield Clause(text, start, "", sentence[end : end + _FOLLOWING_CHARACTERS], context, introduction)
-        if start == offset and _LEAD_IN.match(text):
-            introduction = text
+        if is_arrow and _is_change(before):
+            break
+        if number == MAX_LABELS:  # with so many labels, the text is no sentence
+            return
+        if not number and _MARKED.fullmatch(
+            before
+        ):  # a value before its name, as in "`a` = folder" and "`a` → `b` for the folder"
+            behind = rest[end.end() :]
+            if is_arrow:
+                yield _fill(frame, text=sentence, offset=offset)
+            elif "=" in end[0] and len(behind.split()) <= _BARE_WORDS and not _MARKED.search(behind):
+                yield _fill(frame, text=before, offset=offset, label=behind)
+        labels.append(before)
+        rest, start = rest[end.end() :], start + end.end()
+        if ", " in rest and _PAIRS.match(rest):
+            inner = _fill(frame, "", 0, remarks=" . ".join([frame.remarks, *labels]))
+            for part, part_start in _split(_COMMA, rest, start):
+                yield from _split_sentence(part, part_start, inner)
+            return
+    yield _fill(frame, text=rest, offset=start, label=" : ".join(labels))
 
 
-def _split_clauses(sentence: str, offset: int) -> Iterator[tuple[str, int]]:
-    """Yield the clauses of a sentence with their positions; words within quotation marks do not separate clauses."""
-    masked = _CODE.sub(lambda match: "`" + "x" * (len(match[0]) - 2) + "`", sentence)
-    for text, start in _split(_CLAUSE_END, masked, 0):
-        yield sentence[start : start + len(text)], offset + start
+def _is_change(before: str) -> bool:
+    """Return whether an arrow joins an older value with a newer one: a value stands before it, besides a name."""
+    return bool(re.search(r"\S\s+[`\"'*]*\S*\d\S*$|\S\s+[`\"'*]+[^`\"'*]+[`\"'*]+\s*$|\bfrom\b", before.rstrip()))

@@ -1,21 +1,16 @@
 """Tolerant reading: finds the value of a fact in a text that states the fact in other words than the task, e.g. in a summary.
 
 A statement is a clause (see `statements`) that names the subject of a fact and contains one value of the fact's type. A clause
-names the subject if it has all words of one of the sets of key words, or most words of one of the text patterns. By default
-there is one set for the name of the fact, and one for each of its text patterns. The group of the first pattern gives the type of
-the value, so the author of a task declares nothing twice. Numbers are also read in words and in other units.
+names the subject if it has all words of one of the sets of key words, most words of one of the text patterns, or a word of the
+name that no other fact has. By default there is one set for the name of the fact, and one for each of its text patterns. The group
+of the first pattern gives the type of the value, so the author of a task declares nothing twice. Numbers are also read in words
+and in other units.
 
-Precision comes before recall. A value is not read in these cases:
-
-- The clause names something else before the value, or between the value and the subject.
-- Words negate the value, mark it as outdated, or attribute it to somebody else, another project, or a case that is not real.
-- A noun of another subject or another unit follows a number.
-- Two values remain.
-- The value stands in a record of something else: lines like "interval: 10" below a line like "stop: harbour".
-- The text has several lines and ends within the clause, like a summary that was cut off at its limit.
-
-Words within quotation marks or back-ticks are values and never count as such marks. The word lists below contain English words of
-grammar and of projects in general, and no words of particular tasks.
+Precision comes before recall: a value is read only if every word around it, in its clause, its label and its remarks, is a word of
+the fact or a known word that leaves a statement as it is (see `known_words`). An unknown word, such as "suggested", "competitor"
+or "unless", leaves the clause unread. Where several values stand in a clause, words such as "from" and "was" must mark all but one
+as older. A value is not read, either, if it stands in a record of something else (lines like "interval: 10" below a line like
+"stop: harbour"), or if the text has several lines and ends within the clause, like a summary that was cut off at its limit.
 
 The result depends on the text alone. Text that the exact patterns match is treated like any other text; callers combine both
 readings, and the later one in the text counts.
@@ -25,19 +20,27 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from harness.errors import UsageError
 from harness.models.scripted import patterns
-from harness.models.scripted.quantities import UNITS, list_quantities
+from harness.models.scripted.known_words import (
+    COUNTED_WORDS,
+    HARMFUL_PHRASES,
+    HARMFUL_STEMS,
+    HARMLESS_PHRASES,
+    KNOWN_WORDS,
+    TURNING_WORDS,
+)
+from harness.models.scripted.quantities import UNITS, Quantity, list_quantities
 from harness.models.scripted.statements import Clause, list_clauses
 from harness.task import Fact
 
-MAX_FOREIGN_WORDS = 2
-"""Maximum number of words of another subject before a value, if the clause contains at least two key words of the fact."""
 MAX_CANDIDATES = 30
 """Maximum number of possible values in a clause that states a fact; a longer enumeration states none."""
+MIN_WHOLE_SHARE = 0.8
+"""Minimum share of the words of a text pattern in a clause that names its fact without a word that is special to it."""
 MIN_PHRASE_SHARE = 0.6
 """Minimum share of the words of a text pattern in a clause that names its fact in other words."""
 _FUNCTION_WORDS = frozenset(
@@ -97,35 +100,6 @@ _SHORT_WORDS = frozenset(
     )
 )
 """Words of grammar that say nothing about the subject of a clause."""
-_STALE_BEFORE = frozenset(
-    (
-        *("former", "formerly", "previous", "previously", "old", "older", "originally", "initially", "another", "other"),
-        *(
-            "elsewhere",
-            "except",
-            "unlike",
-            "earlier",
-            "obsolete",
-            "outdated",
-            "wrong",
-            "without",
-            "deprecated",
-            "rejected",
-            "instead",
-        ),
-    )
-)
-"""Words before a value that mark it as outdated, or as the value of something else."""
-_NEGATED = re.compile(r"\b(?:not|never|neither|nor|n't|than)(?: (?:be|called|named|to|as|with|at))?[\s`\"'*:]*$", re.IGNORECASE)
-_COMPARED = re.compile(r"\b(?:more|less|fewer|later|longer|other|higher|lower) than[\s`\"'*:]*$", re.IGNORECASE)
-_STALE_AFTER = re.compile(
-    r"\b(?:closed|former|formerly|obsolete|outdated|deprecated|superseded|rejected|wrong|anymore|previously|earlier|once"
-    r"|not valid|no longer)\b",
-    re.IGNORECASE,
-)
-"""Words shortly after a value that mark it as outdated, unless they belong to the next value."""
-NEAR_CHARACTERS = 40
-"""Number of characters after a value in which a word can mark it as outdated."""
 _NO_VALUES = frozenset(
     (
         *("none", "unknown", "pending", "tbd", "yes", "no", "true", "false", "done", "required", "same", "missing", "null"),
@@ -134,83 +108,45 @@ _NO_VALUES = frozenset(
     )
 )
 """Words that say that there is no value, or what kind of value there is."""
-_UNREAL_WORDS = (
-    *("if", "whether", "unless", r"suppos\w+", r"assum\w+", "imagine", "maybe", "perhaps", "might", "could have", r"suggest\w*"),
-    *(
-        r"would(?! like\b| rather\b| prefer\b)",
-        r"propos\w*",
-        r"guess\w*",
-        "considered",
-        "considering",
-        r"recommend\w*",
-        "used to",
-    ),
-    *("(?:before|earlier|previously),? it", r"hypothetical\w*", r"alternatives?", "discarded", "rejected", "superseded"),
-    *(
-        "not sure",
-        "at first",
-        "in case",
-        "idea",
-        "asked for",
-        "mentioned",
-        "possible",
-        "mistaken",
-        "mistook",
-        "demo",
-        r"had\b.*\bbeen",
-        "unclear",
-        "competitor",
-        r"rivals?",
-        "colleague",
-        "example",
-    ),
-)
-_UNREAL = re.compile(rf"\b(?:{'|'.join(_UNREAL_WORDS)})\b", re.IGNORECASE)
-"""Words before a value which say that it does not hold, or holds elsewhere."""
-_UNREAL_AFTER = re.compile(
-    r"\b(?:(?:was|were|been) (?:considered|suggested|proposed|discussed|tried|guessed)|or something else|fail(?:s|ed)\b"
-    r"|would have|would fail|worked|turned down|dismissed|(?:is|was|are) (?:forbidden|wrong|impossible|ruled out)"
-    r"|(?:of|in|for|by) (?:an?|the )?(?:other|another|former|old)\b)",
-    re.IGNORECASE,
-)
-"""Words behind a value which say that it does not hold, or holds elsewhere."""
-_OWNING_VERBS = ("uses", "has", "have", "had", "wants", "prefers", "runs")
-_OWNER = re.compile(
-    rf"\b(?:the|an?|our|their|his|her|some) (?:[^\W\d_]+ )?([^\W\d_]+) (?:{'|'.join(_OWNING_VERBS)})\b(?! been\b| to\b)"
-    r"|\b([^\W\d_]+)['’]s\b",
-    re.IGNORECASE,
-)
-"""Somebody or something that has the value."""
-_REFUSED = re.compile(
-    r"\b(?:not|never|cannot|avoid\w*|forb[ia]d\w*|refus\w*|neither|nor|no longer|nobody (?:wants|likes|asked))\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_LIMIT = re.compile(
-    r"\b(?:than|exceed\w*|below|above|beyond|under|over|before|after|until|without|unless|as)\b(?!\s+\w+\s*$)|\bthan\b",
-    re.IGNORECASE,
-)
-"""Words between a negation and a value that make the value a limit."""
-MAX_REFUSED_WORDS = 10
-"""Maximum number of words between a negation and the value that it refuses."""
 _UNITS = frozenset(
     ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "ms", "milliseconds", "kib", "bytes", "feet")
 )
-_ALIASES = {"maximum": "max", "license": "licence", "identifier": "id", "ids": "id"}
+_ALIASES = {
+    "maximum": "max",
+    "maximal": "max",
+    "license": "licence",
+    "identifier": "id",
+    "ids": "id",
+    "app": "program",
+    "directory": "folder",
+    "dir": "folder",
+    "delimiter": "separator",
+    **dict.fromkeys(("longest", "highest", "largest", "greatest", "cap", "ceiling", "upper"), "max"),
+    **dict.fromkeys(("lowest", "smallest", "shortest", "floor", "lower"), "min"),
+    "target": "goal",
+    "telephone": "phone",
+    "database": "db",
+    "environment": "env",
+    "daily": "day",
+    "yearly": "year",
+    "licensed": "licence",
+    "colour": "color",
+}
 _NUMBER_PATTERNS = re.compile(r"\\d[+*]?|\\d\{[\d,]+\}|(?:\\d)+")
 _WORD = re.compile(r"[^\W_]+")
-_CAMEL = re.compile(r"(?<=[a-z0-9]{2})(?=[A-Z][a-z])")
+_UNKNOWN_MARK = re.compile(r"[^\w\s!-/:;=>\[-`{-}|–—→⇒➜•…‘’“”]|!=")
+"""Sign that can turn a statement into another one, such as `≠`, `≈` or a cross."""
+_CAMEL = re.compile(r"(?:(?<=[a-z0-9]{2})|(?<=[A-Z][a-z]))(?=[A-Z][a-z])")
 _NUMBERED = re.compile(r"([^\W\d_]+)[\s_-]?(\d+)\b")
 _RECORD = re.compile(r"(?<!`{3}yaml\n)(?<!`{3}yml\n)^([a-z][a-z\d -]*: .*)\n(?:[a-z][a-z\d -]*: .*(?:\n|\Z))+", re.MULTILINE)
 """Lines with a name in lower case and a value, like in the output of a program; the first one says what the record is about."""
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
-_NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by|but)|→|⇒|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
-_OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)
 
 
 def stem(word: str) -> str:
     """Return the beginning (stem) that the forms of a word share, e.g. `cop` for copy and copies, by a rough rule."""
     word = _ALIASES.get(word.lower(), word.lower())
-    for endings in (("s",), ("ing", "ed"), ("ie", "al", "or", "er", "y", "e")):
+    for endings in (("s",), ("ment", "ity"), ("ing", "ed"), ("ie", "al", "or", "er", "y", "e")):
         ending = next((ending for ending in endings if word.endswith(ending) and len(word) - len(ending) >= 3), "")
         if ending and not word.endswith("ss"):
             word = word.removesuffix(ending)
@@ -220,6 +156,7 @@ def stem(word: str) -> str:
 
 
 _FUNCTION_STEMS = frozenset(map(stem, _FUNCTION_WORDS))
+_ORDINAL_STEMS = frozenset(map(stem, ("first", "second", "third", "new", "old")))
 _SHORT_STEMS = frozenset(map(stem, _SHORT_WORDS))
 _UNIT_STEMS = frozenset(map(stem, _UNITS | UNITS))
 
@@ -311,10 +248,15 @@ class _Subject(NamedTuple):
     phrases: tuple[frozenset[str], ...]
     """Stems of the words of each text pattern, with verbs and prepositions, and of the name."""
     vocabulary: frozenset[str]
+    name_stems: frozenset[str]
+    """Stems of the name and of the key words that the task declares."""
+    pairs: frozenset[tuple[str, str]]
+    """Stems of words that follow each other in the name, the key words or a text pattern."""
+    numbered_families: frozenset[str]
+    """Beginning of the key words with a number, e.g. `stage` of "stage 1"; such a fact must be named in full."""
     value: _ValueType
     unit: str
     """Unit of the value that can be converted, e.g. `seconds`; empty if there is none."""
-    is_revised: bool
     is_outdated: bool
     """Whether the fact is a value that another one replaces, e.g. the old name of a function."""
 
@@ -353,7 +295,8 @@ def make_subject(fact: Fact) -> _Subject | None:
             sets.append(frozenset(content))
         if not numbered:  # facts that differ in their number only are named in full
             wholes.append(frozenset(stem for stem in stems - _SHORT_STEMS if not stem.isdigit()))
-    vocabulary = frozenset(list_stems(" ".join([fact.name.replace("_", " "), *phrases, *fact.subjects])))
+    texts = [fact.name.replace("_", " "), *phrases, *fact.subjects]
+    vocabulary = frozenset(list_stems(" ".join(texts)))
     keys = tuple(dict.fromkeys(key for key in sets if key))
     if any(word[-1:].isdigit() for key in keys for word in key):
         wholes = []
@@ -364,10 +307,12 @@ def make_subject(fact: Fact) -> _Subject | None:
         keys=keys,
         phrases=tuple(whole for whole in wholes if len(whole) > 1),
         vocabulary=vocabulary | {stem for key in keys for stem in key},
+        name_stems=frozenset(list_stems(" ".join([fact.name.replace("_", " "), *fact.subjects]))),
+        pairs=frozenset(pair for text in texts for pair in pairwise(map(stem, _WORD.findall(text)))),
+        numbered_families=frozenset(re.sub(r"\d+$", "", word) for key in keys for word in key if re.search(r"\D\d+$", word)),
         value=value,
         unit=_find_unit(fact),
-        is_revised=fact.is_superseded,
-        is_outdated=not _STALE_BEFORE.isdisjoint(fact.name.split("_")),
+        is_outdated=not {"old", "former", "previous"}.isdisjoint(fact.name.split("_")),
     )
 
 
@@ -389,6 +334,27 @@ class _Candidate(NamedTuple):
     """Whether a unit that belongs to the number follows it."""
 
 
+class _Evidence(NamedTuple):
+    """How surely a clause names a fact; the larger one of two wins."""
+
+    is_complete: bool
+    """Whether all words of a set of key words stand in the clause."""
+    words: int
+    """Number of words of the fact in the clause."""
+    content: int
+    """Number of these words that are no words of grammar."""
+
+
+class _Reading(NamedTuple):
+    """Value that a clause may state for a fact, with the rest of the clause's text."""
+
+    subject: _Subject
+    value: _Candidate
+    rest: str
+    """Text of the clause with spaces in place of its values."""
+    evidence: _Evidence
+
+
 class TolerantStatements:
     """Reader that finds the values of facts in texts that state the facts in other words than the task.
 
@@ -397,10 +363,15 @@ class TolerantStatements:
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         self._subjects = [subject for fact in facts if (subject := make_subject(fact))]
+        self._content = frozenset(word for subject in self._subjects for word in subject.content & subject.name_stems)
         self._by_stem: dict[str, list[_Subject]] = {}
         for subject in self._subjects:
-            for stem in {min(key) for key in subject.keys} | {stem for key in subject.phrases for stem in key & subject.content}:
-                self._by_stem.setdefault(stem, []).append(subject)
+            for word in {word for key in subject.keys for word in key} | subject.content:
+                self._by_stem.setdefault(word, []).append(subject)
+        self._near = {word: list(subjects) for word, subjects in self._by_stem.items()}
+        for subject in self._subjects:
+            for word in {word for phrase in subject.phrases if not phrase & subject.content for word in phrase}:
+                self._near.setdefault(word, []).append(subject)
         self.find = lru_cache(maxsize=patterns.MAX_CACHED_TEXTS)(self._find)
         """Function that returns the statements in a text in order, each with the name of the fact, the value and its position."""
 
@@ -419,43 +390,78 @@ class TolerantStatements:
 
     def _read_clause(self, clause: Clause) -> Iterator[patterns.FactMatch]:
         stems = frozenset(list_stems(f"{clause.label} . {clause.text}"))
-        near = {subject.name: subject for stem in stems for subject in self._by_stem.get(stem, ())}
+        near = {subject.name: subject for stem in stems for subject in self._near.get(stem, ())}
         if not near:
             return
-        labelled = frozenset(list_stems(clause.label)) - _FUNCTION_STEMS if clause.label else frozenset()
-        read = list[tuple[tuple[bool, int], str, _Candidate]]()
-        for subject in near.values():
-            full = [key for key in subject.keys if key <= stems]
-            keys = full or _list_partial_keys(subject, stems, labelled)
-            if keys and (value := _find_value(clause, subject, keys, is_partial=not full)):
-                if clause.text.lower().startswith("the setting") and self._names_another(
-                    value.value, subject
-                ):  # e.g. "the setting `max_days` is 30"
-                    continue
-                read.append(((bool(full), max(len(key & stems) for key in keys)), subject.name, value))
-        for rank, name, value in read:
-            # a number belongs to the fact that is named by most words, e.g. to the "second interval" rather than the "interval"
-            rivals = [others for others, rival, other in read if other.start == value.start and rival != name]
-            if all(rank > others or (rank == others and rank[0]) for others in rivals):
-                yield patterns.FactMatch(name, value.value, clause.offset + value.start)
+        readings = [reading for subject in near.values() if (reading := self._make_reading(clause, subject))]
+        # a number belongs to the fact that is named by most words, e.g. to the "second interval" rather than the "interval"
+        best = [
+            reading
+            for reading in readings
+            if all(
+                reading.evidence > rival.evidence
+                for rival in readings
+                if rival is not reading and _overlap(reading.value, rival.value)
+            )
+        ]
+        for reading in best:
+            others = [other for other in best if other is not reading and other.evidence.is_complete]
+            if _is_stated(clause, reading, others, self._content):
+                yield patterns.FactMatch(reading.subject.name, reading.value.value, clause.offset + reading.value.start)
+
+    def _make_reading(self, clause: Clause, subject: _Subject) -> _Reading | None:
+        candidates = list(islice(_list_candidates(clause, subject), MAX_CANDIDATES + 1))
+        if not candidates or len(candidates) > MAX_CANDIDATES:
+            return None
+        chosen = _choose(clause, candidates, subject)
+        if chosen is None:
+            return None
+        value, rest = chosen
+        if subject.value.is_open and self._names_another(value.value, subject):
+            return None
+        named = rest if subject.value.is_open and not _names(subject, value.value) else clause.text
+        evidence = self._weigh(clause, named, subject, value)
+        return _Reading(subject, value, rest, evidence) if evidence else None
 
     def _names_another(self, value: str, subject: _Subject) -> bool:
         """Return whether a value that is a word consists of the key words of another fact."""
-        if not subject.value.is_open:
-            return False
         stems = frozenset(list_stems(value))
-        near = (other for stem in stems for other in self._by_stem.get(stem, ()) if other.name != subject.name)
-        return len(stems) > 1 and any(key <= stems and len(key) > 1 for other in near for key in other.keys)
+        near = (other for word in stems for other in self._by_stem.get(word, ()) if other.name != subject.name)
+        return any(key == stems or (len(key) > 1 and key <= stems) for other in near for key in other.keys)
+
+    def _weigh(self, clause: Clause, text: str, subject: _Subject, value: _Candidate) -> _Evidence | None:
+        """Return how surely a clause names a fact; None if it does not."""
+        own = frozenset(list_stems(f"{clause.label} . {text}"))
+        if value.has_unit:
+            own |= {stem(subject.unit)}
+        stems = own | frozenset(list_stems(clause.remarks)) if clause.remarks else own
+        content = subject.content & stems
+        words = len(content) + value.has_unit
+        complete = [len(key) for key in subject.keys if key <= stems and key & own]
+        if complete:
+            return _Evidence(True, max(words, *complete), len(content))
+        if subject.is_outdated:  # the words that it shares with its successor do not name it
+            return None
+        share = max((len(phrase & stems) / len(phrase) for phrase in subject.phrases if len(phrase & stems) > 1), default=0)
+        if share >= MIN_WHOLE_SHARE:
+            return _Evidence(False, words, len(content))
+        named = frozenset(list_stems(clause.label)) & self._content
+        if not content & (named or own) or any(number in stems for number in subject.numbered_families):
+            return None
+        if words > 1 and (clause.label or share >= MIN_PHRASE_SHARE):
+            return _Evidence(False, words, len(content))
+        is_unique = any(len(self._by_stem[word]) == 1 for word in (content & subject.name_stems) - _ORDINAL_STEMS)
+        return _Evidence(False, words, len(content)) if is_unique and (clause.label or not subject.value.is_number) else None
 
 
-def _list_partial_keys(subject: _Subject, stems: frozenset[str], labelled: frozenset[str]) -> list[frozenset[str]]:
-    """Return the words of a clause that name a fact although no set of key words is complete; nothing if they are too few."""
-    if labelled and labelled <= subject.vocabulary and len(labelled & subject.content) > 1:
-        return [labelled & subject.content]
-    if subject.unit and stems & _UNIT_STEMS:  # another unit, e.g. "minutes", stands for that of the phrase
-        stems = stems | {stem(subject.unit)}
-    shares = [phrase & stems for phrase in subject.phrases if len(phrase & stems) >= max(2, MIN_PHRASE_SHARE * len(phrase))]
-    return [words for words in shares if words & subject.content]
+def _overlap(one: _Candidate, other: _Candidate) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _names(subject: _Subject, text: str) -> bool:
+    """Return whether a quoted text consists of a fact's name, as in "`draft_tag` is `raw`"."""
+    stems = {*list_stems(text)}
+    return any(key <= stems for key in subject.keys)
 
 
 def _find_finished_end(text: str) -> int:
@@ -472,56 +478,6 @@ def _find_finished_end(text: str) -> int:
     return len(text) - 1 if text[-1].isalnum() else len(text)
 
 
-def _find_value(clause: Clause, subject: _Subject, keys: Sequence[frozenset[str]], *, is_partial: bool) -> _Candidate | None:
-    """Return the only value of a fact in a clause and its position; None if there are no or several values."""
-    values = list[_Candidate]()
-    candidates = list(islice(_list_candidates(clause, subject), MAX_CANDIDATES + 1))
-    if not candidates or len(candidates) > MAX_CANDIDATES:
-        return None
-    plain = _blank(clause.text, [one[1:3] for one in candidates])
-    unquoted = _QUOTED.sub(lambda match: match[0] if match[4] else " " * len(match[0]), plain)
-    description = _blank(clause.text, [one[1:3] for one in candidates if _is_open_value(one.value, subject)])
-    for candidate in candidates:
-        _, start, end, _ = candidate
-        other_stems = frozenset(list_stems(f"{clause.label} . {description[:start]} . {description[end:]}"))
-        if candidate.has_unit:
-            other_stems |= {stem(subject.unit)}
-        key_count = max((len(key - _FUNCTION_STEMS) for key in keys if key <= other_stems), default=-1)
-        max_foreign_words = MAX_FOREIGN_WORDS if key_count > 1 and not clause.label and not is_partial else 0
-        if not is_partial and not clause.label and (key_count > 1 or not (subject.value.is_open or subject.value.is_number)):
-            # "ticket AB-1": the noun right before the value names it, whatever the sentence tells
-            max_foreign_words += MAX_FOREIGN_WORDS if _is_adjacent(plain[:start], subject) else 0
-        arrow = _ARROW.search(plain[:start]) if clause.label else None
-        foreign = _count_foreign(f"{clause.label} {plain[arrow.end() if arrow else 0 : start]}", subject)
-        if key_count < 0 or foreign > max_foreign_words or not _is_current(clause, unquoted, candidate, subject):
-            continue
-        is_replacement = subject.is_outdated and _NEWER.search(clause.text[:start])  # e.g. "renamed to `b`" for the old name
-        if is_replacement or _describes_another(clause, keys, end, subject) or _is_separated(clause, keys, start, end, subject):
-            continue
-        values.append(candidate)
-    if len({one.value for one in values}) > 1:
-        newer = [one for one in values if _NEWER.search(clause.text[: one.start])]
-        older = [one for one in values if _OLDER.search(clause.text[: one.start])]
-        values = newer if len({one.value for one in newer}) == 1 else [one for one in values if one not in older] if older else []
-    elif values and subject.is_revised and _OLDER.search(clause.text[: values[0].start]):
-        return None
-    return values[-1] if len({one.value for one in values}) == 1 else None
-
-
-def _is_adjacent(before: str, subject: _Subject) -> bool:
-    """Return whether the word right before a value is a noun of the subject."""
-    word = re.search(r"([^\W\d_]+)[\s`\"'*:(]*$", before)
-    return word is not None and stem(word[1]) in subject.content
-
-
-def _is_open_value(text: str, subject: _Subject) -> bool:
-    """Return whether a quoted text can only be a value, so that its words do not say what the clause is about.
-
-    For example, "the tag `draft` in `tags`" is not about a fact `draft_tag`, but "`draft_tag` is `raw`" is.
-    """
-    return subject.value.is_open and not any(key <= {*list_stems(text)} for key in subject.keys)
-
-
 def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """Return a text with spaces in the given places, so that all positions stay the same."""
     characters = list(text)
@@ -530,36 +486,64 @@ def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return "".join(characters)
 
 
-def _describes_another(clause: Clause, keys: Sequence[frozenset[str]], end: int, subject: _Subject) -> bool:
-    """Return whether a value under the label of a fact begins a statement about something else.
-
-    An example is "folder: `a` keeps the name": the word after the value is no word of the fact or of grammar.
-    """
-    following = re.match(r"[`\"'*]*\s+([^\W\d_]+)", clause.text[end:])
-    stems = frozenset(list_stems(clause.text))
-    if not clause.label or following is None or any(key <= stems for key in keys):
-        return False
-    return stem(following[1]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS
-
-
-def _is_separated(clause: Clause, keys: Sequence[frozenset[str]], start: int, end: int, subject: _Subject) -> bool:
-    """Return whether something else stands between a value and the key words after it.
-
-    An example is "the `compat` module keeps the old name", where `compat` is not the old name.
-    """
-    before = f"{clause.label} . {clause.text[:start]}"
-    for match in _WORD.finditer(clause.text, end):
-        stems = frozenset(list_stems(f"{before} . {clause.text[end : match.end()]}"))
-        if any(key <= stems for key in keys):
-            return False
-        if stem(match[0]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS:
-            return True
-    return False
-
-
-_ARROW = re.compile(r"(?:→|⇒|->|=>)\s*(?!.*(?:→|⇒|->|=>))")
-_BEHIND = re.compile(r"\s+\(.*$|,\s.*$")
+_ARROW = re.compile(r"(?:→|⇒|➜|-{1,2}>|=>)\s*(?!.*(?:→|⇒|➜|->|=>))")
+_BEHIND = re.compile(r"\s+[(\[].*$|,\s.*$|\s+[-–—]\s.*$|\s{2,}.*$")
 """Remark behind a value."""
+_LEAD = re.compile(r"(?:(?:currently|now|use|set to|is|must be|always|still|stays|remains|exactly)\s+)+", re.IGNORECASE)
+"""Words before a value that need no other value."""
+_OLD_BEFORE = re.compile(
+    r"\b(?:(?:has|have|had) been|used to be|instead of|rather than|in place of|no longer|not|previously|formerly|earlier|before"
+    r"|originally|initially|was|were|been|from|replac(?:es|ing|ed)|supersed(?:es|ing|ed)|old|former|previous|overrides)\b"
+    r"\W*(?:(?:the|it|its|value|of|was|at|be)\b\W*){0,3}$",
+    re.IGNORECASE,
+)
+"""Words before a value that mark it as older than another value in the clause."""
+_OLD_AFTER = re.compile(
+    r"[\s`\"'*)]*(?:until\b|(?:before|previously|formerly|earlier)(?=[,;.)]|$)|→|⇒|➜|-{1,2}>|=>"
+    r"|\((?:old|before|previously|formerly)\)|(?:was|is|has been) (?:replac|supersed|chang)\w+\b)",
+    re.IGNORECASE,
+)
+"""Words behind a value that mark it as older than another value in the clause."""
+_REPLACES = re.compile(
+    r"\b(?:renam|replac|chang|mov|supersed|switch|updat)\w*\b.*\b(?:to|by|with|into|as)[\s`\"'*]*$|(?:→|⇒|➜|->|=>)[\s`\"'*]*$",
+    re.IGNORECASE,
+)
+"""Words before a value that replaces another one."""
+_ORDINAL = re.compile(
+    r"\b(?:step|rule|item|point|section|option|chapter|part|fact|requirement|note|phase|round)s?[\s]+$", re.IGNORECASE
+)
+
+
+def _choose(clause: Clause, candidates: Sequence[_Candidate], subject: _Subject) -> tuple[_Candidate, str] | None:
+    """Return the value that a clause states, and the clause without its values; None if several values remain.
+
+    The words that mark a value as an older one are taken out, too, where a newer value stands beside it.
+    """
+    text = clause.text
+    if any(one.has_unit for one in candidates):
+        candidates = [one for one in candidates if one.has_unit]
+    spans = [(one.start, one.end) for one in candidates]
+    if len({one.value for one in candidates}) == 1:
+        value = candidates[-1]
+        if subject.is_outdated and _REPLACES.search(f"{clause.label} {text[: value.start]}"):
+            return None
+        return value, _blank(text, spans)
+    older, newer = list[_Candidate](), list[_Candidate]()
+    for one in candidates:
+        before = text[: one.start].rstrip(" `\"'*(:=")
+        behind, ahead = _OLD_BEFORE.search(before), _OLD_AFTER.match(text, one.end)
+        (older if behind or ahead else newer).append(one)
+        if behind:
+            spans.append(behind.span())
+        elif contrast := re.search(r"\bbut\W*(?:now)?\W*$", text[: one.start]):
+            spans.append(contrast.span())
+        if ahead:
+            spans.append(ahead.span())
+    is_renaming = subject.is_outdated and re.search(r"\b(?:renam|replac)\w*|→|⇒|➜|->|=>", text, re.IGNORECASE)
+    chosen = older if is_renaming else newer
+    if not older or not newer or len({one.value for one in chosen}) != 1:
+        return None
+    return chosen[-1], _blank(text, spans)
 
 
 def _list_candidates(clause: Clause, subject: _Subject) -> Iterator[_Candidate]:
@@ -567,126 +551,113 @@ def _list_candidates(clause: Clause, subject: _Subject) -> Iterator[_Candidate]:
     text, value = clause.text, subject.value
     if value.is_number:
         for quantity in list_quantities(text):
-            number = (
-                text[quantity.start : quantity.end] if quantity.is_plain and not quantity.unit else quantity.express(subject.unit)
-            )
-            if number and value.whole.fullmatch(number):
-                yield _Candidate(number, quantity.start, quantity.end, bool(quantity.unit and subject.unit))
+            has_unit = bool(quantity.unit and subject.unit)
+            if quantity.unit and not subject.unit and stem(quantity.unit) not in subject.vocabulary:
+                continue
+            number = text[quantity.start : quantity.end] if quantity.is_plain and not has_unit else quantity.express(subject.unit)
+            if number and value.whole.fullmatch(number) and not _counts_another(text, quantity, number, subject):
+                end = text.lower().index(quantity.unit, quantity.end) + len(quantity.unit) if has_unit else quantity.end
+                yield _Candidate(number, quantity.start, end, has_unit)
         return
     if not value.is_open:
         for match in value.fragment.finditer(text):
+            if match[1] in {"A", "I"} and re.match(r"\s+[a-z]", text[match.end() :]):  # the article or the pronoun
+                continue
             yield _Candidate(match[1], match.start(1), match.end(1))
         return
+    quoted = list[_Candidate]()
     for match in _QUOTED.finditer(text):
-        content = match[match.lastindex or 0]
-        if (whole := value.whole.fullmatch(content)) and content.lower() not in _NO_VALUES:
-            yield _Candidate(whole[whole.lastindex or 0], match.start(match.lastindex or 0), match.end(match.lastindex or 0))
-    bare = text.strip(" .*_`\"'")
-    if {*list_stems(bare)} <= subject.vocabulary | _FUNCTION_STEMS:  # e.g. "operator: the operator"
-        return
-    shift = 0
+        group = match.lastindex or 0
+        content = match[group]
+        if (whole := value.whole.fullmatch(content)) and content.lower() not in _NO_VALUES and not _names(subject, content):
+            quoted.append(_Candidate(whole[whole.lastindex or 0], match.start(group), match.end(group)))
+    yield from quoted
+    bare, shift = text, 0
     if arrow := _ARROW.search(text):  # e.g. "from Ito → Tanaka (changed)"
         shift = arrow.end()
-        bare = _BEHIND.sub("", text[shift:]).strip(" .*_`\"'")
-    is_listed = clause.following.startswith(",") and bare.isalpha() and bare.islower()  # e.g. "the client: announce, list, ask"
-    if clause.label and not is_listed and (whole := value.whole.fullmatch(bare)) and bare.lower() not in _NO_VALUES:
+        bare = text[shift:]
+    bare = _BEHIND.sub("", bare).strip(" .*_`\"'")
+    bare = _LEAD.sub("", bare)
+    if {*list_stems(bare)} <= subject.vocabulary | _FUNCTION_STEMS:  # e.g. "operator: the operator"
+        return
+    if clause.label and (whole := value.whole.fullmatch(bare)) and bare.lower() not in _NO_VALUES:
         start = text.find(bare, shift)
-        yield _Candidate(whole[whole.lastindex or 0], start, start + len(bare))
-    elif final := re.search(r"\b(?:is|be|was|to|called|named)\s+(?:now\s+|currently\s+)?([^\W\d_]\S*?)[.*_]*$", text):
+        candidate = _Candidate(whole[whole.lastindex or 0], start, start + len(bare))
+        if not any(_overlap(candidate, other) for other in quoted):
+            yield candidate
+    elif final := re.search(r"\b(?:is|be|was|to|by|as|called|named)\s+(?:now\s+|currently\s+)?([^\W\d_]\S*?)[.*_]*$", text):
         bare = final[1]
-        if bare != bare.lower() and value.whole.fullmatch(bare) and bare.lower() not in _NO_VALUES:
+        if re.search(r"[A-Z\d_]", bare) and value.whole.fullmatch(bare) and bare.lower() not in _NO_VALUES:
             yield _Candidate(bare, final.start(1), final.end(1))
 
 
-def _count_foreign(text: str, subject: _Subject) -> int:
-    """Count the words of a text that belong neither to the fact nor to grammar; a quoted text is one word."""
-
-    def replace(match: re.Match[str]) -> str:
-        content = match[match.lastindex or 0]
-        is_key = match[4] or not content.strip() or subject.vocabulary.issuperset({*list_stems(content)} - _FUNCTION_STEMS)
-        return f" {content} " if is_key else " quotedtext "
-
-    stems = [word for word in list_stems(_QUOTED.sub(replace, text)) if not word[-1].isdigit()]
-    if not subject.value.is_number:  # e.g. the "opening day"
-        stems = [word for word in stems if word not in _UNIT_STEMS]
-    return sum(word not in subject.vocabulary and word not in _FUNCTION_STEMS for word in stems)
-
-
-def _is_current(clause: Clause, plain: str, candidate: _Candidate, subject: _Subject) -> bool:
-    """Return whether a value is stated as the present one of the subject, and is no number of something else.
-
-    Args:
-        clause: Clause with the value.
-        plain: Text of the clause with spaces in place of quoted words and values.
-        candidate: Value in question.
-        subject: Subject of the fact.
-    """
-    _, start, end, _ = candidate
-    before, after = plain[:start], plain[end:]
-    vocabulary = subject.content
-    if _NEGATED.search(clause.text[:start]) and not _COMPARED.search(before):
+def _counts_another(text: str, quantity: Quantity, number: str, subject: _Subject) -> bool:
+    """Return whether a number belongs to a word beside it, as in "step 3", "3 files" or, for "stage 1", in "stage 1"."""
+    behind = re.match(r"[\s`\"'*)-]*([^\W\d_]+)", text[quantity.end :])
+    if behind and not (quantity.unit and subject.unit) and stem(behind[1]) not in subject.vocabulary:
+        if behind[1].lower() not in KNOWN_WORDS - COUNTED_WORDS | TURNING_WORDS:
+            return True
+        unit = re.match(r"[\s`\"'*)-]*[^\W\d_]+[\s-]+([^\W\d_]+)", text[quantity.end :])  # e.g. "6 working days"
+        if unit and stem(unit[1]) in _UNIT_STEMS - subject.vocabulary:
+            return True
+    before = re.search(r"([^\W\d_]+)[\s_-]?$", text[: quantity.start])
+    if before is None:
         return False
-    if _is_refused(before, vocabulary):
-        return False
-    if clause.introduction and _count_foreign(clause.introduction, subject):
-        return False
-    if _ROLE.match(clause.text[end:]) and not _TAKEN.search(before):  # "with `x` as the name" is no statement
-        return False
-    lead = f"{clause.introduction} {clause.label} {before}"
-    for pattern in (_UNREAL, _UNREAL_AFTER):
-        text = f"{clause.context} {lead}" if pattern is _UNREAL else after + clause.following
-        if any(stem(match[0]) not in vocabulary for match in pattern.finditer(text)):
-            return False
-    if (owner := _OWNER.search(lead)) and stem(owner[1] or owner[2]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS:
-        return False
-    earlier = (word.lower() for word in _WORD.findall(lead))
-    if any(word in _STALE_BEFORE and stem(word) not in vocabulary for word in earlier):
-        return bool(_COMPARED.search(before))
-    later = (clause.text[end:] + clause.following)[:NEAR_CHARACTERS]
-    for match in _STALE_AFTER.finditer(later):
-        belongs_to_next = re.match(r"(?: (?:of|was|were))?[\s:`\"'*]*[`\"'*\d]", later[match.end() :])
-        if not belongs_to_next and stem(match[0]) not in vocabulary:
-            return False
-    if not subject.value.is_number or candidate.has_unit:
+    if stem(before[1]) + number in subject.vocabulary or (
+        len(number) == 1 and quantity.is_plain and not behind and stem(before[1]) not in _FUNCTION_STEMS
+    ):
         return True
-    return _counts_subject(clause.text[:start], clause.text[start:end], clause.text[end:], subject)
+    return bool(_ORDINAL.search(text[: quantity.start])) and stem(before[1]) not in subject.content
 
 
-_ROLE = re.compile(r"[`\"'*]*\s+as (?:the|a|an|our|its)\b")
-"""Words behind a value that give it a role."""
-_TAKEN = re.compile(
-    r"(?:^|\b(?:we|i|it|user|agreed on|chose|chosen|use|used|using|set|take|took|settled on|sends?))\W*\w*\W*$",
-    re.IGNORECASE,
-)
-"""Words before a value "as" something that state it as chosen."""
-
-
-def _is_refused(before: str, vocabulary: frozenset[str]) -> bool:
-    """Return whether the words before a value refuse it, as in "do not use"; "must not fall below" states a limit."""
-    negations = list(_REFUSED.finditer(before))
-    if not negations:
+def _is_stated(clause: Clause, reading: _Reading, others: Sequence[_Reading], content: frozenset[str]) -> bool:
+    """Return whether all words around a value are known to leave the statement as it is."""
+    subject = reading.subject
+    rest = _blank(reading.rest, [other.value[1:3] for other in others])
+    if HARMFUL_PHRASES.search(clause.label) or HARMFUL_PHRASES.search(rest):
         return False
-    between = before[negations[-1].end() :]
-    if stem(negations[-1][0]) in vocabulary or _LIMIT.search(between) or re.search(r"[,:;.]\s|\bbut\b", between):
+    if clause.context and HARMFUL_STEMS & {*list_stems(clause.context)} - subject.vocabulary:
         return False
-    return len(between.split()) <= MAX_REFUSED_WORDS
+    known = frozenset(word for other in others for word in other.subject.vocabulary)
+    if reading.evidence.words > 1:
+        known |= content
+    if not _is_known(f"{clause.label} : {rest}", subject, known):
+        return False
+    if clause.remarks and not _is_known(clause.remarks, subject, known, with_numbers=True):
+        return False
+    return not clause.following or _is_known(clause.following, subject) or _is_about_older(clause.following, subject)
 
 
-def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> bool:
-    """Return whether a number belongs to the subject, and not to a word beside it as in "3 files" or "step 3"."""
-    unit = re.match(r"[\s`\"'*)\]-]*[^\W\d_]+[\s-]+([^\W\d_]+)", after)  # e.g. "6 working days"
-    if unit and stem(unit[1]) in _UNIT_STEMS - subject.vocabulary:
+def _is_about_older(text: str, subject: _Subject) -> bool:
+    """Return whether a sentence that refers to a statement tells only an older value, as in "it was 80 before"."""
+    return any(_OLD_BEFORE.search(text[: one.start].rstrip(" `\"'*(:=")) for one in _list_candidates(Clause(text, 0), subject))
+
+
+def _is_known(text: str, subject: _Subject, others: frozenset[str] = frozenset(), *, with_numbers: bool = False) -> bool:
+    """Return whether a text consists of words of a fact and of words that turn no statement."""
+    if _UNKNOWN_MARK.search(text):
         return False
-    following = re.match(r"[\s`\"'*)\]-]*((?:(?:new|other|more|old|further|additional)\s+)?[^\W\d_]+)", after)
-    nouns = list(map(stem, following[1].split())) if following else []
-    if any(noun not in subject.vocabulary and noun not in _FUNCTION_STEMS for noun in nouns):
-        return False
-    last = re.search(r"([^\W\d_]+)[\s_-]?$", before)
-    if last is None or stem(last[1]) in _FUNCTION_STEMS:
-        return True
-    if stem(last[1]) not in subject.vocabulary:
-        return any(noun in subject.vocabulary - _FUNCTION_STEMS for noun in nouns)
-    return stem(last[1]) + number not in subject.vocabulary and (len(number) > 1 or bool(nouns))
+    previous = ""
+    words = [word.lower() for word in _WORD.findall(_CAMEL.sub(" ", HARMLESS_PHRASES.sub(" ", text)))]
+    stems = [*map(stem, words), ""]
+    for at, word in enumerate(words):
+        root = stems[at]
+        if stems[at + 1] == "s" and word not in KNOWN_WORDS and root not in subject.vocabulary:  # the value is of somebody else
+            return False
+        if word in TURNING_WORDS:
+            # a condition of the fact itself, as in "if no card is due"
+            is_own_condition = word in {"if", "when", "while"} and (*stems[at + 1 : at + 3],) in subject.pairs
+            if not is_own_condition and (previous, root) not in subject.pairs and (root, stems[at + 1]) not in subject.pairs:
+                return False
+        elif word.isdigit():
+            if not with_numbers and root not in subject.vocabulary:
+                return False
+        elif (subject.value.is_number and root in _UNIT_STEMS and root not in subject.vocabulary) or (
+            word not in KNOWN_WORDS and root not in subject.vocabulary and root not in KNOWN_WORDS and root not in others
+        ):
+            return False
+        previous = root
+    return True
 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
