@@ -2,14 +2,14 @@
 
 A statement is a clause (see `statements`) that names the subject of a fact and contains one value of the fact's type. A clause
 names the subject if it has all words of one of the sets of key words, most words of one of the text patterns, or a word of the
-name that no other fact has. By default there is one set for the name of the fact, and one for each of its text patterns. The group
-of the first pattern gives the type of the value, so the author of a task declares nothing twice. Numbers are also read in words
-and in other units.
+name that no other fact has. By default there is one set for the name of the fact, and one for each of its text patterns. The
+group of the first pattern gives the type of the value, so the author of a task declares nothing twice. Numbers are also read in
+words and in other units.
 
-Precision comes before recall: a value is read only if every word around it, in its clause, its label and its remarks, is a word of
-the fact or a known word that leaves a statement as it is (see `known_words`). An unknown word, such as "suggested", "competitor"
-or "unless", leaves the clause unread. Where several values stand in a clause, words such as "from" and "was" must mark all but one
-as older. A value is not read, either, if it stands in a record of something else (lines like "interval: 10" below a line like
+Precision comes before recall: a value is read only if every word around it, in its clause, its label and its remarks, is a word
+of the fact or a known word that leaves a statement as it is (see `known_words`). An unknown word, such as "suggested" or
+"competitor", leaves the clause unread. Where several values stand in a clause, words such as "from" and "was" must mark all but
+one as older. A value is not read, either, if it stands in a record of something else (lines like "interval: 10" below a line like
 "stop: harbour"), or if the text has several lines and ends within the clause, like a summary that was cut off at its limit.
 
 The result depends on the text alone. Text that the exact patterns match is treated like any other text; callers combine both
