@@ -1,7 +1,7 @@
 """Measures how well the tolerant reader reads summaries by large models in recorded sessions.
 
 `python -m experiments.reader_quality.native FOLDER` needs a folder of recorded sessions, which is not part of the project. The
-facts in `styles/native.toml` were written down by a person who read the summaries, before the reader was run on them.
+facts in `style_texts/native.toml` were written down by a person who read the summaries, before the reader was run on them.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Measures how well the scripted agent's readers read summaries in many styles, as larger models write them.
 
 Every text states facts of one instance of a task in the form of one template, and ends with sentences that mention values without
-stating them. Templates and the words for facts stand in `styles/`. Each set after
+stating them. Templates and the words for facts stand in `style_texts/`. Each set after
 `tuned` was written without running the reader on it; its first reading is in the README, and rules were changed with it in view
-afterwards. `python -m experiments.reader_quality.styles` prints a table and writes `styles/figures.json`.
+afterwards. `python -m experiments.reader_quality.styles` prints a table and writes `style_texts/figures.json`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
 from harness.tasks import SUITE
 
-FOLDER = Path(__file__).parent / "styles"
+FOLDER = Path(__file__).parent / "style_texts"
 FIGURES = FOLDER / "figures.json"
 SETS = {
     "tuned": ("templates.toml", "wordings.toml"),
