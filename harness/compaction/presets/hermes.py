@@ -124,7 +124,8 @@ class HermesLean(SummarizingPreset):
 
     Choose it to see what a mechanical index of identifiers and a pointer to the removed text are worth.
 
-    Source: Hermes Agent, `NousResearch/hermes-agent` 544ac55e, `agent/context_compressor.py`, and its scorecard of 2026-09-19.
+    Source: Hermes Agent, `NousResearch/hermes-agent`, its scorecard of 2026-09-19 and notes on its parameters of November 2026;
+    the code of its compressor was not read for this policy.
 
     At 75 % of the window, 2.5 % of it stay at the end, at least 10,000 and at most 25,000 tokens, and each message of the user
     stays verbatim. The summarizer reads the rest, at most its last 160,000 characters. Behind the summary come the identifiers

@@ -123,7 +123,8 @@ class Kimi(SummarizingPreset):
 
     Choose it when you compare Kimi Code, or when early and late instructions of the user must both stay verbatim.
 
-    Source: Kimi Code in MoonshotAI/kimi-code d723cc47, `packages/agent-core/src/agent/compaction`: `strategy.ts`, `handoff.ts`.
+    Source: Kimi Code, MoonshotAI/kimi-code, `packages/agent-core/src/agent/compaction`: `strategy.ts` and `handoff.ts` as read at
+    1654d2d5 and 20528269; parameters as noted at d723cc47.
 
     The policy acts at 85 % of the window, or when 50,000 tokens are left in a window that is larger than that. If the user's
     messages do not fit, the oldest 2,000 tokens and the newest 18,000 stay, with a note between them. The summary is the last

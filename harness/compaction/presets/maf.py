@@ -98,7 +98,8 @@ class MafAnchored(Preset):
 
     Choose it when you compare maf-compaction, or want compactions that leave the cached beginning of the prompt alone.
 
-    Source: maf-compaction 0.9.0, `_anchored.py`, class `MinimumGainAnchoredCompactionStrategy`.
+    Source: maf-compaction, `_anchored.py`, class `MinimumGainAnchoredCompactionStrategy`, read in part in a copy without a
+    version; parameters as noted at 0.9.0.
 
     Before each step, the tool results between the two anchors are shortened to both of their ends, so that together they have a
     quarter of the threshold. Nothing is changed unless that saves 23 % of the conversation. If the conversation is still above

@@ -26,7 +26,8 @@ class OpenAiAgents(SummarizingPreset):
 
     Choose it when you compare the OpenAI Agents SDK with compaction by the provider.
 
-    Source: OpenAI Agents SDK, openai-agents-python 7f7a44f8, capability `Compaction` of `agents/sandbox`.
+    Source: OpenAI Agents SDK, openai-agents-python, capability `Compaction` of `agents/sandbox`, parameters as noted at 7f7a44f8;
+    its code was not read for this policy.
 
     The provider compacts when the conversation reaches the threshold, and everything before its compaction item is dropped. The
     request for a summary is appended to the session's own messages, so its prompt begins like the last request to the model.

@@ -190,7 +190,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     # ours
     "handoff": {"threshold": 0.8, "summary_max_tokens": 4_096},
-    # hermes-agent 544ac55e and the scorecard of 2026-09-19
+    # the scorecard of 2026-09-19 of hermes-agent, and notes on its parameters
     "hermes-lean": {
         "threshold": 0.75,
         "tail_tokens": 10_000,
