@@ -11,6 +11,8 @@ from itertools import combinations
 from statistics import median
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from harness.conversation.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished
 from harness.conversation.messages import Message, Reasoning, ToolResult
 from harness.conversation.tokens import count_characters
@@ -215,7 +217,7 @@ def _fit_with_pulls(prompts: Sequence[Prompt], common: float, fixed: set[int]) -
             pull = (_FIX if index in fixed else _PULL) * sum(weights) * (spread + 1)
             matrix[index][index] += pull
             right[index] += pull * common
-        before, solution = solution, _solve(matrix, right)
+        before, solution = solution, np.linalg.solve(matrix, right).tolist()
         if all(abs(new - old) <= _SETTLED * abs(old) for new, old in zip(solution, before, strict=True)):
             break
         overhead, typed, answers, results = solution
@@ -231,23 +233,6 @@ def _fit_with_pulls(prompts: Sequence[Prompt], common: float, fixed: set[int]) -
 def _variance(values: Sequence[float]) -> float:
     mean = sum(values) / len(values)
     return sum((value - mean) ** 2 for value in values) / len(values)
-
-
-def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Return the solution of a system of linear equations with a positive definite matrix."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    size = len(rows)
-    for column in range(size):
-        pivot = max(range(column, size), key=lambda index: abs(rows[index][column]))
-        rows[column], rows[pivot] = rows[pivot], rows[column]
-        for index in range(column + 1, size):
-            factor = rows[index][column] / rows[column][column]
-            rows[index] = [value - factor * above for value, above in zip(rows[index], rows[column], strict=True)]
-    solution = [0.0] * size
-    for index in reversed(range(size)):
-        known = sum(rows[index][other] * solution[other] for other in range(index + 1, size))
-        solution[index] = (rows[index][size] - known) / rows[index][index]
-    return solution
 
 
 def take_median(calibrations: Sequence[RecordedCalibration], error: float) -> RecordedCalibration:

@@ -86,7 +86,8 @@ class Report:
     Attributes:
         title: Title with the names of the experiments and the number of trials. Required.
         sections: Sections of the report in order, each with heading, table and notes. Required.
-        results: Tables of results from which the charts of the report are drawn. Required.
+        results: Tables of results from which the charts of the report are drawn, without the columns that no report shows
+            (`harness.store.columns.UNREPORTED_COLUMNS`). Required.
         claims: Results of the contrasts that the plan declared; None if it declared none or has not finished. Default: `None`.
 
     Example::
