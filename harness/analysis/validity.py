@@ -266,13 +266,13 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     return _take_pairs(trials, trials, pairs, ("trial_id", "arm", "success", "score"))
 
 
-def _may_repeat(trials: pd.DataFrame) -> list[bool]:
+def _may_repeat(trials: pd.DataFrame) -> np.ndarray:
     """Return for each trial whether trials with the same settings in `CONFIGURATION_COLUMNS` have other replicates."""
     settings = list(zip(*(trials[name].tolist() for name in CONFIGURATION_COLUMNS), strict=True))
     replicates = trials["replicate"].tolist()
     first = dict(zip(settings, replicates, strict=True))
     repeated = {setting for setting, replicate in zip(settings, replicates, strict=True) if replicate != first[setting]}
-    return [setting in repeated for setting in settings]
+    return np.array([setting in repeated for setting in settings], np.bool_)
 
 
 def find_repeats(trials: pd.DataFrame) -> dict[str, str]:
