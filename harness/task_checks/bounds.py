@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from harness.compaction.presets.none import NoCompaction
@@ -33,6 +34,7 @@ PARTIAL_SUMMARIES: Mapping[str, str] = MappingProxyType(
         "default/cline": "the summarizer reads only the beginning of a long tool result",
         "default/dexto": "old tool results are cleared before the summary is written",
         "default/gemini-cli": "nothing is compacted in a session with a single message of the user",
+        "default/hermes-lean": "the summarizer reads only the newest part of what is removed",
         "default/langchain-summary": "the summarizer reads only the newest part of what is removed",
         "default/message-window": "messages are evicted without a summary",
         "default/opencode@v1": "the summarizer reads only the beginning of a long tool result",
@@ -134,7 +136,8 @@ def check_law_3_presets(sessions: SessionCache, seed: int, _: str) -> Iterator[F
     """Check law 3 under every summarizing policy but those in `PARTIAL_SUMMARIES`."""
     for name in SUMMARIZING_POLICIES:
         if name not in PARTIAL_SUMMARIES:
-            yield from check_law_3(sessions, seed, name)
+            for finding in check_law_3(sessions, seed, name):
+                yield replace(finding, message=f"under the policy {name.removeprefix('default/')!r}: {finding.message}")
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
