@@ -44,6 +44,7 @@ PARTIAL_SUMMARIES: Mapping[str, str] = MappingProxyType(
         "default/pi": "the summarizer reads only the beginning of a long tool result",
         "default/pydantic-summary": "the summarizer reads only the beginning of a long tool result",
         "default/seed-opencode": "old tool results are cleared before the summary is written",
+        "default/verbatim-lines": "a scripted summarizer names no lines, so the oldest ones are removed",
     }
 )
 """Policies whose summaries cannot contain everything that leaves the view, by name in `POLICIES`, each with the reason.
