@@ -5,7 +5,7 @@ import pytest
 from harness.errors import UsageError
 from harness.inspection.disposition import classify_messages, sample_dispositions, select_remaining
 from harness.inspection.sample_run import open_sample_summarizer, run_on_sample
-from harness.policies import GeminiCli, MiniSweAgent, NoCompaction, OpenCode, Paced
+from harness.policies import GeminiCli, MiniSweAgent, NoCompaction, OpenAiTrimmer, OpenCode, Paced, StrandsWindow
 from tests.contracts.test_policy_properties import POLICIES
 
 INERT = (
@@ -13,8 +13,11 @@ INERT = (
     MiniSweAgent(),
     GeminiCli(threshold=0.02),
     Paced(every_steps=2, summarize=False, keep_last=2, pins=("*a*", "*build*")),
+    OpenAiTrimmer(recent_turns=1, max_characters=10, preview_characters=0),
+    StrandsWindow(window_messages=4, keep_characters=0),
 )
-"""Policies that compact nothing in the sample session before it overflows: they never do, or protect as much as it has."""
+"""Policies that compact nothing in the sample session before it overflows: they never do, protect as much as it has, or act only
+between its turns, of which it has one."""
 
 
 def _choose_summarizer(policy):
