@@ -489,6 +489,8 @@ def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
 _ARROW = re.compile(r"(?:→|⇒|➜|-{1,2}>|=>)\s*(?!.*(?:→|⇒|➜|->|=>))")
 _BEHIND = re.compile(r"\s+[(\[].*$|,\s.*$|\s+[-–—]\s.*$|\s{2,}.*$")
 """Remark behind a value."""
+_ENUMERATION = re.compile(r"^[\s*_]*[a-z-]+,\s+[a-z-]+(?:,|\s+(?:and|or)\b)")
+"""Several words in a row, none of which is a value, as in "the client itself: announce, list, ask for one"."""
 _LEAD = re.compile(r"(?:(?:currently|now|use|set to|is|must be|always|still|stays|remains|exactly)\s+)+", re.IGNORECASE)
 """Words before a value that need no other value."""
 _OLD_BEFORE = re.compile(
@@ -576,6 +578,8 @@ def _list_candidates(clause: Clause, subject: _Subject) -> Iterator[_Candidate]:
     if arrow := _ARROW.search(text):  # e.g. "from Ito → Tanaka (changed)"
         shift = arrow.end()
         bare = text[shift:]
+    if _ENUMERATION.match(bare):
+        return
     bare = _BEHIND.sub("", bare).strip(" .*_`\"'")
     bare = _LEAD.sub("", bare)
     if {*list_stems(bare)} <= subject.vocabulary | _FUNCTION_STEMS:  # e.g. "operator: the operator"

@@ -61,6 +61,7 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
         ("Max delay: 30 metres", {}),
         ("Max delay: 30 servers", {}),
         ("Max delay: 30 working seconds", {}),
+        ("The licence itself: announce, list, ask for one.", {}),
         ("Max delay: 30 working days", {}),
         ("Licence: every", {}),
         ("`MIT` is the licence.", {"licence": "MIT"}),
