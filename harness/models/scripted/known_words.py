@@ -105,7 +105,6 @@ _GRAMMAR = (
         "currently",
         "today",
         "moreover",
-        "furthermore",
         "again",
         "remember",
         "note",
@@ -191,16 +190,15 @@ _NOUNS = (
     ),
     *("system", "database", "capacity", "width", "height", "maximum", "timeout", "symbol", "sign", "digit", "question"),
     *("lifetime", "retention", "delay", "quota", "frequency", "speed", "share", "budget"),
-    *("chapter", "section", "reference", "remainder", "result", "title", "header", "label"),
+    *("chapter", "section", "reference", "remainder", "result", "title", "label"),
 )
 _QUALITIES = (
     *("new", "current", "actual", "final", "fixed", "exact", "literal", "required", "mandatory", "important"),
-    *("critical", "relevant", "valid", "active", "correct", "right", "effective", "official", "essential", "ok", "yes"),
+    *("critical", "relevant", "valid", "correct", "right", "official", "essential", "ok", "yes"),
     *(
         "unchanged",
         "immutable",
         "constant",
-        "definitive",
         "sure",
         "certain",
         "known",
@@ -274,7 +272,7 @@ _VERBS = (
     ),
     *("identify", "identified", "confirm", "verify", "verified", "ensure", "guarantee", "follow", "obey"),
     *("measure", "expire", "elapse", "went", "calculate", "amount", "rest", "cover", "provide", "include"),
-    *("associate", "attach", "bind", "bound", "pin", "pinned", "lock", "locked", "freeze", "frozen", "finalize"),
+    *("associate", "attach", "bind", "bound", "pin", "pinned", "lock", "locked", "freeze", "finalize"),
     *("introduce", "accept", "accepted", "approve", "approved", "adopt", "adopted", "apply", "applied", "enforce"),
     *("mention", "refer", "quote", "announce", "publish", "turn", "bring", "brings", "brought", "act", "follow", "fill", "touch"),
 )
