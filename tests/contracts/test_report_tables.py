@@ -19,10 +19,10 @@ NAMES = ("trials", "steps", "compactions", "checks", "probes")
 
 @pytest.fixture(params=["journal", "parquet"])
 def results(request, tmp_path):
-    found = write_experiment(tmp_path / "output")
+    experiment = write_experiment(tmp_path / "output")
     if request.param == "parquet":
         export(tmp_path / "output" / "journal.sqlite", tmp_path / "output" / "results")
-    return load(found.output)
+    return load(experiment.output)
 
 
 def test_columns_without_a_use_are_columns_of_their_tables():

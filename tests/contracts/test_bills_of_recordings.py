@@ -1,6 +1,6 @@
 """Bills of recorded sessions agree with what providers reported, and traces have the prefixes and pauses that others counted.
 
-`python -m tests.inspection.test_bills_of_recordings` prints the error of each session. The second half of a recording is judged;
+`python -m tests.contracts.test_bills_of_recordings` prints the error of each session. The second half of a recording is judged;
 its sizes are calibrated on the first. Costs are in tokens of input: a read counts 0.1, a write 1.25 or, for an hour, 2, output 5.
 """
 
