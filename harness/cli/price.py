@@ -55,7 +55,7 @@ def command(
     means = table.groupby(["rule", "arm"], sort=False)[[f"{part}_usd" for part in PARTS] + ["total_usd"]].mean()
     counts = table.groupby(["rule", "arm"], sort=False)["session_id"].nunique()
     if sentence := describe_cheapest(means["total_usd"], chosen):
-        print_parts(sentence)
+        print_parts(f"{sentence} A session that ended early is cheap: `harness report` shows how sessions ended.")
     for rule in chosen:
         used = table.loc[table["rule"] == rule, "lifetime"].iloc[0]
         rows = [
