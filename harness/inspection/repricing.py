@@ -1,4 +1,4 @@
-"""What stored sessions would have cost under other price rules: nothing is run again, and no model is asked."""
+"""Costs of stored sessions under other price rules, computed from their logs; nothing is run again, and no model is asked."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -31,7 +31,7 @@ class PriceRule:
     since: dt.date
     """Day from which the rule holds; dated prices are those of this day."""
     source: str
-    """Where the numbers come from, and which of them are assumed."""
+    """Source of the numbers, with a note on those that are assumed."""
     lifetimes_seconds: Mapping[str, float]
     """How long the cache holds a beginning in seconds, by the name of the choice; the first one is the default."""
     refreshes: bool

@@ -36,7 +36,7 @@ class CacheTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """What a compaction keeps and what it costs. Each field may be an array, as in `CacheTerms`."""
+    """Tokens that a compaction keeps, and tokens that it costs. Each field may be an array, as in `CacheTerms`."""
 
     kept_tokens: Setting = 22_000
     """Tokens that stay beside the fixed part, the summary included."""

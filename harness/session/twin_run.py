@@ -74,14 +74,14 @@ class TwinSource:
     outputs: Sequence[str] = ()
     """Full texts of tool outputs that are shortened in the conversation."""
     snapshot_advice: str = SESSION_ADVICE
-    """What to do if the workspaces of the session were not saved."""
+    """Advice for the case that the workspaces of the session were not saved."""
     open_sandbox: Callable[[str], ServedSandbox | CachedSandbox] | None = None
     """Function that opens a sandbox, not started yet, for a session of a given name; None opens the one of the configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwinPlan:
-    """What twins are run of one compaction.
+    """Request for twins of one compaction: arms, repetitions and facts.
 
     Attributes:
         compaction: Number of the compaction among the applied compactions of the session, from 1. Required.
@@ -409,7 +409,7 @@ def _grade(task: Task | None, sandbox: ServedSandbox | CachedSandbox, stop: Stop
 
 
 class CompactionFork(NamedTuple):
-    """What a fork at a compaction consists of besides the log before the compaction."""
+    """Parts of a fork at a compaction, besides the log before the compaction."""
 
     to_event: int
     """Number of the last event before the compaction."""
