@@ -74,7 +74,7 @@ _VERSIONS: Mapping[str, tuple[str, str]] = {
     "langchain-clear-tool-uses": ("1.4.7", _READ),
     "langchain-summary": ("1.4.7", _READ),
     "letta": ("56ba9c25", _READ),
-    "maf-anchored": ("maf-compaction 0.9.0, read in part", "2026-11"),
+    "maf-anchored": ("read in part: maf-compaction 0.9.0", "read 2026-11-29"),
     "mini-swe-agent": ("a83fcae8", _READ),
     "openai-agents": ("notes on openai-agents-python 7f7a44f8", "2026-08-22"),
     "openai-trimmer": ("openai-agents-python 204b71a7", "read 2026-11-29"),
