@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from harness.compaction.pipeline import Pipeline, Preset
@@ -65,7 +66,7 @@ def inspect_abilities(policy: object) -> Abilities:
     pipeline = getattr(policy, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
-    reducers = [part for rule in pipeline.rules for part in walk_parts(rule.reducer)]
+    reducers = (part for rule in pipeline.rules for part in walk_parts(rule.reducer))
     return Abilities(can_act=bool(pipeline.rules), can_summarize=any(isinstance(part, SummaryFormat) for part in reducers))
 
 
@@ -145,9 +146,12 @@ def list_parts(value: object) -> tuple[object, ...]:
     """Return the elements of a tuple or the field values of a dataclass; empty for any other value."""
     if isinstance(value, tuple):
         return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return tuple(getattr(value, field.name) for field in fields(value))
-    return ()
+    return tuple(getattr(value, name) for name in _list_field_names(type(value)))
+
+
+@cache
+def _list_field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:

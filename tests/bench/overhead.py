@@ -50,7 +50,7 @@ from harness.session.totals import TrialTotals
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
-from harness.tasks import load_task
+from harness.tasks import load_task, make_shared_task
 from harness.tools import make_standard_tools
 from tests.bench.figure import Figure
 from tests.bench.peers.drivers import plain_driver
@@ -187,7 +187,7 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
     """Run a whole trial with the trivial model into a journal, and return its record."""
     forget()
     trial = Trial(task="flashcards", policy=KeepLast(), seed=1)
-    task = load_task(trial.task)(trial.seed)
+    task = make_shared_task(trial.task, trial.seed)
     job = Job(
         trial=trial, trial_id=trial_id, experiment="bench", arm="whole", axes={}, backend="bubblewrap", provenance=PROVENANCE,
         journal=path,
