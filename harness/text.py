@@ -6,7 +6,13 @@ from html import escape
 
 def replace_surrogates(text: str) -> str:
     """Return the text with every lone surrogate replaced by `?`, because UTF-8 cannot encode lone surrogates."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
 
 
 def replace_control_characters(text: str, replacement: str = "�", keep: str = "\n\t") -> str:

@@ -6,6 +6,7 @@ model call) are no parts of a message; the event `StepFinished` records them. Th
 """
 
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Literal, TypeAlias
 
 from harness.text import replace_surrogates
@@ -151,15 +152,15 @@ def sanitize_message(message: Message) -> Message:
 
     Models and tools may write lone surrogates. UTF-8 cannot encode them, so no provider, file or hash accepts them.
     """
-    parts = tuple(_sanitize_part(part) for part in message.parts)
-    return message if parts == message.parts else replace(message, parts=parts)
+    parts = tuple([_sanitize_part(part) for part in message.parts])
+    return message if all(map(is_, parts, message.parts)) else replace(message, parts=parts)
 
 
 def _sanitize_part(part: Part) -> Part:
     mended: dict[str, str] = {}
     for name in part.__dataclass_fields__:
         value = getattr(part, name)
-        if isinstance(value, str) and not value.isascii() and (text := replace_surrogates(value)) != value:
+        if isinstance(value, str) and not value.isascii() and (text := replace_surrogates(value)) is not value:
             mended[name] = text
     return replace(part, **mended) if mended else part  # type: ignore[arg-type]
 

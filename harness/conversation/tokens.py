@@ -61,7 +61,12 @@ class QuarterOfCharacters:
 
     def count(self, message: Message) -> Estimated:
         """Return a quarter of the number of characters in a message, rounded up."""
-        return Estimated(-(-count_characters(message) // 4))
+        return estimate_quarter(count_characters(message))
+
+
+def estimate_quarter(characters: int) -> Estimated:
+    """Return a quarter of a number of characters, rounded up, as a number of tokens."""
+    return Estimated(-(-characters // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ def measure_texts(message: Message) -> TextSizes:
 
 def add_sizes(first: TextSizes, second: TextSizes) -> TextSizes:
     """Return the sizes of two texts together."""
-    return TextSizes(*(one + other for one, other in zip(first, second, strict=True)))
+    return TextSizes(first.typed + second.typed, first.answers + second.answers, first.results + second.results)
 
 
 def is_recording(entries: Iterable[Entry]) -> bool:
@@ -167,10 +167,9 @@ def fit_calibration(prompts: Sequence[Prompt]) -> RecordedCalibration | None:
         return None
     half = len(prompts) // 2
     used = [prompts[index * half // min(half, MAX_FITTED_PROMPTS)] for index in range(min(half, MAX_FITTED_PROMPTS))]
+    points = [(sum(prompt.sizes), prompt.tokens) for prompt in used]
     slopes = [
-        (later.tokens - earlier.tokens) / (sum(later.sizes) - sum(earlier.sizes))
-        for earlier, later in combinations(used, 2)
-        if sum(later.sizes) != sum(earlier.sizes)
+        (later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in combinations(points, 2) if later[0] != earlier[0]
     ]
     common = median(slopes) if slopes else 0.0
     if common <= 0:

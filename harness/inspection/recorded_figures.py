@@ -9,11 +9,12 @@ Each model call has a mark:
 - `estimated`: The file has no usage; the tokens are a quarter of the characters of the messages so far that the file holds.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from harness.conversation.tokens import Measured, QuarterOfCharacters, Usage, count_characters
+from harness.conversation.tokens import Measured, Usage, count_characters, estimate_quarter
 from harness.inspection.calibration import Prompt, RecordedCalibration, fit_calibration, list_recorded_prompts
 from harness.recordings.recording import Recording
 
@@ -88,11 +89,12 @@ class SessionFigures:
 
 def measure_recording(recording: Recording) -> SessionFigures:
     """Return the figures of a recorded session."""
-    counter, so_far_tokens = QuarterOfCharacters(), 0
+    so_far_tokens, characters = 0, 0
     first_model = recording.models[0] if recording.models else ""
     calls: list[CallFigures] = []
     for item in recording.messages:
-        tokens = counter.count(item.message)
+        message_characters = count_characters(item.message)
+        tokens = estimate_quarter(message_characters)
         if item.message.role == "assistant" and item.step is not None:
             estimate = Usage(input_tokens=Measured(so_far_tokens), output_tokens=Measured(tokens))
             calls.append(
@@ -100,7 +102,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
                     model=item.model or first_model,
                     usage=item.usage or estimate,
                     is_reported=item.usage is not None and item.usage.is_reported,
-                    answer_characters=count_characters(item.message),
+                    answer_characters=message_characters,
                     hour_write_tokens=item.hour_write_tokens,
                     cost_usd=item.cost_usd,
                     at_ms=item.at_ms,
@@ -109,6 +111,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
                 )
             )
         so_far_tokens += tokens
+        characters += 0 if item.synthetic else message_characters
     calls += [
         CallFigures(
             model=left_out.model or first_model,
@@ -135,7 +138,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         ended_at_ms=max(times_ms, default=None),
         messages=len(recording.messages),
         logged_messages=len(recording.messages) + (not recording.system_recorded),
-        characters=sum(count_characters(item.message) for item in recording.messages if not item.synthetic),
+        characters=characters,
         tool_calls=sum(len(item.message.calls) for item in recording.messages),
         results=sum(len(item.message.results) for item in recording.messages if not item.synthetic),
         compactions=sum(not event.inferred for event in compactions),
@@ -190,42 +193,35 @@ def total_usage(
         price_call: Function that returns the cost in USD of a call of a model, given its usage and the number of tokens written
             to the cache for an hour; None if the price is unknown.
     """
-    totals, costs, unpriced, has_own_cost = UsageTotals(), list[float](), dict[str, None](), False
+    counts, costs, unpriced, has_own_cost = Counter[str](), list[float](), dict[str, None](), False
     for call in session.calls:
         if call.copied:
-            totals = replace(totals, copied_calls=totals.copied_calls + 1)
+            counts["copied_calls"] += 1
             continue
         prompt, output = call.usage.prompt_tokens, call.usage.output_tokens
-        totals = replace(totals, calls=totals.calls + 1)
+        counts["calls"] += 1
         match call.mark(find_window_tokens(call.model)):
             case "estimated":
-                totals = replace(
-                    totals,
-                    estimated_calls=totals.estimated_calls + 1,
-                    estimated_prompt_tokens=totals.estimated_prompt_tokens + prompt,
-                    estimated_output_tokens=totals.estimated_output_tokens + output,
-                )
+                counts["estimated_calls"] += 1
+                counts["estimated_prompt_tokens"] += prompt
+                counts["estimated_output_tokens"] += output
             case "implausible":
-                totals = replace(
-                    totals,
-                    implausible_calls=totals.implausible_calls + 1,
-                    implausible_prompt_tokens=totals.implausible_prompt_tokens + prompt,
-                )
+                counts["implausible_calls"] += 1
+                counts["implausible_prompt_tokens"] += prompt
             case mark:
-                is_placeholder = mark == "placeholder"
-                totals = replace(
-                    totals,
-                    prompt_tokens=totals.prompt_tokens + prompt,
-                    output_tokens=totals.output_tokens + (0 if is_placeholder else output),
-                    placeholder_calls=totals.placeholder_calls + is_placeholder,
-                    placeholder_output_tokens=totals.placeholder_output_tokens + (output if is_placeholder else 0),
-                )
+                counts["prompt_tokens"] += prompt
+                if mark == "placeholder":
+                    counts["placeholder_calls"] += 1
+                    counts["placeholder_output_tokens"] += output
+                else:
+                    counts["output_tokens"] += output
                 cost = price_call(call.model, call.usage, call.hour_write_tokens) if call.cost_usd is None else call.cost_usd
                 has_own_cost |= call.cost_usd is not None
                 if cost is None:
                     unpriced[call.model] = None
                 else:
                     costs.append(cost)
+    totals = UsageTotals(**counts)  # type: ignore[arg-type]  # only fields that are numbers
     if session.recorded_cost_usd is not None and not totals.copied_calls and not has_own_cost:
         return replace(totals, cost_usd=session.recorded_cost_usd, cost_source="recorded")
     if unpriced:

@@ -142,7 +142,10 @@ def _read_files(paths: Sequence[Path], workers: int | None) -> Iterator[FileFigu
     if count <= 1:
         yield from map(read_figures, paths)
         return
-    with ProcessPoolExecutor(count, mp_context=get_context("forkserver"), max_tasks_per_child=200) as pool:
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])  # workers then begin with these modules instead of importing them
+    # `max_tasks_per_child` stays unset: with it, Python 3.11 may wait forever for processes that it did not replace
+    with ProcessPoolExecutor(count, mp_context=context) as pool:
         yield from pool.map(read_figures, paths)
 
 

@@ -191,9 +191,11 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 def _load_entries(model: str) -> Mapping[str, Any]:
     """Return the entries of litellm's registry by model name.
 
-    litellm is imported only if this project changes the entries: for the user's own table, and for retired models.
+    litellm is imported only if that changes the entries: for the user's own table, and for retired models of Bedrock, one of
+    which is in litellm's registry with another limit.
     """
-    if model in list_retired_models() or load_litellm.cache_info().currsize or os.environ.get(TABLE_VARIABLE):
+    is_changed = list_retired_models().get(model, {}).get("litellm_provider") == "bedrock"
+    if is_changed or load_litellm.cache_info().currsize or os.environ.get(TABLE_VARIABLE):
         return cast(Mapping[str, Any], load_litellm().model_cost)
     return read_registry_file()
 

@@ -44,9 +44,11 @@ MAX_COUNT = 10**12
 
 _FIRST_TIME_MS = 946_684_800_000  # the year 2000
 _LAST_SECOND = 10**11  # a number of seconds in the year 5138; a larger number counts milliseconds
-_TWO_WORDS = re.compile(r"\w{2,}[^\w\s]?\s+[^\w\s]?\w{2,}|[^\x00-\x7f]{4}")
+_TWO_WORDS = re.compile(r"(?<!\w)\w{2,}+[^\w\s]?+\s++[^\w\s]?+\w{2}|[^\x00-\x7f]{4}")
 _DECODER = json.JSONDecoder()
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _SPACE = re.compile(r"\s*")
+_NO_SPACE = re.compile(rb"\S")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
@@ -58,9 +60,13 @@ class Row(NamedTuple):
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Fields:
-    """Fields of a JSON object in a recorded session, with the object's place in the file for error messages."""
+    """Fields of a JSON object in a recorded session, with the object's place in the file for error messages.
+
+    Nothing changes an instance. It is not frozen, because a frozen one takes three times as long to make, and a file has as many
+    as it has objects.
+    """
 
     values: Mapping[str, Any]
     file: str
@@ -88,7 +94,7 @@ class Fields:
             return ""
         if not isinstance(value, str):
             raise self.build_error(name, "a string")
-        return replace_surrogates(value)
+        return value if value.isascii() else replace_surrogates(value)
 
     def read_count(self, name: str) -> int:
         """Return the value of a field that must be a non-negative integer; 0 if the field is absent."""
@@ -178,6 +184,7 @@ class Document:
     rows: tuple[Row, ...]
     """JSON values of the file with their line numbers; one value if it fills the whole file, and none in a plain text."""
     text: str
+    """Whole text of a file that is no JSON; empty for others."""
     caveats: tuple[Caveat, ...] = ()
 
     @property
@@ -227,19 +234,33 @@ def parse_document(data: bytes, file: str) -> Document:
     if data.startswith(ZIP_SIGNATURE):
         return _parse_archive(data, file)
     _check_text(data, file)
-    text = data.decode("utf-8-sig", errors="replace")
-    count = text.count("\ufffd") - data.count("\ufffd".encode())
-    caveats = (
-        [Caveat(place="", text=f"replaced {format_count(count, 'byte')} that {'is' if count == 1 else 'are'} not UTF-8")]
-        if count > 0
-        else []
-    )
-    if text.lstrip()[:1] not in {"{", "["}:
-        return Document(file=file, rows=(), text=text, caveats=tuple(caveats))
-    if _count_values(data) > MAX_VALUES and _count_values(_STRING.sub(b"", data)) > MAX_VALUES:
+    content = data.removeprefix(codecs.BOM_UTF8)
+    if not content.lstrip().startswith((b"{", b"[")):
+        text, replaced_count = _decode(content)
+        return Document(file=file, rows=(), text=text, caveats=_note_replaced_bytes(replaced_count))
+    if len(data) > MAX_VALUES and _count_values(data) > MAX_VALUES and _count_values(_STRING.sub(b"", data)) > MAX_VALUES:
         raise MalformedRecording(file, "", f"at most {MAX_VALUES:,} JSON values")
-    rows = _parse_single_value(text, file) or tuple(_parse_lines(text, file, caveats))
-    return Document(file=file, rows=rows, text=text, caveats=tuple(caveats))
+    if _has_rows(content):
+        return _parse_lines(content, file)
+    text, replaced_count = _decode(content)
+    if rows := _parse_single_value(text, file):
+        return Document(file=file, rows=rows, text="", caveats=_note_replaced_bytes(replaced_count))
+    return _parse_lines(content, file)
+
+
+def _decode(data: bytes) -> tuple[str, int]:
+    """Return bytes as text, with U+FFFD for bytes that are not UTF-8, and the number of these."""
+    try:
+        return data.decode(), 0
+    except UnicodeDecodeError:
+        text = data.decode(errors="replace")
+        return text, text.count("\ufffd") - data.count("\ufffd".encode())
+
+
+def _note_replaced_bytes(count: int) -> tuple[Caveat, ...]:
+    if count <= 0:
+        return ()
+    return (Caveat(place="", text=f"replaced {format_count(count, 'byte')} that {'is' if count == 1 else 'are'} not UTF-8"),)
 
 
 def _parse_archive(data: bytes, file: str) -> Document:
@@ -257,7 +278,7 @@ def _parse_archive(data: bytes, file: str) -> Document:
 
 
 def _count_values(data: bytes) -> int:
-    return sum(data.count(sign) for sign in (b",", b"[", b"{"))
+    return len(data) - len(data.translate(None, b",[{"))
 
 
 def _check_text(data: bytes, file: str) -> None:
@@ -268,6 +289,19 @@ def _check_text(data: bytes, file: str) -> None:
         raise MalformedRecording(file, "", "text in UTF-8", actual)
     if data.startswith(UTF16_MARKS) or b"\0" in data[:2]:
         raise MalformedRecording(file, "", "text in UTF-8", "UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)")
+
+
+def _has_rows(data: bytes) -> bool:
+    """Return whether the first line of some bytes is a JSON value, and more follows, so that each line has its own values."""
+    start = _NO_SPACE.search(data)
+    end = data.find(b"\n", start.start() if start else 0)
+    if start is None or end < 0 or _NO_SPACE.search(data, end) is None:
+        return False
+    try:
+        _DECODER.raw_decode(data[start.start() : end].decode())
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
@@ -288,7 +322,7 @@ def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
             return ()
         behind = text.count("\n", 0, len(text) - len(rest)) + 1
         raise MalformedRecording(file, f"line {behind}", f"nothing after the JSON value of line {line}", repr(rest[:20]))
-    _check_depth(value, text, file, line)
+    _check_depth(value, file, line)
     return (Row(line, value),)
 
 
@@ -300,12 +334,18 @@ def _starts_with_row(text: str) -> bool:
         return False
 
 
-def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
-    lines = text.split("\n")
+def _parse_lines(data: bytes, file: str) -> Document:
+    """Parse bytes with JSON values on each line; lines are decoded singly, which takes less memory than the whole text."""
+    lines = data.split(b"\n")
     if len(lines) > MAX_ROWS + 1:
         raise build_length_error(file, len(lines), "line")
-    last = max(number for number, line in enumerate(lines, start=1) if line.strip())
-    for number, line in enumerate(lines, start=1):
+    last = next(number for number in range(len(lines), 0, -1) if not lines[number - 1].isspace() and lines[number - 1])
+    rows: list[Row] = []
+    caveats: list[Caveat] = []
+    replaced_bytes = 0
+    for number, content in enumerate(lines, start=1):
+        line, replaced_count = _decode(content)
+        replaced_bytes += replaced_count
         try:
             values, fault = _parse_values(line)
         except RecursionError:
@@ -314,16 +354,22 @@ def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
             raise build_length_error(file, len(values), "row")
         if len(values) > 1:
             caveats.append(Caveat(place=f"line {number}", text=f"{len(values)} rows on one line were read separately"))
-        for value in values:
-            _check_depth(value, line, file, number)
-            yield Row(number, value)
+        if values and _has_many_brackets(content):
+            for value in values:
+                _check_depth(value, file, number)
+        rows += [Row(number, value) for value in values]
         if fault:
             problem = "the file is truncated here; the rest of the line was dropped" if number == last else f"dropped: {fault}"
             caveats.append(Caveat(place=f"line {number}", text=problem))
+    return Document(file=file, rows=tuple(rows), text="", caveats=(*_note_replaced_bytes(replaced_bytes), *caveats))
 
 
 def _parse_values(line: str) -> tuple[list[Any], str]:
     """Return the JSON values on a line, and a description of the first syntax error; empty if there is none."""
+    try:
+        return [json.loads(line)], ""  # the usual line holds one value
+    except ValueError:
+        pass
     values: list[Any] = []
     position = _skip_space(line, 0)
     while position < len(line):
@@ -341,10 +387,13 @@ def _skip_space(line: str, position: int) -> int:
     return space.end() if space else position
 
 
-def _check_depth(value: Any, text: str, file: str, line: int) -> None:
-    """Raise an error if a value is nested too deeply; `text` is the JSON text from which it was parsed."""
-    if text.count("{") + text.count("[") <= MAX_DEPTH:
-        return
+def _has_many_brackets(data: bytes) -> bool:
+    """Return whether JSON has enough opening brackets for a value that is nested too deeply."""
+    return len(data) > 2 * MAX_DEPTH and len(data) - len(data.translate(None, b"[{")) > MAX_DEPTH
+
+
+def _check_depth(value: Any, file: str, line: int) -> None:
+    """Raise an error if a value is nested too deeply."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [inner for outer in level for inner in list_children(outer) if isinstance(inner, dict | list)]
@@ -358,7 +407,7 @@ def parse_time_ms(value: object) -> int | None:
     try:
         if isinstance(value, str):
             time = dt.datetime.fromisoformat(value)
-            milliseconds = round(time.replace(tzinfo=time.tzinfo or dt.UTC).timestamp() * 1000)
+            milliseconds = round((time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp() * 1000)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             milliseconds = round(value if value > _LAST_SECOND else value * 1000)
         else:
@@ -391,7 +440,7 @@ def build_length_error(file: str, count: int, noun: str) -> MalformedRecording:
 
 def encode_json(value: object) -> str:
     """Return a tool argument or result that is no string as JSON text, with lone surrogates replaced."""
-    return replace_surrogates(json.dumps(value, ensure_ascii=False))
+    return replace_surrogates(_ENCODER.encode(value))
 
 
 def is_object_with(value: object, *names: str) -> bool:

@@ -350,7 +350,7 @@ class _TurnOrder:
         if fresh != call.call_id:
             fault = f"call id {call.call_id!r} is used again" if call.call_id else "a call has no id"
             self._warn(place, f"{fault}; read as {fresh!r}")
-        pending_call = _PendingCall(replace(call, call_id=fresh), turn)
+        pending_call = _PendingCall(call if fresh == call.call_id else replace(call, call_id=fresh), turn)
         self.pending.setdefault(call.call_id, []).append(pending_call)
         return pending_call
 
@@ -385,7 +385,7 @@ class _TurnOrder:
             placeholder = ToolResult(call_id=call.call_id, name=call.name, output=NO_RESULT, status="interrupted")
             return _PlacedMessage(turn, tool(placeholder), pending_call.turn, synthetic=True)
         where, recorded_result = pending_call.result
-        result = replace(recorded_result, call_id=call.call_id, name=call.name)
+        result = ToolResult(call_id=call.call_id, name=call.name, output=recorded_result.output, status=recorded_result.status)
         return _PlacedMessage(where, sanitize_message(tool(result)), pending_call.turn)
 
 
@@ -401,20 +401,22 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
             number = step = step + 1
         elif role != "tool" and step:
             number = min(step + 1, total)
-        recorded = RecordedMessage(
-            message=item.message, step=number, place=turn.place, synthetic=item.synthetic, at_ms=turn.at_ms
+        if role != "assistant":  # the figures of a turn belong to its answer alone
+            yield RecordedMessage(message=item.message, step=number, place=turn.place, synthetic=item.synthetic, at_ms=turn.at_ms)
+            continue
+        yield RecordedMessage(
+            message=item.message,
+            step=number,
+            place=turn.place,
+            synthetic=item.synthetic,
+            at_ms=turn.at_ms,
+            usage=turn.usage,
+            cost_usd=turn.cost_usd,
+            model=turn.model,
+            request_key=turn.request_key,
+            copied=turn.copied,
+            hour_write_tokens=turn.hour_write_tokens,
         )
-        if role == "assistant":
-            recorded = replace(
-                recorded,
-                usage=turn.usage,
-                cost_usd=turn.cost_usd,
-                model=turn.model,
-                request_key=turn.request_key,
-                copied=turn.copied,
-                hour_write_tokens=turn.hour_write_tokens,
-            )
-        yield recorded
 
 
 def _locate_compaction(compaction: _DraftCompaction, anchors: Sequence[int], new_ids: Mapping[str, str]) -> NativeCompaction:
