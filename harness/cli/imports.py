@@ -126,7 +126,7 @@ def _build_parts(recordings: FolderRecordings) -> Iterable[RenderableType]:
     apart += list(_describe_calibrations(sessions))
     caveats = [f"{count:,} × {kind}" for kind, count in count_caveats(recordings).most_common()]
     refused = [_describe_refusal(str(row.file), str(row.reason)) for row in recordings.refused.itertuples()]
-    other = [f"{format_count(recordings.other_files, 'other file')} that hold no recording"] if recordings.other_files else []
+    other = [f"{format_count(recordings.other_files, 'other file')} without a recording"] if recordings.other_files else []
     for title, lines in (("", apart), ("notes", caveats), ("refused", refused), ("", other)):
         yield from [f"{title}:"] if title and lines else []
         yield from (format_line(line) for line in list_first(lines, MAX_LISTED))

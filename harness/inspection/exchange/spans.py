@@ -3,7 +3,8 @@
 A session is one span `invoke_agent`, with a span `chat` for each model call and a span `execute_tool` for each tool call. The
 first call after a compaction has the attribute `gen_ai.conversation.compacted`.
 
-Source: open-telemetry/semantic-conventions-genai at e8fc5751 and 002c8a6e (`model/gen-ai/registry.yaml`).
+Source: open-telemetry/semantic-conventions-genai at fee465db (names in `model/gen-ai/registry.yaml`) and 7e7e4e76
+(`model/gen-ai/spans.yaml`).
 """
 
 import hashlib
@@ -22,7 +23,22 @@ from harness.inspection.exchange.exported_session import (
     TypedMessage,
     decode_arguments,
 )
+from harness.models.registry import look_up_entry
 
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "azure_ai": "azure.ai.inference",
+    "bedrock": "aws.bedrock",
+    "bedrock_converse": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "moonshot": "moonshot_ai",
+    "vertex_ai": "gcp.vertex_ai",
+    "watsonx": "ibm.watsonx.ai",
+    "xai": "x_ai",
+}
+"""Names of providers in the conventions, by their names in litellm's registry, where the two differ."""
+UNKNOWN_PROVIDER = "unknown"
 _CLIENT, _INTERNAL = 3, 1
 _ERROR = {"code": 2}
 
@@ -64,6 +80,7 @@ def build_spans(session: ExportedSession) -> dict[str, Any]:
     end = max(int(span["endTimeUnixNano"]) for span in spans) // 1_000_000
     about = {
         "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": name_provider(session.model),
         "gen_ai.agent.name": session.agent,
         "gen_ai.conversation.id": session.session_id,
     }
@@ -75,12 +92,23 @@ def build_spans(session: ExportedSession) -> dict[str, Any]:
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
 
 
+def name_provider(model: str) -> str:
+    """Return the name of the provider of a model in the conventions; `unknown` if the model's name does not say it."""
+    listed = str(look_up_entry(model).get("litellm_provider") or "")
+    provider = listed.partition("-")[0] or model.rpartition("/")[0].partition("/")[0]
+    return PROVIDERS.get(provider, provider) or UNKNOWN_PROVIDER
+
+
 def _make_span_id(trace_id: str, name: str) -> str:
     return hashlib.sha256(f"{trace_id} {name}".encode()).hexdigest()[:16]
 
 
 def _describe_call(call: ModelCall, session: ExportedSession, new: list[Message], *, compacted: bool) -> dict[str, Any]:
-    attributes: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": session.session_id}
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": name_provider(session.model),
+        "gen_ai.conversation.id": session.session_id,
+    }
     if session.model:
         attributes["gen_ai.request.model"] = session.model
     if call.usage is not None:
@@ -88,7 +116,7 @@ def _describe_call(call: ModelCall, session: ExportedSession, new: list[Message]
             "gen_ai.usage.input_tokens": call.usage.prompt_tokens,
             "gen_ai.usage.output_tokens": call.usage.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": call.usage.cache_read_tokens,
-            "gen_ai.usage.cache_creation.input_tokens": call.usage.cache_write_tokens,
+            "gen_ai.usage.cache_write.input_tokens": call.usage.cache_write_tokens,
             "gen_ai.usage.reasoning.output_tokens": call.usage.reasoning_tokens,
         }
     if compacted:

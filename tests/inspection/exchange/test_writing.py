@@ -1,8 +1,11 @@
 """Exports in formats of other programs: read back, they have all that the table of losses in the guide does not name."""
 
 import json
+import re
 from dataclasses import replace
+from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from harness.conversation.tokens import Measured, Usage
 from harness.errors import UsageError
 from harness.inspection.exchange.exported_session import build_exported_session
 from harness.inspection.exchange.redaction import redact_text
+from harness.inspection.exchange.spans import PROVIDERS, UNKNOWN_PROVIDER, name_provider
 from harness.inspection.exchange.writing import WRITERS, write_session
 from harness.recordings.reading import read_recordings
 from harness.recordings.session_log import SYNTHETIC_SYSTEM
@@ -93,6 +97,62 @@ def test_spans_have_each_call_and_mark_the_first_after_a_compaction(name, tmp_pa
     assert used == [call.usage.prompt_tokens if call.usage else 0 for call in calls]
     after = [number for number, call in enumerate(calls) if follows_compaction(session.items, call)]
     assert [number for number, chat in enumerate(chats) if chat.get("gen_ai.conversation.compacted")] == after
+
+
+CONVENTION = import_module("yaml").safe_load(Path(__file__).with_name("gen_ai.yaml").read_text(encoding="utf-8"))
+"""Names, types and required attributes of the conventions, at the revisions that the file names."""
+KINDS = {"internal": 1, "client": 3}
+TYPES = {"string": {"stringValue"}, "int": {"intValue"}, "boolean": {"boolValue"}, "string[]": {"arrayValue"}}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spans_have_names_types_and_required_attributes_of_the_conventions(name, tmp_path):
+    write_session(build_log(name), tmp_path / "spans.json", "otel")
+    [resource] = json.loads((tmp_path / "spans.json").read_text())["resourceSpans"]
+    for span in resource["scopeSpans"][0]["spans"]:
+        attributes = {item["key"]: item["value"] for item in span["attributes"]}
+        values = read_attributes(span)
+        rule = CONVENTION["spans"][values["gen_ai.operation.name"]]
+        assert span["kind"] == KINDS[rule["kind"]]
+        wanted = rule["name"]
+        for key in re.findall(r"\{([\w.]+)\}", wanted):
+            wanted = wanted.replace(f"{{{key}}}", values.get(key, ""))
+        assert span["name"] == wanted.strip()
+        assert set(rule["required"]) <= attributes.keys()
+        for key, value in attributes.items():
+            kind = "string" if key == "error.type" else CONVENTION["attributes"][key]
+            assert value.keys() <= TYPES.get(kind, {"stringValue"}), key
+        assert values.get("gen_ai.conversation.compacted", True) is True, "the convention never sets it to false"
+        total = int(values.get("gen_ai.usage.input_tokens", 0))
+        parts = [int(values.get(f"gen_ai.usage.cache_{part}.input_tokens", 0)) for part in ("read", "write")]
+        assert sum(parts) <= total, "the total includes cached tokens"
+        for key in ("gen_ai.input.messages", "gen_ai.output.messages"):
+            for message in json.loads(values.get(key, "[]")):
+                assert message["role"] in CONVENTION["roles"]
+                assert all(set(CONVENTION["parts"][part["type"]]) <= part.keys() for part in message["parts"])
+                assert ("finish_reason" in message) == (key == "gen_ai.output.messages")
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("claude-opus-4-5-20251101", "anthropic"),
+        ("gpt-4.1-mini", "openai"),
+        ("gemini-2.5-flash", "gcp.vertex_ai"),
+        ("gemini/gemini-2.5-flash", "gcp.gemini"),
+        ("mistral/mistral-large-latest", "mistral_ai"),
+        ("anthropic/claude-of-tomorrow", "anthropic"),
+        ("of-nobody", UNKNOWN_PROVIDER),
+        ("", UNKNOWN_PROVIDER),
+    ],
+)
+def test_the_provider_of_a_model_has_its_name_in_the_conventions(model, provider):
+    assert name_provider(model) == provider
+    assert provider in {*CONVENTION["providers"], UNKNOWN_PROVIDER}
+
+
+def test_all_names_of_providers_are_in_the_conventions():
+    assert set(PROVIDERS.values()) <= set(CONVENTION["providers"])
 
 
 def follows_compaction(items, call):
