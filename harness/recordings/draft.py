@@ -238,6 +238,24 @@ class Draft:
             self.add_compaction(NativeCompaction())
         self._compactions[-1].event = replace(self._compactions[-1].event, summary=summary)
 
+    def drop_costs_of_zero(self) -> None:
+        """Remove each cost of 0 of calls that used tokens, which agents store if they do not know the price of a model."""
+        reports: list[Turn | LeftOutCall] = [*self.turns, *self.left_out_calls]
+        free = [report for report in reports if report.cost_usd == 0 and _has_tokens(report.usage)]
+        for turn in self.turns:
+            if turn.cost_usd == 0 and _has_tokens(turn.usage):
+                turn.cost_usd = None
+        self.left_out_calls = [
+            replace(call, cost_usd=None) if call.cost_usd == 0 and _has_tokens(call.usage) else call
+            for call in self.left_out_calls
+        ]
+        is_total = self.cost_usd == 0 and any(_has_tokens(report.usage) for report in reports)
+        if is_total:
+            self.cost_usd = None
+        if free or is_total:
+            calls = format_count(len(free), "call") if free else "all calls"
+            self.warn("", f"the file gives a cost of 0 for {calls} with tokens: the agent did not know the price")
+
     def finish(self, source: str, document: Document) -> Recording:
         """Return the finished recording of the session, with its messages in an order that model providers accept.
 
@@ -249,6 +267,7 @@ class Draft:
             MalformedRecording: The file has no messages.
         """
         self.caveats[:0] = document.caveats
+        self.drop_costs_of_zero()
         self.caveats += [Caveat(place="", text=f"{count} × {kind}") for kind, count in sorted(self._dropped_counts.items())]
         order = _TurnOrder(self.caveats)
         placed = order.place_turns(self.turns)
@@ -287,6 +306,10 @@ class Draft:
             has_texts=self.has_texts,
             left_out_calls=tuple(self.left_out_calls),
         )
+
+
+def _has_tokens(usage: Usage | None) -> bool:
+    return usage is not None and usage.prompt_tokens + usage.output_tokens > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.conversation.view import find_violation, fold_all
+from harness.inspection.recording_folder import load_sessions
 from harness.recordings.reading import read_recordings, select_main_sessions
 from harness.recordings.session_log import build_entries
+from tests.recordings.raw_counts import count_raw, count_recordings
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
 TABLE = PLACE / "PROVENANCE.tsv"
@@ -259,3 +261,37 @@ def test_the_cost_of_a_log_is_the_sum_over_its_results(row):
              for raw in read_raw(row["file"]) if raw.get("type") == "result"]  # fmt: skip
     (recording,) = select_main_sessions(read_recordings(PLACE / row["file"]))
     assert recording.cost_usd == pytest.approx(sum(costs))
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: row["file"])
+def test_messages_characters_and_sub_agents_agree_with_an_independent_count(row):
+    assert count_recordings(read_recordings(PLACE / row["file"])) == count_raw(PLACE / row["file"], row["file"])
+
+
+def test_the_bill_of_a_session_of_codex_is_that_by_hand(tmp_path):
+    """GPT-5-Codex: USD 1.25 for a million tokens of input, 0.125 from the cache, and 10 of output.
+
+    The last total in the file is 7,494,343 tokens of input, 7,290,112 of them from the cache, and 99,678 of output:
+    204,231 x 1.25 + 7,290,112 x 0.125 + 99,678 x 10 = 255,288.75 + 911,264 + 996,780 = 2,163,332.75 millionths of a dollar.
+    """
+    (session,) = load_sessions(PLACE / "codex_agentcmd", workers=1, cache_folder=tmp_path).sessions.to_dict("records")
+    assert (session["cost_usd"], session["cost_source"]) == (pytest.approx(2.16333275, abs=1e-9), "priced")
+
+
+def test_the_bill_of_a_session_of_claude_code_is_that_by_hand(tmp_path):
+    """Claude Opus 4.5: USD 5 for a million tokens of input, 0.5 from the cache, 6.25 written to it, and 25 of output.
+
+    The 66 answers, each counted once, have 70 tokens of input, 2,995,725 from the cache, 99,805 written, and 12,098 of output:
+    70 x 5 + 2,995,725 x 0.5 + 99,805 x 6.25 + 12,098 x 25 = 350 + 1,497,862.5 + 623,781.25 + 302,450 = 2,424,443.75.
+    """
+    file = PLACE / "claude-code_entireio-cli" / "9fd2_0.jsonl"
+    (session,) = load_sessions(file, workers=1, cache_folder=tmp_path).sessions.to_dict("records")
+    assert (session["cost_usd"], session["cost_source"]) == (pytest.approx(2.42444375, abs=1e-9), "priced")
+
+
+def test_a_cost_of_zero_for_many_tokens_is_no_cost(tmp_path):
+    file = PLACE / "openhands_v0" / "multi_swe_bench_examples_output.jsonl"
+    recordings = load_sessions(file, workers=1, cache_folder=tmp_path)
+    assert set(recordings.sessions["cost_source"]) == {"unknown"}
+    assert set(recordings.sessions["unpriced_models"]) == {("meta-llama/llama-4-maverick",)}
+    assert any("a cost of 0 for all calls with tokens" in text for text in recordings.caveats["text"])
