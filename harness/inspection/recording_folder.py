@@ -30,13 +30,14 @@ from harness.inspection.recorded_figures import SessionFigures, UsageTotals, mea
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import look_up_window
 from harness.recordings.archive import ZIP_SIGNATURE, is_log_archive
-from harness.recordings.document import MAX_RECORDING_BYTES, parse_document
+from harness.recordings.document import MAX_RECORDING_BYTES, UTF16_MARKS, parse_document
 from harness.recordings.reading import FORMATS, detect_format, read_document
 from harness.recordings.refused import find_refused_agent
 from harness.store.database import replace_file
 
 MAX_CACHE_BYTES = 64 * 2**20
 _UNKNOWN_FORMAT = "no recording"
+_ROW_SUFFIXES = {".jsonl", ".traj"}
 _TEXT_BEGINNINGS = (b"{", b"[", b"<", b"#", b"_")
 """First characters of files that may be recordings, which are JSON, or Markdown with a comment, a heading or bold text."""
 
@@ -164,7 +165,7 @@ def read_figures(path: Path) -> FileFigures:
         sessions = tuple([measure_recording(recording) for recording in read_document(document, format_name)])
         return FileFigures(path=str(path), sessions=sessions)
     except (OSError, ValueError, HarnessError) as error:
-        return FileFigures(path=str(path), refusal=str(error) or type(error).__name__)
+        return FileFigures(path=str(path), refusal=getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
 def _may_be_recording(path: Path) -> bool:
@@ -172,6 +173,8 @@ def _may_be_recording(path: Path) -> bool:
         beginning = opened.read(512)
         if beginning.startswith(ZIP_SIGNATURE):
             return is_log_archive(opened)
+    if beginning.startswith(UTF16_MARKS) or _ROW_SUFFIXES & set(path.suffixes):
+        return True  # a text that must be converted, a file whose beginning is missing, or one that must be unpacked
     return beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_TEXT_BEGINNINGS)
 
 

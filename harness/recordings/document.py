@@ -235,12 +235,12 @@ def parse_document(data: bytes, file: str) -> Document:
         return _parse_archive(data, file)
     _check_text(data, file)
     content = data.removeprefix(codecs.BOM_UTF8)
-    if not content.lstrip().startswith((b"{", b"[")):
+    if not content.lstrip().startswith((b"{", b"[")) and not _is_cut_at_start(content):
         text, replaced_count = _decode(content)
         return Document(file=file, rows=(), text=text, caveats=_note_replaced_bytes(replaced_count))
     if len(data) > MAX_VALUES and _count_values(data) > MAX_VALUES and _count_values(_STRING.sub(b"", data)) > MAX_VALUES:
         raise MalformedRecording(file, "", f"at most {MAX_VALUES:,} JSON values")
-    if _has_rows(content):
+    if _has_rows(content) or _is_cut_at_start(content):
         return _parse_lines(content, file)
     text, replaced_count = _decode(content)
     if rows := _parse_single_value(text, file):
@@ -304,6 +304,18 @@ def _has_rows(data: bytes) -> bool:
     return True
 
 
+def _is_cut_at_start(data: bytes) -> bool:
+    """Return whether some bytes are rows whose beginning is missing: the rest of a row, and then a whole row."""
+    if data.lstrip()[:1] in {b"", b"{", b"[", b"#", b"<", b"_"}:
+        return False
+    end = data.find(b"\n")
+    row = data[end + 1 : (data.find(b"\n", end + 1) + 1 or len(data) + 1) - 1] if end >= 0 else b""
+    try:
+        return row.startswith(b"{") and isinstance(json.loads(row), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
     """Return the JSON value that fills a text; empty if the text has one value per line."""
     first = len(text) - len(text.lstrip())
@@ -359,7 +371,11 @@ def _parse_lines(data: bytes, file: str) -> Document:
                 _check_depth(value, file, number)
         rows += [Row(number, value) for value in values]
         if fault:
-            problem = "the file is truncated here; the rest of the line was dropped" if number == last else f"dropped: {fault}"
+            problem = f"dropped: {fault}"
+            if number == last:
+                problem = "the file is truncated here; the rest of the line was dropped"
+            elif number == 1 and not any(isinstance(value, dict) for value in values):
+                problem += "; the beginning of the file is missing"
             caveats.append(Caveat(place=f"line {number}", text=problem))
     return Document(file=file, rows=tuple(rows), text="", caveats=(*_note_replaced_bytes(replaced_bytes), *caveats))
 

@@ -24,7 +24,11 @@ FILES = 500
 LARGE_FILES, LARGE_BYTES = 1_000, 1_350_000
 """Number of files of the large folder, and least size of the files that are copied into it: 2 GB together."""
 SAMPLE_SECONDS = 0.2
-IMPORT = "import sys; from harness.inspection.recording_folder import load_sessions; load_sessions(sys.argv[1], cache_folder=sys.argv[2])"
+IMPORT = """
+import sys
+from harness.inspection.recording_folder import load_sessions
+load_sessions(sys.argv[1], cache_folder=sys.argv[2])
+"""
 ID_BEGINNINGS = (b'"msg_', b'"req_', b'"toolu_', b'"uuid":"', b'"uuid": "')
 
 

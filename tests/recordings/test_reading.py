@@ -20,7 +20,7 @@ from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageE
 from harness.recordings.document import Document, parse_document
 from harness.recordings.reading import FORMATS, detect_format, read_document, read_recording, read_recordings
 from harness.recordings.session_log import build_entries
-from tests.recordings.outline import FIXTURES, FORMATS_FOLDER, SMALL_RECORDINGS, join_caveats, needs_small_recordings
+from tests.recordings.outline import FIXTURES, FORMATS_FOLDER, SMALL_RECORDINGS, join_caveats, needs_small_recordings, outline
 
 FORMAT_OF = {name: path.parents[1].name.replace("_", "-") for name, path in FIXTURES.items()}
 ROWS = sorted(name for name in FORMAT_OF if name.endswith(".jsonl") and name != "debug-gym.jsonl")
@@ -309,7 +309,23 @@ def test_a_file_of_two_writers_is_read_with_a_note():
     others = [row.replace("session-lamp", "session-other").replace('"uuid": "', '"uuid": "other-') for row in rows]
     mixed = "\n".join(row for pair in zip(rows, others, strict=True) for row in pair)
     recordings = read_safely(mixed.encode())
-    assert "rows of 2 sessions; the id is that of the session with most rows" in join_caveats(recordings[0])
+    alone = read_safely(FIXTURES["claude-code.jsonl"].read_bytes())
+    assert [recording.session_id for recording in recordings] == [
+        *(recording.session_id for recording in alone),
+        *(recording.session_id.replace("session-lamp", "session-other") for recording in alone),
+    ]
+    for recording, other in zip(recordings[: len(alone)], recordings[len(alone) :], strict=True):
+        assert outline(recording) == outline(other)
+    assert "one of 2 sessions in this file that no row links" in join_caveats(recordings[0])
+
+
+@pytest.mark.parametrize("name", ["claude-code.jsonl", "codex.jsonl", "pi.jsonl", "copilot-cli.jsonl", "qwen-code.jsonl"])
+def test_rows_whose_beginning_is_missing_are_read_from_the_first_whole_row(name):
+    first, *rows = FIXTURES[name].read_bytes().splitlines()
+    recordings = read_safely(b"\n".join([first[len(first) // 2 :], *rows]))
+    assert recordings, "the rest of the file is a recording"
+    assert "line 1: dropped: not JSON" in join_caveats(recordings[0])
+    assert "the beginning of the file is missing" in join_caveats(recordings[0])
 
 
 def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path):

@@ -11,6 +11,36 @@ from typing import NamedTuple
 from harness.recordings.document import Fields
 
 
+def split_sessions(rows: Sequence[Fields]) -> list[list[Fields]]:
+    """Return the rows of each conversation in a file, in file order; a file usually has one.
+
+    A conversation may have rows of several session ids, if it was resumed: then a row of one session names a row of another as
+    its parent. Sessions that no row links come from programs that wrote to the same file.
+    """
+    session_of_row = {uuid: row.read_text("sessionId") for row in rows if (uuid := row.read_text("uuid"))}
+    first_of = {session_id: session_id for session_id in session_of_row.values()}
+
+    def find_first(session_id: str) -> str:
+        while first_of[session_id] != session_id:
+            session_id = first_of[session_id]
+        return session_id
+
+    for row in rows:
+        for name in ("parentUuid", "logicalParentUuid"):
+            parent = session_of_row.get(row.read_text(name))
+            own = row.read_text("sessionId")
+            if parent and own in first_of and parent != own:
+                first_of[find_first(own)] = find_first(parent)
+    conversations: dict[str, list[Fields]] = {}
+    current = next((find_first(row.read_text("sessionId")) for row in rows if row.read_text("sessionId") in first_of), "")
+    for row in rows:
+        session_id = row.read_text("sessionId")
+        current = find_first(session_id) if session_id in first_of and session_id else current
+        conversations.setdefault(current, []).append(row)
+    with_messages = [group for group in conversations.values() if any(map(is_message, group))]
+    return with_messages if len(with_messages) > 1 else [list(rows)]
+
+
 class SideChain(NamedTuple):
     """Rows of one sub-agent, with the tool call that started it."""
 

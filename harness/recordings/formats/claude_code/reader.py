@@ -21,7 +21,7 @@ from harness.errors import format_count
 from harness.recordings.blocks import read_anthropic_usage, read_parts
 from harness.recordings.document import Document, Fields
 from harness.recordings.draft import Draft
-from harness.recordings.formats.claude_code.branches import find_abandoned_rows, is_message, split_side_chains
+from harness.recordings.formats.claude_code.branches import find_abandoned_rows, is_message, split_sessions, split_side_chains
 from harness.recordings.recording import NativeCompaction, SubAgentLink
 
 MID_SESSION_TOKENS = 100_000
@@ -51,8 +51,18 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Claude Code as a `Draft`, and then the sessions of its sub-agents."""
+    """Yield each session in a file of Claude Code as a `Draft`, followed by the sessions of its sub-agents."""
     rows, repeated_count = _drop_repeated_rows(document.list_objects())
+    conversations = split_sessions(rows)
+    for number, conversation in enumerate(conversations):
+        drafts = list(_read_conversation(conversation, 0 if number else repeated_count))
+        if len(conversations) > 1:
+            drafts[0].warn("", f"one of {len(conversations)} sessions in this file that no row links; each is read on its own")
+        yield from drafts
+
+
+def _read_conversation(rows: Sequence[Fields], repeated_count: int) -> Iterator[Draft]:
+    """Yield the session of some rows, and then the sessions of its sub-agents."""
     sessions = Counter(session_id for row in rows if is_message(row) and (session_id := row.read_text("sessionId")))
     session_id = sessions.most_common(1)[0][0] if sessions else ""
     main_rows, chains = split_side_chains(rows)
