@@ -47,7 +47,10 @@ def import_files(files: Sequence[FileFigures], journal: str | os.PathLike[str], 
     marked = mark_copies([LocatedSession(file.path, session) for file in files for session in file.sessions])
     located = [(path, session) for path, session in marked if session.has_texts]
     best: dict[str, tuple[str, SessionFigures]] = {}
+    files_of_parent: dict[str, dict[str, None]] = {}  # files with the sub-agents of each session, by the id of the session
     for path, session in located:
+        if session.parent_id:
+            files_of_parent.setdefault(session.parent_id, {})[path] = None
         name = choose_name(path, session.session_id)
         if name not in best or session.messages > best[name][1].messages:
             best[name] = (path, session)
@@ -74,12 +77,14 @@ def import_files(files: Sequence[FileFigures], journal: str | os.PathLike[str], 
                 else:
                     counts = replace(counts, added=counts.added + 1)
                 known.add(name)
-                children = [
-                    _mark_copies(child, wanted[child.session_id]) if child.session_id in wanted else child
-                    for child in recordings
+                elsewhere = [other for other in files_of_parent.get(recording.session_id, ()) if other != path]
+                candidates = [*recordings, *(child for other in elsewhere for child in read_recordings(other))]
+                children = {
+                    child.session_id: _mark_copies(child, best[child.session_id][1]) if child.session_id in best else child
+                    for child in candidates
                     if child.parent_id and child.parent_id == recording.session_id
-                ]
-                log = build_timed_log(_mark_copies(recording, wanted[name]), reading=reading, sub_agents=children)
+                }
+                log = build_timed_log(_mark_copies(recording, wanted[name]), reading=reading, sub_agents=list(children.values()))
                 write_log(opened, name, log)
     return counts
 

@@ -37,6 +37,8 @@ from harness.store.database import replace_file
 
 MAX_CACHE_BYTES = 64 * 2**20
 _UNKNOWN_FORMAT = "no recording"
+_SHARED_FOLDERS = {".config", ".local"}
+"""Hidden folders of the home folder that most programs share."""
 _ROW_SUFFIXES = {".jsonl", ".traj"}
 _TEXT_BEGINNINGS = (b"{", b"[", b"<", b"#", b"_")
 """First characters of files that may be recordings, which are JSON, or Markdown with a comment, a heading or bold text."""
@@ -129,13 +131,26 @@ def read_folder(
 
 
 def find_files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files in a folder and below it, or the path itself if it is a file; hidden files are left out."""
+    """Yield the regular files in a folder and below it, or the path itself if it is a file.
+
+    Hidden files and folders are left out, except those in which agents store sessions (see `list_hidden_names`).
+    """
+    hidden_names = list_hidden_names()
     if folder.is_file():
         yield folder
         return
     for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (path for name in names if not name.startswith(".") and (path := Path(parent, name)).is_file())
+        folders[:] = sorted(name for name in folders if not name.startswith(".") or name in hidden_names)
+        shown = [name for name in names if not name.startswith(".") or name in hidden_names]
+        yield from (path for name in shown if (path := Path(parent, name)).is_file())
+
+
+@cache
+def list_hidden_names() -> frozenset[str]:
+    """Return the names of hidden files and folders in which agents store sessions: in a project, or in the home folder."""
+    places = [place for known in FORMATS.values() for place in getattr(known, "FOLDERS", ())]
+    homes = {parts[1] for place in places if (parts := Path(place).parts)[0] == "~"} - _SHARED_FOLDERS
+    return frozenset({name for known in FORMATS.values() for name in getattr(known, "HIDDEN_NAMES", ())} | homes)
 
 
 def _read_files(paths: Sequence[Path], workers: int | None) -> Iterator[FileFigures]:

@@ -21,7 +21,8 @@ from harness.recordings.refused import REASON, find_refused_agent
 class Format(Protocol):
     """Format of files with recorded sessions; a module with the functions `can_read` and `read` implements it.
 
-    A module may also have `FOLDERS`, a tuple of the folders in which the agent stores its sessions (`~` is the home folder).
+    A module may also have `FOLDERS`, a tuple of the folders in which the agent stores its sessions (`~` is the home folder), and
+    `HIDDEN_NAMES`, a tuple of the names of hidden files or folders in which it stores them within a project.
     """
 
     def can_read(self, document: Document) -> bool:

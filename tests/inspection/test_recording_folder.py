@@ -116,6 +116,21 @@ def test_damaged_files_are_refused_by_reason_and_others_are_counted(tmp_path, ca
     assert recordings.other_files == 3
 
 
+def test_hidden_files_and_folders_of_agents_are_read_and_others_are_not(tmp_path, cache):
+    place = tmp_path / "project"
+    for name, fixture in (
+        (".aider.chat.history.md", "aider.chat.history.md"),
+        (".specstory/history/one.md", "specstory.md"),
+        (".claude/projects/p/s.jsonl", "claude-code.jsonl"),
+        (".git/s.jsonl", "pi.jsonl"),
+        (".local/s.jsonl", "pi.jsonl"),
+    ):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(FIXTURES[fixture], place / name)
+    recordings = load_sessions(place, cache_folder=cache, workers=1)
+    assert set(recordings.sessions["format"]) == {"aider", "specstory", "claude-code"}
+
+
 def test_a_model_without_a_price_has_no_cost_and_is_named(tmp_path, cache):
     rows = make_rows("s", ["m1"])
     rows[1]["message"]["model"] = "claude-nobody-sells"

@@ -22,6 +22,9 @@ from harness.recordings.document import MAX_COUNT, Document
 from harness.recordings.draft import Draft, Turn
 from harness.text import replace_surrogates
 
+HIDDEN_NAMES = (".aider.chat.history.md",)
+"""File in which the agent stores the chats of a project."""
+
 _START = re.compile(r"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[ \t]*$", re.MULTILINE)
 _NUMBER = r"([\d.]+k?)"
 _TOKENS = re.compile(rf"^Tokens: {_NUMBER} sent(?:, {_NUMBER} cache write)?(?:, {_NUMBER} cache hit)?, {_NUMBER} received\.")

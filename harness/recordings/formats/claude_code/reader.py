@@ -82,6 +82,13 @@ def _read_conversation(rows: Sequence[Fields], repeated_count: int) -> Iterator[
         for agent, child in children.items():
             call_id = main.agent_calls.get(agent) or chains[agent].call_id
             main.draft.sub_agents.append(SubAgentLink(session_id=child.session_id, call_id=call_id))
+        elsewhere = [agent for agent in main.agent_calls if agent not in children]
+        main.draft.sub_agents += [
+            SubAgentLink(session_id=f"{session_id}.{agent}", call_id=main.agent_calls[agent]) for agent in elsewhere
+        ]
+        if elsewhere:
+            count = format_count(len(elsewhere), "sub-agent")
+            main.draft.warn("", f"{count} whose rows are not in this file; if they have files of their own, these are sessions")
         yield main.draft
     yield from children.values()
 

@@ -24,6 +24,13 @@ from harness.recordings.draft import Draft
 
 KNOWN_VERSION = 1
 """Version of the message files of the SDK that were seen."""
+_EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code")
+FOLDERS = (
+    "~/.cline/data",
+    *(f"~/.config/Code/User/globalStorage/{name}/tasks" for name in _EXTENSIONS),
+    *(f"~/Library/Application Support/Code/User/globalStorage/{name}/tasks" for name in _EXTENSIONS),
+)
+"""Folders in which the agent and two forks of it store their sessions, on Linux and macOS."""
 _RESULT_HEADER = re.compile(r"\[(\w+)[^\n]*\] Result:(?:\n|$)")
 
 

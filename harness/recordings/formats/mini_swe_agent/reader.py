@@ -25,6 +25,8 @@ from harness.recordings.blocks import (
 from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
 
+FOLDERS = ("~/.config/mini-swe-agent",)
+"""Folder in which the agent stores its newest session."""
 _COMMAND = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTALL)
 
 

@@ -20,6 +20,10 @@ _NAME = re.compile(r'data-tool-name="([^"\n]*)"')
 _WRAPPING = re.compile(r"</?details>|</?summary>")
 
 
+HIDDEN_NAMES = (".specstory",)
+"""Folder in which the program stores the sessions of a project."""
+
+
 def can_read(document: Document) -> bool:
     """Return whether a parsed file is Markdown of SpecStory, recognised by its first comment or a turn's heading."""
     begins = document.text.lstrip()[:2_000]
