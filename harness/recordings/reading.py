@@ -17,6 +17,9 @@ from harness.recordings.draft import Draft
 from harness.recordings.recording import Caveat, Recording
 from harness.recordings.refused import REASON, find_refused_agent
 
+MAX_SPOILED_SHARE, MAX_SPOILED_ROWS = 0.05, 20
+"""Largest share and number of the rows of a file that may violate its format; more mean that the format is another one."""
+
 
 class Format(Protocol):
     """Format of files with recorded sessions; a module with the functions `can_read` and `read` implements it.
@@ -101,12 +104,30 @@ def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> 
 def read_document(document: Document, format_name: str) -> tuple[Recording, ...]:
     """Return all recorded sessions in a parsed file, which must be in the named format.
 
-    A file that is a bare list does not name the agent that wrote it, which is a note of its sessions.
+    A file that is a bare list does not name the agent that wrote it, which is a note of its sessions. A few rows that violate the
+    format are left out, each with a note.
+
+    Raises:
+        MalformedRecording: A file with one JSON value violates its format, or more than `MAX_SPOILED_SHARE` of the rows do.
     """
     if isinstance(document.single_value, list):
         note = Caveat(place="", text=f"the file, a bare list, names no agent; it was read as {format_name} by its shape")
         document = replace(document, caveats=(*document.caveats, note))
-    return tuple(draft.finish(format_name, document) for draft in FORMATS[format_name].read(document))
+    allowed = 0 if format_name == "harness" else min(MAX_SPOILED_ROWS, int(MAX_SPOILED_SHARE * len(document.rows)))
+    first_error: MalformedRecording | None = None
+    while True:
+        try:
+            return tuple(draft.finish(format_name, document) for draft in FORMATS[format_name].read(document))
+        except MalformedRecording as error:
+            first_error, allowed = first_error or error, allowed - 1
+            line = error.place.partition(",")[0]
+            rows = tuple(row for row in document.rows if f"line {row.line}" != line)
+            if allowed < 0 or len(rows) == len(document.rows):
+                raise first_error from None
+            note = Caveat(
+                place=error.place, text=f"row left out: expected {error.expected}, got {error.actual or 'another value'}"
+            )
+            document = replace(document, rows=rows, caveats=(*document.caveats, note))
 
 
 def detect_format(document: Document) -> str:

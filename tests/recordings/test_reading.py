@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 import time
@@ -190,20 +191,23 @@ def test_a_hostile_value_anywhere_is_read_or_refused(name, hostile, data):
 @pytest.mark.parametrize(
     ("spoil", "explanation"),
     [
-        ({"usage": {"output_tokens": 10**400}}, r"line 3, message.usage.output_tokens: expected a whole number .*, got int"),
-        ({"usage": {"output_tokens": "many"}}, r"line 3, message.usage.output_tokens: expected a whole number .*, got str"),
-        ({"content": 7}, r"line 3, message.content: expected a list of objects, got int"),
-        ({"content": ["text"]}, r"line 3, message.content\[0\]: expected an object, got str"),
-        ({"id": {}}, r"line 3, message.id: expected a string, got dict"),
+        ({"usage": {"output_tokens": 10**400}}, r"line 3, message.usage.output_tokens: {}expected a whole number .*, got int"),
+        ({"usage": {"output_tokens": "many"}}, r"line 3, message.usage.output_tokens: {}expected a whole number .*, got str"),
+        ({"content": 7}, r"line 3, message.content: {}expected a list of objects, got int"),
+        ({"content": ["text"]}, r"line 3, message.content\[0\]: {}expected an object, got str"),
+        ({"id": {}}, r"line 3, message.id: {}expected a string, got dict"),
     ],
 )
 def test_a_wrong_type_is_named_with_file_line_and_what_was_expected(spoil, explanation, tmp_path):
     rows = [json.loads(line) for line in (FIXTURES["claude-code.jsonl"]).read_text().splitlines()]
     rows[2]["message"] |= spoil
-    (tmp_path / "spoiled.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(MalformedRecording, match=explanation) as caught:
+    (tmp_path / "spoiled.jsonl").write_text("\n".join(map(json.dumps, rows[:15])))
+    with pytest.raises(MalformedRecording, match=explanation.format("")) as caught:
         read_recording(tmp_path / "spoiled.jsonl")
     assert caught.value.file == str(tmp_path / "spoiled.jsonl")
+    (tmp_path / "longer.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recording = read_recording(tmp_path / "longer.jsonl")
+    assert re.search(explanation.format("row left out: "), join_caveats(recording)), "one of twenty rows is left out"
 
 
 LISTS = ("steps", "messages", "conversation", "history", "nodes", "log", "samples", "requests")

@@ -48,6 +48,24 @@ def test_the_beginning_of_the_kept_tail_is_the_number_of_a_message():
     assert event.kept_from == 4
 
 
+def test_calls_of_other_branches_cost_and_their_summary_is_a_message(tmp_path):
+    usage = {"input": 10, "output": 5, "cost": {"total": 0.01}}
+    rows = [
+        {"type": "session", "id": "s", "cwd": "/x"},
+        {"id": "a", "parentId": None, "message": {"role": "user", "content": "Dig."}},
+        {"id": "b", "parentId": "a", "message": {"role": "assistant", "content": "North.", "usage": usage}},
+        {"type": "branch_summary", "id": "c", "parentId": "a", "fromId": "b", "summary": "North is stone."},
+        {"id": "d", "parentId": "c", "message": {"role": "assistant", "content": "South.", "usage": usage}},
+    ]
+    rows = [{"type": "message", "timestamp": "2026-01-01T00:00:00Z", **row} for row in rows]
+    (tmp_path / "tree.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    recording = read_recording(tmp_path / "tree.jsonl")
+    assert outline(recording) == ["0 user: Dig.", "0 user: North is stone.", "1 assistant 10+0+0>5: South."]
+    assert recording.cost_usd == pytest.approx(0.02)
+    assert "1 × row of an abandoned branch, whose cost counts" in join_caveats(recording)
+    assert recording.messages[-1].request_key == "d 2026-01-01T00:00:00Z"
+
+
 def test_a_tree_is_read_along_its_last_branch(tmp_path):
     def row(name, parent, role, text):
         return {"type": "message", "id": name, "parentId": parent, "message": {"role": role, "content": text}}

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from harness.conversation.messages import Text, ToolResult
+from harness.conversation.messages import ToolResult
 from harness.errors import format_count
 from harness.recordings.blocks import read_anthropic_usage, read_parts
 from harness.recordings.document import Document, Fields
@@ -183,22 +183,23 @@ class _Reader:
         """
         match row.read_text("operation"):
             case "enqueue":
-                text = row.read_text("content").strip()
+                text = _join_texts(row.values.get("content"))
                 if self.typed_texts[text]:
                     self.typed_texts[text] -= 1
                     self.queue.append(Fields({}, row.file, row.line))
-                elif text:
+                elif row.has("content"):
                     self.queue.append(row)
             case "popAll":
                 for _ in self.queue:
                     self.draft.count_dropped("queued text that the user took back")
                 self.queue.clear()
             case "remove" | "dequeue" as operation if self.queue:
-                text = row.read_text("content").strip()
-                named = (place for place, queued in enumerate(self.queue) if text and queued.read_text("content").strip() == text)
+                text = _join_texts(row.values.get("content"))
+                texts = [_join_texts(queued.values.get("content")) for queued in self.queue]
+                named = (place for place, queued_text in enumerate(texts) if text and queued_text == text)
                 queued = self.queue.pop(next(named, 0))
                 if queued.has("content") and operation == "remove":
-                    self.draft.add_message("user", [Text(text=queued.read_text("content"))], queued.place)
+                    self.draft.add_message("user", list(read_parts(queued, self.draft)), queued.place)
                 elif queued.has("content"):
                     self.draft.count_dropped("queued text that began a turn, in whose message it is not found")
             case _:
@@ -232,6 +233,13 @@ class _Reader:
                 self.draft.add_compaction(event)
             case kind:
                 self.draft.count_unread(row, f"row of type 'system' and subtype {kind!r}")
+
+
+def _join_texts(content: Any) -> str:
+    """Return the text of a content, which is a string or a list of blocks, without the space around it."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
 def _read_typed_text(row: Fields) -> list[str]:

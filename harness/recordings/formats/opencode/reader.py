@@ -185,7 +185,7 @@ class _Reader:
                 model=info.read_text("modelID"),
                 cost_usd=info.read_amount("cost"),
                 at_ms=self.draft.now_ms,
-                request_key=info.read_text("id"),
+                request_key=_name_request(info),
             )
         )
         if info.has("error") or not text:
@@ -213,7 +213,7 @@ class _Reader:
                 usage=_read_usage(report.read_object("tokens")),
                 cost_usd=report.read_amount("cost"),
             )
-            turn.request_key = info.read_text("id") + (f" {number}" if number else "")
+            turn.request_key = _name_request(info) + (f" {number}" if number else "")
             for part in parts:
                 self.read_result(part)
 
@@ -244,6 +244,13 @@ class _Reader:
             case "error":
                 self.draft.add_result(part.read_text("callID"), state.read_text("error"), part.place, status="error")
         self.draft.now_ms = now_ms
+
+
+def _name_request(info: Fields) -> str:
+    """Return a name of a model call that its copies in forks share; copies have other ids, but the same times."""
+    time = info.read_object("time")
+    times_ms = [time.read_time_ms(name) for name in ("created", "completed")]
+    return " ".join(map(str, [*times_ms, info.read_text("modelID")])) if None not in times_ms else info.read_text("id")
 
 
 def _read_usage(tokens: Fields) -> Usage:

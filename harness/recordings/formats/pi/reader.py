@@ -5,14 +5,17 @@ Properties of the format:
 - The row of an aborted model call is an assistant message without content.
 - The row of a compaction gives the first row that was retained.
 - The model may change within a session, and each model call has its own cost.
-- In files of later versions, a row may have several successors (branches). Only the branch that ends in the last row is read.
+- In files of later versions, a row may have several successors (branches). Only the branch that ends in the last row is read; the
+  calls of the others still cost. A row `branch_summary` is a summary of another branch that the model reads; the words that the
+  agent sends around it are not in the file.
+- A fork is a file of its own, which begins with copies of rows.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from harness.conversation.messages import Part, Text
-from harness.recordings.blocks import flatten_text, read_parts, read_usage
+from harness.recordings.blocks import flatten_text, make_text_parts, read_parts, read_usage
 from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
 from harness.recordings.recording import NativeCompaction
@@ -53,7 +56,7 @@ def _is_message(value: Any) -> bool:
 
 def read(document: Document) -> Iterator[Draft]:
     """Yield the session in a session file of the agent pi as a `Draft`."""
-    draft, rows = Draft(), document.list_objects()
+    draft, abandoned, rows = Draft(), Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []
     turn_of_id: dict[str, int] = {}
@@ -63,7 +66,9 @@ def read(document: Document) -> Iterator[Draft]:
         if on_branch is None or row.read_text("type") == "session" or row.read_text("id") in on_branch:
             _read_row(row, draft, turn_of_row, turn_of_id)
         else:
-            draft.count_dropped("row of an abandoned branch")
+            draft.count_dropped("row of an abandoned branch, whose cost counts")
+            _read_row(row, abandoned, turn_of_row, turn_of_id)
+    draft.leave_out(abandoned.turns, "rewound")
     yield draft
 
 
@@ -86,9 +91,12 @@ def _read_row(row: Fields, draft: Draft, turn_of_row: list[int], turn_of_id: dic
         case "session":
             draft.session_id = draft.session_id or row.read_text("id")
         case "message":
-            _read_message(row.read_object("message"), draft, row.place)
+            key = f"{row.read_text('id')} {row.read_text('timestamp')}" if row.has("id") else ""
+            _read_message(row.read_object("message"), draft, row.place, key)
         case "custom_message":
             draft.add_message("user", read_parts(row, draft), row.place)
+        case "branch_summary":
+            draft.add_message("user", make_text_parts(row.read_text("summary")), row.place)
         case "compaction":
             index, kept_id = row.read_optional_count("firstKeptEntryIndex"), row.read_text("firstKeptEntryId")
             kept_from_turn = turn_of_row[index] if index is not None and index < len(turn_of_row) else turn_of_id.get(kept_id)
@@ -98,19 +106,20 @@ def _read_row(row: Fields, draft: Draft, turn_of_row: list[int], turn_of_id: dic
             draft.count_unread(row, f"row of type {kind!r}")
 
 
-def _read_message(message: Fields, draft: Draft, place: str) -> None:
+def _read_message(message: Fields, draft: Draft, place: str, key: str) -> None:
     match message.read_text("role"):
         case "user":
             draft.add_message("user", read_parts(message, draft), place)
         case "assistant":
             usage = message.read_object("usage")
-            draft.add_answer(
+            answer = draft.add_answer(
                 read_parts(message, draft),
                 place,
                 model=message.read_text("model"),
                 usage=read_usage(usage, "input", "output", "cacheRead", "cacheWrite"),
                 cost_usd=usage.read_object("cost").read_amount("total"),
             )
+            answer.request_key = key  # a fork copies rows with their ids and times
         case "toolResult":
             status = "error" if message.read_flag("isError") else "completed"
             draft.add_result(message.read_text("toolCallId"), flatten_text(message, "content", draft), place, status=status)
