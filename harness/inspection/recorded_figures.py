@@ -79,6 +79,8 @@ class SessionFigures:
     """Total cost that the file gives, or the sum over its calls; None if it gives none."""
     calls: tuple[CallFigures, ...]
     caveats: tuple[str, ...]
+    cost_in_parent: bool = False
+    """Whether the cost is part of the total that the file gives for the session that started this one."""
     has_texts: bool = True
     """Whether the file has the texts of the messages; without them, the session cannot be logged."""
     calibration: RecordedCalibration | None = None
@@ -147,6 +149,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         sub_agents=len(recording.sub_agents),
         recorded_cost_usd=recording.cost_usd,
         calls=tuple(calls),
+        cost_in_parent=recording.cost_in_parent,
         caveats=tuple([caveat.text for caveat in recording.caveats]),
         has_texts=recording.has_texts,
         calibration=fit_calibration(prompts) if recording.has_texts else None,
@@ -174,8 +177,9 @@ class UsageTotals:
     """Calls that belong to another recording; they are in no other field."""
     cost_usd: float | None = None
     """Cost in USD, without implausible and estimated calls; None if the price of a model is unknown."""
-    cost_source: Literal["recorded", "priced", "unknown"] = "unknown"
-    """Whether the file gives the cost, or it was computed from the prices of the models."""
+    cost_source: Literal["recorded", "priced", "parent", "unknown"] = "unknown"
+    """Whether the file gives the cost, it was computed from the prices of the models, or it is part of the cost of the session
+    that started this one, so that it is 0 here."""
     unpriced_models: tuple[str, ...] = ()
     """Models whose price is unknown, so that there is no cost."""
 
@@ -222,6 +226,8 @@ def total_usage(
                 else:
                     costs.append(cost)
     totals = UsageTotals(**counts)  # type: ignore[arg-type]  # only fields that are numbers
+    if session.cost_in_parent:
+        return replace(totals, cost_usd=0.0, cost_source="parent")
     if session.recorded_cost_usd is not None and not totals.copied_calls and not has_own_cost:
         return replace(totals, cost_usd=session.recorded_cost_usd, cost_source="recorded")
     if unpriced:

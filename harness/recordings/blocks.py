@@ -30,7 +30,9 @@ def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
             yield from make_text_parts(block.read_text("text"))
         case "thinking" if thought := block.read_text("thinking"):
             yield Reasoning(text=thought)
-        case "thinking" | "redacted_thinking":
+        case "reasoning" if thought := block.read_text("text"):
+            yield Reasoning(text=thought)
+        case "thinking" | "redacted_thinking" | "reasoning":
             draft.count_dropped("thinking without text (encrypted)")
         case "tool_use" | "server_tool_use" | "mcp_tool_use" | "toolCall":
             arguments = block.values.get("input", block.values.get("arguments"))

@@ -80,6 +80,7 @@ class Draft:
 
     session_id: str = ""
     parent_id: str = ""
+    cost_in_parent: bool = False
     forked_from: str = ""
     cost_usd: float | None = None
     has_texts: bool = True
@@ -301,6 +302,7 @@ class Draft:
             cost_usd=sum(costs) if costs and self.cost_usd is None else self.cost_usd,
             caveats=tuple(self.caveats),
             parent_id=self.parent_id,
+            cost_in_parent=self.cost_in_parent,
             forked_from=self.forked_from,
             sub_agents=tuple([replace(link, call_id=order.new_ids.get(link.call_id, link.call_id)) for link in self.sub_agents]),
             has_texts=self.has_texts,

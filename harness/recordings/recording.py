@@ -130,6 +130,8 @@ class Recording:
     caveats: tuple[Caveat, ...] = ()
     parent_id: str = ""
     """Id of the session that started this one as a sub-agent; empty if the session is no sub-agent's."""
+    cost_in_parent: bool = False
+    """Whether the cost of the session is part of the total that the file gives for the session that started it."""
     forked_from: str = ""
     """Id of the session from which this one was forked, whose messages it begins with; empty if it is no fork."""
     sub_agents: tuple[SubAgentLink, ...] = ()

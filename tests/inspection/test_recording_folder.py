@@ -140,6 +140,21 @@ def test_a_model_without_a_price_has_no_cost_and_is_named(tmp_path, cache):
     assert (session["cost_source"], session["unpriced_models"]) == ("unknown", ("claude-nobody-sells",))
 
 
+def test_the_cost_of_a_run_counts_once_although_its_sub_agent_is_a_session(tmp_path, cache):
+    def answer(name, call_id):
+        usage = {"input_tokens": 1_000, "output_tokens": 20}
+        content = [{"type": "text", "text": "Done."}]
+        message = {"id": name, "role": "assistant", "model": "claude-sonnet-4-5", "content": content, "usage": usage}
+        return {"type": "assistant", "message": message, "parent_tool_use_id": call_id}
+
+    result = {"type": "result", "subtype": "success", "num_turns": 2, "total_cost_usd": 0.5, "result": "Done."}
+    place = tmp_path / "r" / "log.jsonl"
+    write_session(place, [{"type": "system", "subtype": "init", "session_id": "s"}, answer("a", None), answer("b", "t1"), result])
+    sessions = load_sessions(place, cache_folder=cache, workers=1).sessions.set_index("session_id")
+    assert sessions["cost_usd"].to_dict() == {"s": 0.5, "s.t1": 0.0}
+    assert sessions["cost_source"].to_dict() == {"s": "recorded", "s.t1": "parent"}
+
+
 def test_a_missing_folder_is_refused(tmp_path, cache):
     with pytest.raises(UsageError, match="there is no folder"):
         load_sessions(tmp_path / "missing", cache_folder=cache)

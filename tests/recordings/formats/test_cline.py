@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from harness.conversation.view import fold_all
 from harness.recordings.reading import read_recording
+from harness.recordings.session_log import build_entries
 from tests.recordings.outline import FIXTURES, fixture, join_caveats, outline, squeezes
 
 
@@ -69,6 +71,23 @@ def test_results_in_texts_of_the_user_belong_to_their_calls(texts, tmp_path):
     ]
     assert (recording.models, recording.cost_usd) == (("boat/two",), 0.5)
     assert recording.messages[1].at_ms == 1_783_376_868_634
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_summary_of_roo_is_a_compaction_and_its_reasoning_is_read(role, tmp_path):
+    rows = [
+        {"role": "user", "content": "Sail.", "condenseParent": "c"},
+        {"role": "assistant", "content": [{"type": "reasoning", "text": "Wind?"}, {"type": "text", "text": "East."}]},
+        {"role": role, "content": [{"type": "text", "text": "We sailed east."}], "isSummary": True, "condenseId": "c"},
+        {"role": "user", "content": "And now?"},
+    ]
+    (tmp_path / "list.json").write_text(json.dumps(rows))
+    recording = read_recording(tmp_path / "list.json")
+    assert outline(recording) == ["0 user: Sail.", "1 assistant:", "  ~Wind?", "  East.", "1 user: And now?"]
+    (event,) = recording.compactions
+    assert (event.position, event.summary, event.kept_from) == (2, "We sailed east.", None)
+    shown = [message.text for message in fold_all(build_entries(recording, reading="recorded")).messages]
+    assert shown[1:] == (["Sail."] if role == "assistant" else []) + ["We sailed east.", "And now?"]
 
 
 def test_a_text_that_only_looks_like_a_result_stays_a_message(tmp_path):

@@ -1,6 +1,7 @@
 """Importer of pi: every value of the made-up fixture, and each pitfall of the format."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_the_beginning_of_the_kept_tail_is_the_number_of_a_message():
 
 def test_calls_of_other_branches_cost_and_their_summary_is_a_message(tmp_path):
     usage = {"input": 10, "output": 5, "cost": {"total": 0.01}}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"type": "session", "id": "s", "cwd": "/x"},
         {"id": "a", "parentId": None, "message": {"role": "user", "content": "Dig."}},
         {"id": "b", "parentId": "a", "message": {"role": "assistant", "content": "North.", "usage": usage}},

@@ -64,3 +64,10 @@ def test_a_demonstration_file_has_nothing_but_its_history(tmp_path):
     (tmp_path / "demo.traj").write_text(json.dumps({"history": history}))
     recording = read_recording(tmp_path / "demo.traj")
     assert (recording.source, len(recording.messages)) == ("swe-agent", 2)
+
+
+def test_thinking_beside_an_answer_is_its_reasoning(tmp_path):
+    thought = [{"type": "thinking", "thinking": "Where is it torn?", "signature": "x"}]
+    answer = {"role": "assistant", "content": "I look.", "thinking_blocks": thought}
+    (tmp_path / "a.traj").write_text(json.dumps({"history": [{"role": "user", "content": "Mend it."}, answer]}))
+    assert read_recording(tmp_path / "a.traj").messages[1].message.reasoning == "Where is it torn?"

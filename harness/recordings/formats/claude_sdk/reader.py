@@ -56,6 +56,7 @@ def read(document: Document) -> Iterator[Draft]:
         main.warn("", "The first user prompt is not in this log.")
     for call_id, draft in drafts.items():
         draft.session_id, draft.parent_id = f"{main.session_id}.{call_id}", main.session_id
+        draft.cost_in_parent = main.cost_usd is not None  # the cost of a run includes its sub-agents
         main.sub_agents.append(SubAgentLink(session_id=draft.session_id, call_id=call_id))
     if len(run_ids) > 1:
         main.warn("", f"the cost is the sum over {len(run_ids)} runs, each of which logged a result")

@@ -8,19 +8,23 @@ Properties of the format:
 - In lists, a tool result may be a text of the user that begins with `[TOOL for ...] Result:`, in the same block or alone.
 - Attached files are blocks of type `file`.
 - Tool results may be lists of `{query, result, success}`.
+- In lists of the fork Roo Code, `isSummary` marks the summary of a compaction, which stands for the messages before it. A summary
+  in the role of the model leaves the first message in the context; messages that it kept are behind it.
 
-Source: cline/cline at 88fcc164 (`ToolResultUtils.ts`), 0cd9cb57 (its earlier form) and 64fde3a3 (`messages/metrics.ts`).
+Source: cline/cline at 88fcc164 (`ToolResultUtils.ts`), 0cd9cb57 (its earlier form) and 64fde3a3 (`messages/metrics.ts`);
+RooCodeInc/Roo-Code at e5353cf0 (`src/core/condense/index.ts`).
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from harness.conversation.messages import Part, Text, ToolCall, ToolResult
+from harness.conversation.messages import Message, Part, Text, ToolCall, ToolResult
 from harness.conversation.tokens import Usage
 from harness.recordings.blocks import make_text_parts, read_parts, read_usage
 from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
+from harness.recordings.recording import NativeCompaction
 
 KNOWN_VERSION = 1
 """Version of the message files of the SDK that were seen."""
@@ -68,6 +72,9 @@ class _Reader:
 
     def read_message(self, message: Fields) -> None:
         parts = list(read_parts(message, self.draft))
+        if message.values.get("isSummary") is True:
+            self.read_summary(message.read_text("role"), parts)
+            return
         match message.read_text("role"):
             case "assistant":
                 self.waiting_calls = [part for part in parts if isinstance(part, ToolCall)]
@@ -86,6 +93,15 @@ class _Reader:
                 self.waiting_calls = []
             case role:
                 self.draft.count_dropped(f"message of role {role!r}, whose text is not read")
+
+    def read_summary(self, role: str, parts: list[Part]) -> None:
+        """Add the compaction that wrote a summary."""
+        summary = "\n".join(part.text for part in parts if isinstance(part, Text))
+        view = None
+        if role == "assistant" and self.draft.turns:
+            first = self.draft.turns[0]
+            view = (Message(role=first.role, parts=tuple(first.parts)), Message(role="assistant", parts=(Text(text=summary),)))
+        self.draft.add_compaction(NativeCompaction(summary=summary, view=view))
 
     def find_results(self, parts: list[Part]) -> Iterator[Part]:
         """Yield the parts of a user message, with texts that are results of calls as results."""

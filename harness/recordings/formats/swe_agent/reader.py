@@ -72,6 +72,8 @@ def _read_answer(message: Fields, draft: Draft, index: int, *, example: bool) ->
     calls = list(read_openai_calls(message))
     action, pending_id = message.read_text("action"), ""
     parts = list(make_reasoning_parts(message.read_text("reasoning_content")))
+    if not parts:
+        parts = list(read_parts(message, draft, "thinking_blocks"))
     if calls or not action.strip() or example:
         parts += [*read_parts(message, draft), *calls]
     else:
