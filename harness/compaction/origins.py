@@ -42,7 +42,8 @@ OWN_KINDS = frozenset(
 DIFFERENTIAL_KINDS = frozenset(
     {
         *("deepagents", "inspect-edit", "inspect-summary", "inspect-trim", "langchain-clear-tool-uses", "langchain-summary"),
-        *("openhands", "pydantic-clear", "pydantic-summary", "pydantic-window"),
+        *("openai-agents", "openai-trimmer", "openhands", "pydantic-clear", "pydantic-summary", "pydantic-window"),
+        *("strands-summary", "strands-window"),
     }
 )
 """Kinds of the policies that `tests/peers` compares with their installed originals."""
@@ -76,8 +77,8 @@ _VERSIONS: Mapping[str, tuple[str, str]] = {
     "letta": ("56ba9c25", _READ),
     "maf-anchored": ("read in part: maf-compaction 0.9.0", "read 2026-11-29"),
     "mini-swe-agent": ("a83fcae8", _READ),
-    "openai-agents": ("notes on openai-agents-python 7f7a44f8", "2026-08-22"),
-    "openai-trimmer": ("openai-agents-python 204b71a7", "read 2026-11-29"),
+    "openai-agents": ("0.24.0", "read 2026-11-29"),
+    "openai-trimmer": ("0.24.0", "read 2026-11-29"),
     "opencode@v1": ("fork 975d7312", "2026-07-20"),
     "opencode@v2": ("anomalyco/opencode 031a4a9c", "read 2026-11-29"),
     "opencode-prune": ("fork 975d7312", "2026-07-20"),
@@ -89,8 +90,8 @@ _VERSIONS: Mapping[str, tuple[str, str]] = {
     "pydantic-window": ("0.62.0", _READ),
     "roo-code": ("cb836567", _READ),
     "roo-sliding": ("cb836567", _READ),
-    "strands-summary": ("sdk-python 0cd91bb2", "read 2026-11-29"),
-    "strands-window": ("sdk-python 0cd91bb2", "read 2026-11-29"),
+    "strands-summary": ("1.62.0", "read 2026-11-29"),
+    "strands-window": ("1.62.0", "read 2026-11-29"),
     "swe-agent": ("3ea751c0", _READ),
     "verbatim-lines": ("bastani-inc/atomic, pull request 1801", "2026-07-14"),
 }

@@ -73,8 +73,10 @@ ENVIRONMENTS = {
         Environment(name="harbor", python=(3, 12)),
         Environment(name="inspect"),
         Environment(name="langchain"),
+        Environment(name="openai_agents"),
         Environment(name="openhands", python=(3, 12)),
         Environment(name="pydantic_ai"),
+        Environment(name="strands"),
     )
 }
 

@@ -26,8 +26,8 @@ class OpenAiAgents(SummarizingPreset):
 
     Choose it when you compare the OpenAI Agents SDK with compaction by the provider.
 
-    Source: OpenAI Agents SDK, openai-agents-python, capability `Compaction` of `agents/sandbox`, parameters as noted at 7f7a44f8;
-    its code was not read for this policy.
+    Source: OpenAI Agents SDK, openai-agents 0.24.0, `agents/sandbox/capabilities/compaction.py`, class `Compaction`. Tests
+    compare its threshold and what it keeps behind a compaction item; the compaction itself is the provider's.
 
     The provider compacts when the conversation reaches the threshold, and everything before its compaction item is dropped. The
     request for a summary is appended to the session's own messages, so its prompt begins like the last request to the model.
@@ -96,10 +96,11 @@ class TrimOldResults:
         return CompactionPlan(reason=reason if changes else f"{reason}, but no old result is long", replace=changes)
 
     def _cut(self, result: ToolResult) -> ToolResult:
-        length = len(result.output)
-        if length <= self.max_characters or (self.tools and result.name not in self.tools):
+        length, beginning = len(result.output), f"[{result.name}: output cut to the first {self.preview_characters} of "
+        # The original cuts whole outputs anew before each step, so it never cuts a cut one.
+        if length <= self.max_characters or (self.tools and result.name not in self.tools) or result.output.startswith(beginning):
             return result
-        mark = f"[{result.name}: the first {self.preview_characters} of {length} characters]"
+        mark = f"{beginning}{length} characters]"
         text = f"{mark}\n{result.output[: self.preview_characters]}..."
         return with_output(result, text) if len(text) < length else result
 
@@ -110,12 +111,16 @@ class OpenAiTrimmer(Preset):
 
     Choose it when you compare the OpenAI Agents SDK with its `ToolOutputTrimmer`, in sessions with several turns.
 
-    Source: OpenAI Agents SDK, openai-agents-python 204b71a7, `agents/extensions/tool_output_trimmer.py`.
+    Source: OpenAI Agents SDK, openai-agents 0.24.0, `agents/extensions/tool_output_trimmer.py`. Tests run the original beside
+    this policy.
 
     The policy acts before each step. The two newest messages of the user and everything behind them stay whole. A session with a
     single message of the user, such as a trial, is therefore never changed.
 
-    One difference from the original: it also shortens the results of tool searches, which this program does not have.
+    Differences from the original:
+
+    - The mark of a cut has other words. It is as long as that of the original, so that the same results become shorter by a cut.
+    - The original also shortens the results of tool searches, and drops images from results; this program has neither.
 
     Attributes:
         recent_turns: Number of newest messages of the user from which on nothing is cut, at least 1. Default: `2`.

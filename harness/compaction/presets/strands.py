@@ -1,14 +1,15 @@
 """Policies of Strands Agents: a summary of the oldest share of the messages, and a sliding window of messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Range, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Summarize, is_from_user, replace_results, with_output
+from harness.compaction.presets.pydantic_ai import MoreBundles
+from harness.compaction.stages import Summarize, group_results, is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Brief
-from harness.compaction.triggers import Always, Amount, Full, MoreThan, NoThreshold, ShareOfAvailable
+from harness.compaction.triggers import Always, Amount, Full, NoThreshold, ShareOfAvailable
 from harness.conversation.events import Hook
 from harness.conversation.messages import ToolResult
 from harness.conversation.plan import CompactionPlan
@@ -27,9 +28,13 @@ class OldestShare:
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the oldest messages; none if all belong to the retained end of the conversation."""
-        count = len(view.items) - 1
-        chosen = min(max(1, int(count * self.share)), count - self.keep_messages)
-        return view.items[1 : Snap(direction="forward").find_legal_index(view.items, 1 + chosen)] if chosen > 0 else ()
+        bundles = group_results(view.items[1:])
+        chosen = min(max(1, int(len(bundles) * self.share)), len(bundles) - self.keep_messages)
+        if chosen <= 0:
+            return ()
+        end = Snap(direction="forward").find_legal_index(view.items, 1 + sum(map(len, bundles[:chosen])))
+        # A cut that only fits behind the last result is given up, as in the original.
+        return view.items[1:end] if end < len(view.items) or chosen == len(bundles) else ()
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None, since the number of retained messages grows with the conversation."""
@@ -46,25 +51,26 @@ Create a summary of the conversation above as a list of points, in the third per
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrandsSummary(SummarizingPreset):
-    """Policy that summarizes the oldest 30 % of the messages above 70 % of the window; the newest 10 messages always stay.
+    """Policy that summarizes the oldest 30 % of the messages at 70 % of the window; the newest 10 messages always stay.
 
     Choose it when you compare Strands Agents, or want small steps in which most of the conversation stays verbatim.
 
-    Source: Strands Agents, sdk-python 0cd91bb2, `agent/conversation_manager/summarizing_conversation_manager.py`.
+    Source: Strands Agents, strands-agents 1.62.0, `agent/conversation_manager/summarizing_conversation_manager.py`, with
+    `proactive_compression`. Tests run the original beside this policy.
 
     An earlier summary is the oldest message, so each summary covers the one before. The conversation is measured by an estimate.
+    All results of one answer count as one message.
     After an overflow, the policy acts in the same way, whatever the size.
 
     If the summary fails or is empty, the conversation stays unchanged.
 
     Differences from the original:
 
-    - The original acts before a step only if a limit in tokens is set, at 80 % of that limit in the version that was read, and at
-      70 % in newer ones. Here the window is the limit, and the share is 70 %.
-    - If a call at the cut would lose its results, the results are summarized too.
+    - The original acts before a step only with `proactive_compression`, which is off by default. Here it is on.
+    - The original measures the conversation by the provider's last report and an estimate of later messages.
 
     Attributes:
-        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.7`.
+        threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.7`.
         summary_share: Share of the messages that is summarized, from 0.1 to 0.8. Default: `0.3`.
         keep_messages: Number of messages retained at the end of the conversation. Default: `10`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -86,14 +92,14 @@ class StrandsSummary(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's rules, which summarize the oldest messages above the threshold and after an overflow."""
+        """The policy's rules, which summarize the oldest messages at the threshold and after an overflow."""
         summarize = Summarize(
             middle=OldestShare(share=self.summary_share, keep_messages=self.keep_messages),
             format=Brief(instruction=INSTRUCTION, layout="session"),
             max_tokens=self.summary_max_tokens,
             former="among",
         )
-        rules = (Rule(Full(above=True), summarize), Rule(Always(), summarize, hook="overflow"))
+        rules = (Rule(Full(), summarize), Rule(Always(), summarize, hook="overflow"))
         return Pipeline(ShareOfAvailable(share=self.threshold), rules)
 
 
@@ -103,27 +109,30 @@ MIDDLE_MARK = "... [middle cut:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlideWindow:
-    """Part of a policy that cuts the oldest tool result or, if that is short or cut already, evicts the oldest messages."""
+    """Part of a policy that cuts the oldest tool results or, if they are short or cut already, evicts the oldest messages."""
 
     window_messages: int
-    """Number of messages to retain, without the system message."""
+    """Number of messages to retain, without the system message; all tool results of one answer are one message."""
     keep_characters: int
     """Number of characters that stay at the beginning and at the end of a cut tool result; 0 cuts none."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
-        """Return a plan that cuts the oldest tool result, or evicts messages up to a message of the user."""
-        messages = view.items[1:]
-        oldest = next((item for item in messages if item.message.role == "tool"), None)
+        """Return a plan that cuts the oldest tool results, or evicts messages up to one that may begin a conversation."""
+        bundles = group_results(view.items[1:])
+        oldest = next((bundle for bundle in bundles if bundle[0].message.role == "tool"), None)
         if oldest is not None and self.keep_characters:
-            change = replace_results(oldest, self._cut)
-            if change.message != oldest.message:
-                return CompactionPlan(reason=f"{reason}; the oldest tool result is cut", replace=(change,))
-        start = 2 if len(messages) <= self.window_messages else len(messages) - self.window_messages
-        while start < len(messages) and not is_from_user(view, messages[start]):
-            start += 1
-        if start >= len(messages):
-            return CompactionPlan(reason=f"{reason}, but no later message of the user can begin the conversation")
-        return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in messages[:start]))
+            pairs = [(item, replace_results(item, self._cut)) for item in oldest]
+            changes = tuple(change for item, change in pairs if change.message != item.message)
+            if changes:
+                return CompactionPlan(reason=f"{reason}; the oldest tool results are cut", replace=changes)
+        first = 2 if len(bundles) <= self.window_messages else len(bundles) - self.window_messages
+        places = range(first, len(bundles))
+        start = next((at for at in places if is_from_user(view, bundles[at][0])), None)
+        if start is None:
+            start = next((at for at in places[:-1] if bundles[at + 1][0].message.role == "tool"), None)
+        if start is None:
+            return CompactionPlan(reason=f"{reason}, but no later message can begin the conversation")
+        return CompactionPlan(reason=reason, forget=tuple(item.item_id for bundle in bundles[:start] for item in bundle))
 
     def _cut(self, result: ToolResult) -> ToolResult:
         length, kept = len(result.output), self.keep_characters
@@ -135,21 +144,23 @@ class SlideWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrandsWindow(Preset):
-    """Policy that keeps a sliding window of 40 messages, and cuts the oldest tool result first.
+    """Policy that keeps a sliding window of 40 messages; after an overflow, it cuts the oldest tool results first.
 
     Choose it when you compare Strands Agents with its default manager, which counts messages and not tokens.
 
-    Source: Strands Agents, sdk-python 0cd91bb2, `agent/conversation_manager/sliding_window_conversation_manager.py`.
+    Source: Strands Agents, strands-agents 1.62.0, `agent/conversation_manager/sliding_window_conversation_manager.py`. Tests run
+    the original beside this policy.
 
-    Above 40 messages, and after an overflow, the oldest tool result loses its middle. If it is short or was cut before, the
-    oldest messages are evicted instead, so that the rest begins with a message of the user. A session with a single message of
-    the user, such as a trial, can therefore lose the middle of its oldest result, and no message. The original acts between the
-    turns of a session; `every_step` makes it act before each step.
+    Above 40 messages, the oldest messages are evicted, so that the rest begins with a message of the user or, if none is left,
+    with an answer that called tools. All results of one answer count as one message. After an overflow, the oldest results lose
+    their middle first; if they are short or were cut before, messages are evicted. The original acts between the turns of a
+    session; `every_step` makes it act before each step.
 
     Differences from the original:
 
-    - Images in tool results are not replaced.
-    - The options `max_context_tokens` and `compactable_after_messages`, which are off by default, are left out.
+    - Images in tool results are not replaced, and messages cannot be pinned.
+    - The mark of a cut has other words.
+    - The size in tokens never makes the policy act: `proactive_compression`, which is off by default, is left out.
 
     Attributes:
         window_messages: Number of messages to retain, without the system message. Default: `40`.
@@ -171,10 +182,10 @@ class StrandsWindow(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """The policy's rules, which act above the number of messages and after an overflow."""
-        slide = SlideWindow(window_messages=self.window_messages, keep_characters=self.keep_characters)
+        slide = SlideWindow(window_messages=self.window_messages, keep_characters=0)
         hook: Hook = "step" if self.every_step else "turn"
         rules = (
-            Rule(MoreThan(count=self.window_messages + 1), slide, hook=hook),
-            Rule(Always(), slide, hook="overflow"),
+            Rule(MoreBundles(count=self.window_messages), slide, hook=hook),
+            Rule(Always(), replace(slide, keep_characters=self.keep_characters), hook="overflow"),
         )
         return Pipeline(NoThreshold(rule=f"more than {self.window_messages} messages"), rules)

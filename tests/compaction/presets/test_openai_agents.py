@@ -19,8 +19,16 @@ def test_long_results_of_older_turns_are_cut_and_those_of_the_two_newest_stay():
     view = view_of(*[message for turn in turns for message in turn], policy=policy)
     after = (room := Room(policy, 4_000)).after(view, room.ask(view))
     outputs = [result.output for message in after.messages for result in message.results]
-    cut = f"[execute_command: the first 200 of 900 characters]\n{'x' * 200}..."
+    cut = f"[execute_command: output cut to the first 200 of 900 characters]\n{'x' * 200}..."
     assert outputs == [cut, "y" * 400, cut, "y" * 400, "x" * 900, "y" * 400, "x" * 900, "y" * 400]
+    assert room.ask(after) is None
+
+
+def test_a_cut_result_that_is_still_long_is_not_cut_again():
+    policy = OpenAiTrimmer(recent_turns=1, max_characters=300, preview_characters=290)
+    view = view_of(user("go"), *step(1, "x" * 10_000), user("on"), policy=policy)
+    after = (room := Room(policy, 4_000)).after(view, room.ask(view))
+    assert 300 < len(after.messages[3].results[0].output) < 400
     assert room.ask(after) is None
 
 
@@ -31,7 +39,7 @@ def test_nothing_is_cut_before_a_second_message_of_the_user_or_of_other_tools():
     view = view_of(user("go"), *step(1, "x" * 900), *step(2, "z" * 900, name="search"), user("on"), policy=policy)
     after = (room := Room(policy, 4_000)).after(view, room.ask(view))
     lengths = [len(result.output) for message in after.messages for result in message.results]
-    assert lengths == [900, len(f"[search: the first 200 of 900 characters]\n{'z' * 200}...")]
+    assert lengths == [900, len(f"[search: output cut to the first 200 of 900 characters]\n{'z' * 200}...")]
 
 
 def test_a_result_that_would_not_become_shorter_stays():

@@ -51,7 +51,7 @@ def test_the_window_cuts_the_oldest_result_first_and_evicts_up_to_a_message_of_t
     policy = StrandsWindow(window_messages=10, every_step=True)
     view = view_of(user("go"), *step(1, "x" * 900), *work(2, 3), user("on"), *work(10, 4), policy=policy)
     room = Room(policy, 4_000)
-    event = room.ask(view)
+    event = room.ask(view, hook="overflow")
     assert event is not None
     cut = room.after(view, event)
     output = cut.messages[3].results[0].output
