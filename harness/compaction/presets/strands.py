@@ -58,16 +58,13 @@ class StrandsSummary(SummarizingPreset):
     Source: Strands Agents, strands-agents 1.62.0, `agent/conversation_manager/summarizing_conversation_manager.py`, with
     `proactive_compression`. Tests run the original beside this policy.
 
-    An earlier summary is the oldest message, so each summary covers the one before. The conversation is measured by an estimate.
-    All results of one answer count as one message.
+    An earlier summary is the oldest message, so each summary covers the one before. The conversation is measured by
+    the provider's last report and an estimate of later messages. All results of one answer count as one message.
     After an overflow, the policy acts in the same way, whatever the size.
 
     If the summary fails or is empty, the conversation stays unchanged.
 
-    Differences from the original:
-
-    - The original acts before a step only with `proactive_compression`, which is off by default. Here it is on.
-    - The original measures the conversation by the provider's last report and an estimate of later messages.
+    One difference from the original: it acts before a step only with `proactive_compression`, which is off by default.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.7`.
@@ -99,7 +96,7 @@ class StrandsSummary(SummarizingPreset):
             max_tokens=self.summary_max_tokens,
             former="among",
         )
-        rules = (Rule(Full(), summarize), Rule(Always(), summarize, hook="overflow"))
+        rules = (Rule(Full(measure="reported-and-since"), summarize), Rule(Always(), summarize, hook="overflow"))
         return Pipeline(ShareOfAvailable(share=self.threshold), rules)
 
 
