@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import click
 from docstring_parser import DocstringStyle, parse
 
+from harness.compaction.conformance import CASES, FAULTS, list_cases, list_faults
 from harness.compaction.description import extract_description, extract_source
 from harness.compaction.origins import Origin, find_origin
 from harness.compaction.pipeline import Preset
@@ -29,7 +30,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
-from harness.policies import PRESETS, find_kind, find_public_name, policy_from_plain
+from harness.policies import PRESETS, find_kind, find_public_name, load_policy_class, policy_from_plain
 from harness.recordings import refused
 from harness.session.preflight import count_first_request_tokens
 from harness.store.columns import TABLES
@@ -235,7 +236,15 @@ def build_policy_pages() -> Iterator[tuple[str, str]]:
         source = extract_source(policy_class).replace("docs/sources.md", "{doc}`list of sources <../../sources>`")
         origin = find_origin(find_kind(name))
         assert origin is not None
-        rows.append((f"{{doc}}`{name} <{name}>`", extract_description(policy_class), source, *_list_origin(origin)))
+        rows.append(
+            (
+                f"{{doc}}`{name} <{name}>`",
+                extract_description(policy_class),
+                source,
+                *_list_origin(origin),
+                _count_passed_cases(name),
+            )
+        )
     names = "\n".join(sorted(pages))
     yield (
         "generated/policies/index.md",
@@ -244,11 +253,18 @@ def build_policy_pages() -> Iterator[tuple[str, str]]:
 {{doc}}`../../guide/choosing-a-policy` compares the families; {{doc}}`../../sources` lists the systems and papers. `harness
 policies` prints this list in a terminal.
 
-{_build_table(("name", "what it does", "source", "evidence", "version", "date"), rows)}
+{_build_table(("name", "what it does", "source", "evidence", "version", "date", "cases passed"), rows)}
 
 *Differential* policies are compared with their installed originals by tests, on the same conversations. *Modelled* policies
 follow source text, documentation or recordings, but no test runs the original: their results are results of the policy, and
 not of the system. A name with a version, such as `codex@2025`, is an older version; the name alone is the newest one.
+
+## Situations that users report as failures
+
+Tests put every policy into each situation that it can get into (`tests/contracts/test_public_reports.py`). Where an original acts
+like its policy, {{doc}}`../../guide/choosing-a-policy` says so.
+
+{_build_conformance_table()}
 
 ```{{toctree}}
 :hidden:
@@ -257,6 +273,20 @@ not of the system. A name with a version, such as `codex@2025`, is an older vers
 ```
 """,
     )
+
+
+def _count_passed_cases(name: str) -> str:
+    """Return how many situations a policy passes, and the names of those in which it fails."""
+    faults, cases = list_faults(find_kind(name)), list_cases(load_policy_class(name))
+    return f"{len(cases) - len(faults)} of {len(cases)}" + (f"; not {', '.join(faults)}" if faults else "")
+
+
+def _build_conformance_table() -> str:
+    rows = []
+    for case in CASES:
+        failing = ", ".join(f"`{find_public_name(kind)}`" for kind in sorted(FAULTS.get(case.name, ())))
+        rows.append((case.name, case.outcome, case.report, failing or "none"))
+    return _build_table(("situation", "right outcome", "reported in", "policies that fail"), rows)
 
 
 def _list_origin(origin: Origin) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from harness.cli import options
 from harness.cli.terminal import build_named_grid, format_line, print_parts
+from harness.compaction.conformance import list_cases, list_faults
 from harness.compaction.description import describe_stages, extract_description, extract_source, list_defaults, name_policy
 from harness.compaction.feasibility import explain_never_due
 from harness.compaction.origins import find_origin
@@ -124,6 +125,10 @@ def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[
     warning_rows += [("warning", feasibility_warning)] if feasibility_warning else []
     origin = find_origin(name_policy(policy))
     origin_rows = [("origin", f"{origin}{MODELLED_NOTE if origin.evidence == 'modelled' else ''}")] if origin else []
+    if origin:
+        cases, faults = list_cases(kind), list_faults(name_policy(policy))
+        failing = f"; fails: {', '.join(faults)}" if faults else ""
+        origin_rows.append(("situations", f"passes {len(cases) - len(faults)} of {len(cases)} that users report{failing}"))
     return [("source", extract_source(kind) or OWN_SOURCE), *origin_rows, *stage_rows, ("fields", constants), *warning_rows]
 
 

@@ -17,7 +17,7 @@ from harness.compaction.cuts import SNAP_BACK, LastMessages, Snap, Tail, count_m
 from harness.compaction.triggers import Amount, DueAmounts, Measure, select_calibration
 from harness.conversation import transcript
 from harness.conversation.events import ItemId, Patch, Replace
-from harness.conversation.messages import CompactionMarker, Message, ToolCall, ToolResult
+from harness.conversation.messages import CompactionMarker, Image, Message, Part, ToolCall, ToolResult
 from harness.conversation.plan import PLAIN_PROCEDURE, CompactionPlan, Excerpt, Slot, SummaryFormat, SummaryProcedure
 from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
 from harness.conversation.view import Item, View, count_events, patch_items
@@ -529,9 +529,20 @@ def with_output(result: ToolResult, output: str) -> ToolResult:
 
 
 def replace_results(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
-    """Return a replacement for a tool message, in which `change` was applied to every tool result."""
-    parts = tuple([change(part) if isinstance(part, ToolResult) else part for part in item.message.parts])
-    return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
+    """Return a replacement for a tool message, in which `change` was applied to every tool result.
+
+    Images go with the text of the result that they belong to.
+    """
+    parts: list[Part] = []
+    is_changed = False
+    for part in item.message.parts:
+        if isinstance(part, ToolResult):
+            changed = change(part)
+            is_changed = changed is not part
+            parts.append(changed)
+        elif not (is_changed and isinstance(part, Image)):
+            parts.append(part)
+    return Replace(item=item.item_id, message=Message(role=item.message.role, parts=tuple(parts)))
 
 
 def empty_arguments(item: Item, call_ids: set[str]) -> Replace:

@@ -84,6 +84,20 @@ class Subtask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """Image that belongs to a message or, in a tool message, to the result before it.
+
+    Its pixels are not stored or sent: a model reads the text. Token counters and scripted models add `tokens`.
+    """
+
+    text: str
+    """Text in place of the image, such as `(image shots/front.png)`."""
+    tokens: int
+    """Number of tokens that a provider charges for the image, at least 0."""
+    kind: Literal["image"] = "image"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionMarker:
     """Part of a message that marks where a compaction has removed earlier messages from the conversation."""
 
@@ -92,7 +106,7 @@ class CompactionMarker:
     kind: Literal["compaction"] = "compaction"
 
 
-Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Subtask | CompactionMarker
+Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Subtask | Image | CompactionMarker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +187,17 @@ PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {
     "tool-result": (("output",), ""),
     "file": (("path", "content"), "\n"),
     "subtask": (("prompt", "answer"), "\n"),
+    "image": (("text",), ""),
 }
 """Fields that a model reads of each kind of message part, such as `file`, and the separator with which they are joined."""
+
+
+def count_image_tokens(message: Message) -> int:
+    """Return the number of tokens of the images in a message."""
+    parts = message.parts
+    if len(parts) == 1 and parts[0].kind != "image":  # nearly every message
+        return 0
+    return sum([part.tokens for part in parts if isinstance(part, Image)])
 
 
 def extract_part_text(part: Part) -> str:

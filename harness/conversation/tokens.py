@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, NewType, Protocol
 
-from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
+from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult, count_image_tokens, extract_part_text
 
 Estimated = NewType("Estimated", int)
 """Number of tokens estimated from characters or bytes, which differs from the number that a provider bills."""
@@ -61,7 +61,7 @@ class QuarterOfCharacters:
 
     def count(self, message: Message) -> Estimated:
         """Return a quarter of the number of characters in a message, rounded up."""
-        return estimate_quarter(count_characters(message))
+        return Estimated(estimate_quarter(count_characters(message)) + count_image_tokens(message))
 
 
 def estimate_quarter(characters: int) -> Estimated:
@@ -80,7 +80,7 @@ class RoundedQuarter:
 
     def count(self, message: Message) -> Estimated:
         """Return a quarter of the number of characters, rounded to the nearest integer; halves are rounded up."""
-        return Estimated((count_characters(message) + 2) // 4)
+        return Estimated((count_characters(message) + 2) // 4 + count_image_tokens(message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,8 @@ class WeightedCharacters:
         """Return the estimated tokens of a message: the sum of the weights of its characters, rounded up."""
         character_count = count_characters(message)
         ascii_count = sum(len(text.encode("ascii", "ignore")) for text in iter_texts(message))
-        return Estimated(math.ceil(ascii_count * self.ascii_tokens + (character_count - ascii_count) * self.other_tokens))
+        text_tokens = math.ceil(ascii_count * self.ascii_tokens + (character_count - ascii_count) * self.other_tokens)
+        return Estimated(text_tokens + count_image_tokens(message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +113,8 @@ class QuarterOfBytes:
 
     def count(self, message: Message) -> Estimated:
         """Return a quarter of the number of UTF-8 bytes in a message, rounded up."""
-        return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in iter_texts(message)) // 4))
+        byte_count = sum(len(text.encode(errors="surrogatepass")) for text in iter_texts(message))
+        return Estimated(-(-byte_count // 4) + count_image_tokens(message))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +127,7 @@ class JsonCharacters:
 
     def count(self, message: Message) -> Estimated:
         """Return the number of characters of a message as JSON, divided by `characters_of_token` and rounded up."""
-        return Estimated(-(-count_json_characters(message) // self.characters_of_token))
+        return Estimated(-(-count_json_characters(message) // self.characters_of_token) + count_image_tokens(message))
 
 
 def count_json_characters(message: Message) -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.conversation.growing_sequence import find_difference, has_prefix
-from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResult, extract_part_text
+from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResult, count_image_tokens, extract_part_text
 from harness.conversation.tokens import Measured
 from harness.errors import UsageError
 
@@ -134,10 +134,13 @@ def count_message_tokens(message: Message) -> Measured:
     Texts are sent as one, with a line break between two parts.
     """
     if len(message.parts) == 1:
-        return Measured(MESSAGE_OVERHEAD_TOKENS + count_text_tokens(extract_part_text(message.parts[0])))
+        text_tokens = count_text_tokens(extract_part_text(message.parts[0]))
+        return Measured(MESSAGE_OVERHEAD_TOKENS + text_tokens + count_image_tokens(message))
     content = [extract_part_text(part) for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult)]
     others = [extract_part_text(part) for part in message.parts if isinstance(part, Reasoning | ToolCall | ToolResult)]
-    return Measured(MESSAGE_OVERHEAD_TOKENS + sum(map(count_text_tokens, ("\n".join(content), *others))))
+    return Measured(
+        MESSAGE_OVERHEAD_TOKENS + sum(map(count_text_tokens, ("\n".join(content), *others))) + count_image_tokens(message)
+    )
 
 
 class IncrementalTokenCounter:

@@ -21,6 +21,7 @@ from harness.agent.conversation import Inbox
 from harness.agent.loop import Session, Stop
 from harness.compaction.description import name_policy
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.recency import keep_newest
 from harness.conversation.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
@@ -33,7 +34,7 @@ from harness.conversation.events import (
     WorkspaceSaved,
 )
 from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Usage
-from harness.conversation.view import View, drop_rolled_back
+from harness.conversation.view import View, drop_rolled_back, fold_all
 from harness.errors import IllegalPlan, UnknownName, UsageError
 from harness.models.local.server import Endpoint, serve_models
 from harness.models.scripted.profiles import DEFAULT_PROFILE, is_scripted, look_up_profile
@@ -344,11 +345,12 @@ def _build_first_events(boundary: _Boundary, arm: str | Policy, spec: SessionSpe
         return copied
     if arm == "not compacted":
         return (*copied, *boundary.tail)
-    compaction = boundary.compaction
+    compaction, counter = boundary.compaction, boundary.source.spec.policy.counter
+    if arm == "newest messages":
+        compaction = keep_newest(compaction, fold_all(drop_rolled_back(boundary.prefix), counter), counter)
     if arm in FACT_ARMS:
         assert boundary.lost is not None
-        counter, is_control = boundary.source.spec.policy.counter, arm == "control text"
-        compaction = put_back(compaction, boundary.seq, boundary.lost, counter, is_control=is_control)
+        compaction = put_back(compaction, boundary.seq, boundary.lost, counter, is_control=arm == "control text")
     return (*copied, compaction, *boundary.tail)
 
 
@@ -446,6 +448,9 @@ def plan_fork(entries: Sequence[Entry], spec: SessionSpec, number: int, arm: str
     elif resolved == "not compacted":
         spec = replace(spec, policy=NoCompaction(), window_tokens=_lift_window(spec))
     else:
+        if resolved == "newest messages":
+            before = fold_all(drop_rolled_back(entries[: seq - 1]), spec.policy.counter)
+            compaction = keep_newest(compaction, before, spec.policy.counter)
         if resolved in FACT_ARMS:
             assert spec.task is not None
             lost = find_lost_facts(entries, spec.task, seq, spec.policy.counter, spec.reader)

@@ -14,7 +14,7 @@ from harness.text import render_html_table
 if TYPE_CHECKING:
     import pandas as pd
 
-TwinArm: TypeAlias = Literal["as it was", "not compacted", "facts put back", "control text", "as it was again"]
+TwinArm: TypeAlias = Literal["as it was", "not compacted", "facts put back", "control text", "as it was again", "newest messages"]
 """Arm of a comparison of twins, besides other policies.
 
 - `as it was`: The compaction takes place as it did.
@@ -22,6 +22,8 @@ TwinArm: TypeAlias = Literal["as it was", "not compacted", "facts put back", "co
 - `facts put back`: The compaction takes place, and the lines with the facts that it lost are put back where they stood.
 - `control text`: As `facts put back`, with a text of equal length that states no facts.
 - `as it was again`: As `as it was`, with other seeds: the difference of the two is noise.
+- `newest messages`: The newest messages with at most as many tokens as the compaction left, its summary included, stay instead,
+  with the system message and, if the compaction kept it, the user's request: the control `recency@tokens` as a fork.
 """
 TWIN_ARMS: tuple[TwinArm, ...] = get_args(TwinArm)
 DEFAULT_ARMS: tuple[TwinArm, ...] = ("as it was", "not compacted", "facts put back", "control text")

@@ -53,7 +53,7 @@ def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(liste
     assert set(listed) == set(map(find_public_name, PRESETS))
     for name, block in listed.items():
         rows = re.findall(r"^  (\w+) ", block, re.MULTILINE)
-        assert rows == ["source", "origin", *["stage"] * rows.count("stage"), "fields", "sample"], name
+        assert rows == ["source", "origin", "situations", *["stage"] * rows.count("stage"), "fields", "sample"], name
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Every preset in the situations that users of agents report as failures of compaction.
 
-Each case is a conversation with a known right outcome. Numbers in brackets are those of public issues.
+Each case is a conversation with a known right outcome. `harness.compaction.conformance` names the cases and the policies
+that fail; a policy of that table that passes fails the test as well.
 """
 
 import json
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from harness.compaction.conformance import CASES, FAULTS, list_cases, list_faults
 from harness.conversation.events import Compaction, Entry, MessageAdded
-from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.messages import Image, Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
 from harness.conversation.tokens import Measured, Usage
 from harness.conversation.view import View, find_violation, fold, fold_all, render_messages
 from harness.errors import IllegalPlan, ProviderFailed, UsageError
@@ -25,16 +27,29 @@ SUMMARY = "## Objective\nRANGES TO DELETE\n3-400\n## Goal\nbuild it"
 NEEDS_ORACLE = {"oracle"}
 KINDS = sorted(set(PRESETS) - NEEDS_ORACLE)
 SUMMARIZING = [kind for kind in KINDS if "summarizer" in PRESETS[kind].__dataclass_fields__]
-GROWING = {"complexity-trap-mask", "complexity-trap-summary", "inspect-edit", "swe-agent"}
-"""Presets whose floor grows, as that of their originals: they retain every call, and shorten results only."""
-SECOND_SYSTEM_MESSAGE = {"ratio", "seed-opencode"}
-"""Presets whose summary is a second system message."""
 REFUSING = {
     *("drop-all", "keep-last", "opencode@v1", "opencode@v2", "pi", "random", "reserve-recent", "roo-code", "roo-sliding"),
     "three-tiers",
 }
 """Presets whose reserves leave nothing of a window of 1,000 tokens."""
+TESTED: dict[str, str] = {}
+"""Name of the test of each case."""
 HOOKS: tuple[Any, ...] = ("turn", "step", "overflow")
+
+
+def case(name: str) -> Any:
+    """Return a decorator that runs a test with every preset that can get into a situation."""
+    kinds = [kind for kind in KINDS if name in {one.name for one in list_cases(PRESETS[kind])}]
+
+    def mark(test: Any) -> Any:
+        TESTED[name] = test.__name__
+        return pytest.mark.parametrize("kind", kinds)(test)
+
+    return mark
+
+
+def is_fault(name: str, kind: str) -> bool:
+    return kind in FAULTS.get(name, ())
 
 
 def open_room(kind: str, *answers: Any, window_tokens: int = WINDOW_TOKENS) -> Room:
@@ -60,7 +75,7 @@ def compact_all(room: Room, view: View, usage: Usage | None = None) -> tuple[Vie
     return view, attempts
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("floor-above-threshold")
 def test_a_floor_above_the_threshold_ends_within_three_attempts(kind: str):
     """No policy compacts again and again if what it retains is too long already (opencode 38102: 50 failures in a row)."""
     room = open_room(kind)
@@ -76,7 +91,7 @@ def test_a_floor_above_the_threshold_ends_within_three_attempts(kind: str):
     assert len(room.summarizer.requests) <= 12
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("floor-growth")
 def test_the_floor_does_not_grow_beyond_the_window_in_eight_compactions(kind: str):
     """After each of eight compactions there is still room (a floor that grows fills the window: scorecard of Hermes)."""
     room = open_room(kind)
@@ -89,10 +104,10 @@ def test_the_floor_does_not_grow_beyond_the_window_in_eight_compactions(kind: st
         floors.append(view.tokens)
         news = [user(f"more {number}"), *work(10_000 + 100 * number, 90, 1_200)]
         view = grown(view, room.policy, *news, seq=200_000 + 1_000 * number)
-    assert (floors[-1] <= max(floors[:3]) * 1.5 + 2_000) == (kind not in GROWING)
+    assert (floors[-1] <= max(floors[:3]) * 1.5 + 2_000) == (not is_fault("floor-growth", kind))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("parallel-calls")
 def test_parallel_calls_stay_with_all_their_results(kind: str):
     room = open_room(kind)
     messages: list[Message] = [user("go")]
@@ -107,37 +122,35 @@ def test_parallel_calls_stay_with_all_their_results(kind: str):
     assert find_violation(view.messages) is None
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "opencode@v1"])
+@case("open-call")
 def test_an_open_call_at_the_end_keeps_its_place(kind: str):
-    """A call without a result, as after a crash or while it runs, is neither lost nor separated."""
+    """A call without a result, as after a crash or while it runs, is neither lost nor separated.
+
+    OpenCode repeats the last message of the user at the end, where a session never has an open call; that plan is refused.
+    """
     room = open_room(kind)
     open_call = assistant("", ToolCall(call_id="open", name="execute_command", arguments_json='{"command": "make"}'))
     view = grown(make_full_view(room.policy), room.policy, open_call)
+    if is_fault("open-call", kind):
+        with pytest.raises(IllegalPlan, match="call 'open' \\(execute_command\\) has no result"):
+            room.ask(view, hook="overflow")
+        return
     event = room.ask(view, hook="overflow")
     if event is not None and event.status == "applied":
         after = room.after(view, event)
         assert find_violation(after.messages) is None
 
 
-def test_a_message_behind_an_open_call_is_refused():
-    """OpenCode repeats the last message of the user at the end, where a session never has an open call."""
-    room = open_room("opencode@v1")
-    open_call = assistant("", ToolCall(call_id="open", name="execute_command", arguments_json='{"command": "make"}'))
-    view = grown(make_full_view(room.policy), room.policy, open_call)
-    with pytest.raises(IllegalPlan, match="call 'open' \\(execute_command\\) has no result"):
-        room.ask(view, hook="overflow")
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@case("first-role")
 def test_the_first_message_after_the_system_message_is_one_of_the_user(kind: str):
     room = open_room(kind)
     view, _ = compact_all(room, make_full_view(room.policy))
     roles = [message.role for message in render_messages(view.messages)]
     assert roles[0] == "system"
-    assert roles[1:2] in (["user"], []) or (kind in SECOND_SYSTEM_MESSAGE and roles[1] == "system")
+    assert roles[1:2] in (["user"], []) or (is_fault("first-role", kind) and roles[1] == "system")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("signatures")
 def test_reasoning_is_never_left_without_its_answer_or_moved_to_another(kind: str):
     """A signature holds for the answer that it was given with (pi 9391)."""
     room = open_room(kind)
@@ -154,7 +167,7 @@ def test_reasoning_is_never_left_without_its_answer_or_moved_to_another(kind: st
                 assert [call.call_id for call in message.calls] == [call.call_id for call in known[part]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("huge-result")
 def test_one_result_larger_than_the_window_does_not_end_in_a_loop(kind: str):
     room = open_room(kind)
     view = view_of(user("go"), *work(1, 5), *step(99, "y" * 400_000), policy=room.policy)
@@ -171,7 +184,7 @@ def test_one_result_larger_than_the_window_does_not_end_in_a_loop(kind: str):
     assert find_violation(view.messages) is None
 
 
-@pytest.mark.parametrize("kind", SUMMARIZING)
+@case("long-summary")
 def test_a_summary_longer_than_its_source_is_not_applied(kind: str):
     """A compaction never makes the conversation longer (openai/codex 40619)."""
     room = open_room(kind, *["## Objective\n" + "w " * 200_000] * 6)
@@ -181,16 +194,23 @@ def test_a_summary_longer_than_its_source_is_not_applied(kind: str):
     assert event.status != "applied" or event.tokens_after < event.tokens_before
 
 
-@pytest.mark.parametrize("kind", SUMMARIZING)
-@pytest.mark.parametrize("answers", [[""] * 12, [ProviderFailed("fake", 500, "down")] * 12], ids=["empty", "failing"])
-def test_an_empty_or_failing_summary_leaves_a_valid_conversation(kind: str, answers: list[Any]):
-    room = open_room(kind, *answers)
+@case("empty-summary")
+def test_an_empty_summary_leaves_a_valid_conversation(kind: str):
+    check_after_faults(open_room(kind, *[""] * 12))
+
+
+@case("failing-summary")
+def test_a_failing_summarizer_leaves_a_valid_conversation(kind: str):
+    check_after_faults(open_room(kind, *[ProviderFailed("fake", 500, "down")] * 12))
+
+
+def check_after_faults(room: Room) -> None:
     view, attempts = compact_all(room, make_full_view(room.policy))
     assert find_violation(view.messages) is None
     assert all(event.tokens_after <= event.tokens_before for event in attempts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("cached-tokens")
 def test_cached_tokens_of_a_report_count_once(kind: str):
     """The same prompt has the same size, whether the provider read it from its cache or not (open-webui 28590)."""
     policy: Policy = PRESETS[kind]()
@@ -201,7 +221,68 @@ def test_cached_tokens_of_a_report_count_once(kind: str):
     assert [plan is None for plan in plans] == [plans[0] is None] * 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("tool-definitions")
+def test_tokens_that_only_the_provider_counts_make_a_policy_act(kind: str):
+    """A conversation at three quarters of the threshold fills the window together with the definitions of tools."""
+    policy: Policy = PRESETS[kind]()
+    budget = policy.budget(window(WINDOW_TOKENS))
+    if budget.threshold_tokens is None or budget.threshold_tokens > WINDOW_TOKENS:
+        return  # the policy does not depend on the number of tokens, or never acts in this window
+    step_tokens = policy.counter.count(work(1, 1, 400)[0]) + policy.counter.count(work(1, 1, 400)[1])
+    count = max(3, budget.threshold_tokens * 3 // 4 // step_tokens)
+    view = view_of(user("go"), *work(1, count, 400), user("on"), *work(5_000, 3, 400), policy=policy)
+    usage = report(max(WINDOW_TOKENS - 500, budget.threshold_tokens + 100))
+    acts = any(policy.plan(view, budget, usage, hook) is not None for hook in ("turn", "step"))
+    assert acts == (not is_fault("tool-definitions", kind))
+
+
+IMAGE_TOKENS = 1_605
+"""Tokens of an image of 1,280 × 940 pixels: its pixels / 750, as Anthropic's documentation of vision says."""
+
+
+def look(number: int, *, image: bool) -> list[Message]:
+    """Return a call that shows an image, or a text of as many tokens."""
+    calls = ToolCall(call_id=f"i{number}", name="read_file", arguments_json=f'{{"path": "shots/{number}.png"}}')
+    result = ToolResult(call_id=f"i{number}", name="read_file", output="x" * (800 if image else 800 + 4 * IMAGE_TOKENS))
+    parts = (result, Image(text=f"(image shots/{number}.png)", tokens=IMAGE_TOKENS)) if image else (result,)
+    return [assistant("", calls), Message(role="tool", parts=parts)]
+
+
+@case("images")
+def test_images_count_and_go_with_their_results(kind: str):
+    """A conversation of images is compacted like one of texts with as many tokens."""
+    statuses = []
+    for image in (True, False):
+        room = open_room(kind)
+        turns = [
+            [user(f"turn {turn}"), *[one for n in range(5) for one in look(10 * turn + n, image=image)]] for turn in range(14)
+        ]
+        before = view_of(*[message for turn in turns for message in turn], policy=room.policy)
+        after, attempts = compact_all(room, before)
+        statuses.append(any(event.status == "applied" for event in attempts))
+        assert find_violation(after.messages) is None
+        whole = {result for message in before.messages for result in message.results}
+        for message in after.messages:
+            if any(isinstance(part, Image) for part in message.parts):
+                assert set(message.results) <= whole
+    assert (statuses[0] == statuses[1]) == (not is_fault("images", kind))
+
+
+RULE = "Every commit message begins with [QX-4417]."
+
+
+@case("late-rule")
+def test_a_rule_that_a_tool_loaded_reaches_the_summarizer_or_stays(kind: str):
+    room = open_room(kind)
+    skill = step(77, f"# Skill: commits\n{RULE}\n" + "How to write. " * 20, name="read_file", key="skills/commits/SKILL.md")
+    turns = [message for turn in range(6) for message in (user(f"turn {turn}"), *work(1_000 * turn + 100, 22, 1_200))]
+    view, _ = compact_all(room, view_of(user("go"), *skill, *turns, policy=room.policy))
+    requests = [message for request in room.summarizer.requests for message in request.messages]
+    is_known = any(RULE in str(message) for message in (*view.messages, *requests))
+    assert is_known == (not is_fault("late-rule", kind))
+
+
+@case("other-scripts")
 def test_texts_in_other_scripts_are_compacted_and_stay_valid(kind: str):
     room = open_room(kind)
     messages = [message for number in range(130) for message in step(number, "数据库连接失败。" * 150, key="查询 日志")]
@@ -212,7 +293,7 @@ def test_texts_in_other_scripts_are_compacted_and_stay_valid(kind: str):
             json.loads(call.arguments_json)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("tiny-window")
 def test_a_window_smaller_than_the_reserves_is_refused_in_words_or_has_a_positive_threshold(kind: str):
     policy: Policy = PRESETS[kind]()
     if kind in REFUSING:
@@ -223,7 +304,7 @@ def test_a_window_smaller_than_the_reserves_is_refused_in_words_or_has_a_positiv
     assert budget.threshold_tokens is None or budget.threshold_tokens > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@case("waiting-message")
 def test_a_message_of_the_user_that_waits_for_its_first_answer_survives(kind: str):
     """A message that arrives during a compaction is not summarized away before the model has read it."""
     room = open_room(kind)
@@ -238,3 +319,11 @@ def test_a_message_of_the_user_that_waits_for_its_first_answer_survives(kind: st
 def test_a_report_without_a_cache_has_the_tokens_of_its_prompt():
     usage = report(100, 5, read=20, written=3)
     assert usage.prompt_tokens == Measured(123)
+
+
+def test_every_case_has_a_test_and_every_fault_a_policy():
+    assert set(TESTED) == {one.name for one in CASES}
+    assert set(FAULTS) <= set(TESTED)
+    for kinds in FAULTS.values():
+        assert kinds <= set(KINDS)
+    assert all(set(list_faults(kind)) <= {one.name for one in list_cases(PRESETS[kind])} for kind in KINDS)

@@ -16,6 +16,7 @@ from harness.conversation.events import Compaction, Insert, ItemId, MessageAdded
 from harness.conversation.messages import (
     CompactionMarker,
     File,
+    Image,
     Message,
     Reasoning,
     Subtask,
@@ -38,6 +39,7 @@ PARTS = (
     ),
     File(path="a.py", content="x"),
     Subtask(prompt="p", answer="q"),
+    Image(text="(image a.png)", tokens=1_600),
     CompactionMarker(text="m", round=2),
 )
 

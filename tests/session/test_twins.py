@@ -7,7 +7,7 @@ import pytest
 from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.conversation.messages import user
 from harness.conversation.tokens import QuarterOfCharacters
-from harness.conversation.view import find_violation, fold
+from harness.conversation.view import find_violation, fold, fold_all
 from harness.errors import UnknownName, UsageError
 from harness.models.scripted.visible_state import FactReader
 from harness.policies import policy_from_plain
@@ -74,6 +74,7 @@ def test_only_the_twins_that_see_the_lost_fact_pass_the_check_that_needs_it(forg
             ("control text", False),
             ("facts put back", True),
             ("not compacted", True),
+            ("newest messages", False),
         )
     }
     assert set(twins.table["compactions"]) == {0}
@@ -87,6 +88,24 @@ def test_arms_have_equal_seeds_except_the_noise_arm_and_the_first_is_that_of_the
     assert seeds["as it was"] == seeds["control text"]
     assert seeds["as it was"][0] == forgetful.spec.seed
     assert len({*seeds["as it was"], *seeds["as it was again"]}) == 4
+
+
+def test_the_newest_messages_of_as_many_tokens_replace_what_the_compaction_left(forgetful):
+    twins = forgetful.twins(1, ["as it was", "newest messages"], repetitions=2)
+    assert [run.seed for run in twins.runs[:2]] == [run.seed for run in twins.runs[2:]]
+    boundary = list_compactions(forgetful.entries)[0].event
+    control = list_compactions(twins.runs[2].entries)[0].event
+    assert (control.step, control.tokens_before) == (boundary.step, boundary.tokens_before)
+    assert not control.patch.insert
+    assert not control.patch.replace
+    evicted = sorted(item.event for item in control.patch.forget)
+    entries = forgetful.entries[: list_compactions(forgetful.entries)[0].seq - 1]
+    before = [item.item_id.event for item in fold_all(entries, forgetful.spec.policy.counter).items]
+    behind = [event for event in before if event not in evicted]
+    assert behind[-1] == before[-1]
+    assert [event for event in before if evicted[0] <= event <= evicted[-1]] == evicted
+    newest = before[before.index(evicted[-1]) + 1 :]
+    assert control.tokens_after <= boundary.tokens_after or len(newest) <= 2
 
 
 def test_another_policy_compacts_the_same_messages_in_its_own_way(forgetful):

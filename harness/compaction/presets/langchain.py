@@ -197,6 +197,8 @@ class CharactersAndOverhead:
     """Number of characters that count as one token."""
     overhead_tokens: int = 3
     """Number of tokens added for each message, whatever its length."""
+    image_tokens: int = 85
+    """Number of tokens added for each image, whatever its size."""
     with_system: bool = False
     """Whether the system message is counted; LangChain's own middleware does not receive it."""
     kind: Literal["characters-and-overhead"] = "characters-and-overhead"
@@ -211,7 +213,9 @@ class CharactersAndOverhead:
         ]
         characters = len(transcript.extract_text(message)) + len(message.role) + (len(repr(calls)) if calls else 0)
         characters += sum(len(result.call_id) + len(result.name) for result in message.results)
-        return Estimated(math.ceil(characters / self.characters_per_token) + self.overhead_tokens)
+        images = sum(part.kind == "image" for part in message.parts)
+        text_tokens = math.ceil(characters / self.characters_per_token)
+        return Estimated(text_tokens + self.overhead_tokens + images * self.image_tokens)
 
 
 COUNTER = CharactersAndOverhead()

@@ -180,8 +180,8 @@ OPENING = "(Summary of the conversation so far.)"
 class QuarterOfTexts:
     """Token counter that estimates `ceil(characters / 4)` for each text of a message and adds the estimates.
 
-    The name and the arguments of a call are separate texts. Without a tokenizer, the original instead divides the characters of
-    all messages together and rounds down.
+    The name and the arguments of a call are separate texts, and an image counts as its text only. Without a tokenizer, the
+    original instead divides the characters of all messages together and rounds down.
     """
 
     kind: Literal["ceil-texts/4"] = "ceil-texts/4"

@@ -10,11 +10,11 @@ from harness.compaction.description import inspect_abilities, name_policy, reads
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.stages import group_blocks
 from harness.conversation.codec import StrictFields, to_plain
-from harness.conversation.events import Hook, ItemId
+from harness.conversation.events import Compaction, Hook, ItemId, Patch
 from harness.conversation.plan import CompactionPlan
-from harness.conversation.tokens import Budget, Counter, Usage, Window
+from harness.conversation.tokens import Budget, Counter, Estimated, Usage, Window
 from harness.conversation.truncation import Truncation
-from harness.conversation.view import Item, View
+from harness.conversation.view import Item, View, patch_items
 from harness.errors import UsageError
 from harness.protocols import Policy, TruncatingPolicy
 
@@ -138,6 +138,35 @@ def find_protected(plan: CompactionPlan, view: View) -> frozenset[ItemId]:
     first = next((item for item in view.items if item.message.role == "user"), None)
     is_kept = first is not None and first.message == view.task and first.item_id not in plan.forget
     return frozenset(item.item_id for item in (*view.items[:1], *([first] if first is not None and is_kept else [])))
+
+
+def keep_newest(compaction: Compaction, before: View, counter: Counter) -> Compaction:
+    """Return a compaction that retains the newest messages instead, with at most the tokens that a compaction left in view.
+
+    No summary is written. The system message stays and, if the compaction kept it, the user's request.
+
+    Args:
+        compaction: Applied compaction.
+        before: Messages in view before it.
+        counter: Token counter of the session's compaction policy.
+    """
+    kept = CompactionPlan(reason=compaction.reason, forget=compaction.patch.forget)
+    older_ids = select_older(before, compaction.tokens_after, find_protected(kept, before))
+    patch = Patch(forget=older_ids)
+    patched = patch_items(before.items, patch, 0, counter)
+    return Compaction(
+        round=compaction.round,
+        step=compaction.step,
+        moment=compaction.moment,
+        status="applied",
+        reason=f"{compaction.reason}; the newest messages of {compaction.tokens_after} tokens instead",
+        patch=patch,
+        tokens_before=compaction.tokens_before,
+        tokens_after=Estimated(before.tokens + patched.added_tokens),
+        messages_before=compaction.messages_before,
+        messages_after=len(patched.items),
+        tree_id=compaction.tree_id,
+    )
 
 
 def select_older(view: View, kept_tokens: int, protected: frozenset[ItemId]) -> tuple[ItemId, ...]:

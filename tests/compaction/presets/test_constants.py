@@ -78,7 +78,7 @@ CONSTANTS: dict[str, Numbers] = {
     },
     "claude-code": {**UNRESERVED, "LastMessages.count": (0,)},
     "strands-summary": UNRESERVED,
-    "strands-window": {"MoreThan.count": (41,)},  # 40 and the system message
+    "strands-window": {"SlideWindow.keep_characters": (0,)},  # results are cut after an overflow only
     "adaptive-headroom": UNRESERVED,
     "copilot-inline": {**UNRESERVED, "LastMessages.count": (0,)},
     "frozen-ranked": UNRESERVED,
@@ -178,7 +178,7 @@ CHOICES: dict[str, Choices] = {
     "cline-classic": {**REPORTED, "ForgetHalf.place": ("in-answer",)},
     # Codex 6ad6d5c9: the session itself and one more message; `no summary available`
     "claude-code": {**SINCE, **REFUSED, "Brief.layout": ("session",), "Summarize.former": ("among",)},
-    "strands-summary": {**ABOVE, **REFUSED, "Brief.layout": ("session",), "Summarize.former": ("among",)},
+    "strands-summary": {**SINCE, **REFUSED, "Brief.layout": ("session",), "Summarize.former": ("among",)},
     "strands-window": {"Rule.hook": ("overflow", "turn")},
     "adaptive-headroom": REFUSED,
     "copilot-inline": {**SINCE, **REFUSED, **RETOLD, "Brief.layout": ("session",)},
@@ -366,6 +366,7 @@ SHARED: dict[str, float] = {
     "presets.pydantic_ai.DEFAULT_WINDOW_TOKENS": 200_000,
     # LangChain 1.4.7
     "presets.langchain.CharactersAndOverhead.characters_per_token": 4,
+    "presets.langchain.CharactersAndOverhead.image_tokens": 85,
     "presets.langchain.CharactersAndOverhead.overhead_tokens": 3,
     # OpenHands V0 156d0686: what OpenHands does with a prompt that is too long for its summarizer
     "presets.openhands.RESET_ATTEMPTS": 5,

@@ -103,7 +103,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "summary_max_tokens": 1_024,
         "least_saved_share": 0.0,
     },
-    # Strands Agents, sdk-python 0cd91bb2; the threshold of its newer versions
+    # Strands Agents 1.62.0
     "strands-summary": {"threshold": 0.7, "summary_share": 0.3, "keep_messages": 10, "summary_max_tokens": 4_096},
     # SWE-agent 3ea751c0 and The Complexity Trap
     "mini-swe-agent": {},

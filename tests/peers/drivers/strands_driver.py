@@ -116,8 +116,8 @@ def summarize(
             event = SimpleNamespace(agent=session.agent, projected_input_tokens=size)
             manager._on_before_model_call_threshold(event)
         if len(manager.heard) > heard:
-            told = [row[:2] for message in manager.heard[-1] for row in session.rows(message)]
-            acts.append({"call": point, "view": session.shown(), "told": told})
+            summarized = [row[:2] for message in manager.heard[-1] for row in session.rows(message)]
+            acts.append({"call": point, "view": session.shown(), "told": summarized})
     return acts
 
 
