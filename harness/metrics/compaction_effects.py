@@ -7,11 +7,11 @@ number or an identifier is found by its form, and counts as surviving if the sam
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from harness.compaction.boundaries import is_testing
 from harness.compaction.presets.recency import select_older
-from harness.conversation.events import Compaction, Entry, MessageAdded, SessionResumed, SessionStarted, StepFinished
+from harness.conversation.events import Compaction, Entry, Event, MessageAdded, SessionResumed, SessionStarted, StepFinished
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter
 from harness.conversation.transcript import extract_text, find_key_argument
@@ -199,11 +199,11 @@ def _contains(visible: str, text: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Reading:
-    """Values that are collected while the log of a session is read."""
+class EffectsBuilder:
+    """Collector of the effects of compactions, which receives the log entries of a session in order."""
 
-    counter: Counter
-    view: View = field(default_factory=View)
+    with_recency: bool = True
+    """Whether survival is also computed for the newest messages of equal tokens, which takes most of the time."""
     threshold_tokens: int | None = None
     survival: dict[TextKind, tuple[int, int]] = field(default_factory=dict)
     beside_recency: dict[TextKind, tuple[int, int, int]] = field(default_factory=dict)
@@ -224,24 +224,23 @@ class _Reading:
     waits_since: int | None = None
     """Number of steps at a compaction after which the agent has not worked on yet; None if there is none."""
 
-    def add(self, entry: Entry) -> None:
-        event, before = entry.event, self.view
-        self.view = fold(before, entry, self.counter)
+    def add_event(self, event: Event, before: View, after: View) -> None:
+        """Add the next event, with the messages in view before and after it; both are read for compactions only."""
         match event:
             case SessionStarted() | SessionResumed():
                 self.threshold_tokens = event.threshold_tokens
             case MessageAdded():
-                self.add_calls(event.message)
+                self._add_calls(event.message)
             case StepFinished():
-                self.add_step(event)
+                self._add_step(event)
             case Compaction():
                 self.blocking_seconds += _count_waited(event)
                 if event.status == "applied":
-                    self.add_compaction(event, before)
+                    self._add_compaction(event, before, after)
             case _:
                 pass
 
-    def add_calls(self, message: Message) -> None:
+    def _add_calls(self, message: Message) -> None:
         for call in message.calls:
             signature = compute_signature(call)
             is_new = signature not in self.signatures
@@ -251,7 +250,7 @@ class _Reading:
                 self.resume_steps.append(self.steps - self.waits_since)
                 self.waits_since = None
 
-    def add_step(self, step: StepFinished) -> None:
+    def _add_step(self, step: StepFinished) -> None:
         if self.last_step is not None:
             self.prefix_breaks += step.kept_prefix_messages < self.last_step.view_messages
         if self.compacted_tokens:
@@ -259,7 +258,7 @@ class _Reading:
         self.compacted_tokens, self.last_step = None, step
         self.steps += 1
 
-    def add_compaction(self, event: Compaction, before: View) -> None:
+    def _add_compaction(self, event: Compaction, before: View, after: View) -> None:
         last = self.last_step
         if self.threshold_tokens and last is not None and last.usage.is_reported and not last.impossible_usage:
             self.trigger_errors.append((last.usage.prompt_tokens + last.usage.output_tokens) / self.threshold_tokens)
@@ -267,13 +266,30 @@ class _Reading:
             self.freed_shares.append(1 - event.tokens_after / event.tokens_before)
         self.floors.append(event.tokens_after)
         self.cuts_in_loop += is_testing(before.messages)
-        for row in measure_survival(before, self.view):
+        for row in measure_survival(before, after):
             removed, kept = self.survival.get(row.kind, (0, 0))
             self.survival[row.kind] = removed + row.removed, kept + row.kept
-        for pair in compare_with_recency(before, self.view):
+        for pair in compare_with_recency(before, after) if self.with_recency else ():
             seen, kept, recent = self.beside_recency.get(pair.kind, (0, 0, 0))
             self.beside_recency[pair.kind] = seen + pair.seen, kept + pair.kept, recent + pair.kept_by_recency
         self.compacted_tokens, self.waits_since = before.tokens, self.steps
+
+    def build_effects(self) -> CompactionEffects:
+        """Return the effects of all compactions so far."""
+        return CompactionEffects(
+            survival=tuple(KindSurvival(kind, *counts) for kind, counts in self.survival.items() if counts[0]),
+            beside_recency=tuple(RecencySurvival(kind, *counts) for kind, counts in self.beside_recency.items() if counts[0]),
+            freed_shares=tuple(self.freed_shares),
+            floors_tokens=tuple(self.floors),
+            trigger_errors=tuple(self.trigger_errors),
+            prefix_shares=tuple(self.prefix_shares),
+            resume_steps=tuple(self.resume_steps),
+            cuts_in_loop=self.cuts_in_loop,
+            blocking_seconds=self.blocking_seconds,
+            prefix_breaks=self.prefix_breaks,
+            steps=self.steps,
+            duplicate_calls=self.duplicate_calls,
+        )
 
 
 def _count_waited(event: Compaction) -> float:
@@ -289,23 +305,37 @@ def measure_compactions(entries: Iterable[Entry], counter: Counter) -> Compactio
         entries: Log of the session, without entries that a rollback undid.
         counter: Token counter of the session's policy.
     """
-    reading = _Reading(counter)
+    builder, view = EffectsBuilder(), View()
     for entry in entries:
-        reading.add(entry)
-    return CompactionEffects(
-        survival=tuple(KindSurvival(kind, *counts) for kind, counts in reading.survival.items() if counts[0]),
-        beside_recency=tuple(RecencySurvival(kind, *counts) for kind, counts in reading.beside_recency.items() if counts[0]),
-        freed_shares=tuple(reading.freed_shares),
-        floors_tokens=tuple(reading.floors),
-        trigger_errors=tuple(reading.trigger_errors),
-        prefix_shares=tuple(reading.prefix_shares),
-        resume_steps=tuple(reading.resume_steps),
-        cuts_in_loop=reading.cuts_in_loop,
-        blocking_seconds=reading.blocking_seconds,
-        prefix_breaks=reading.prefix_breaks,
-        steps=reading.steps,
-        duplicate_calls=reading.duplicate_calls,
-    )
+        before, view = view, fold(view, entry, counter)
+        builder.add_event(entry.event, before, view)
+    return builder.build_effects()
+
+
+def summarize_effects(effects: CompactionEffects) -> dict[str, Any]:
+    """Return the effects as one number for each column of results; None if nothing was measured.
+
+    Shares of several compactions are averaged. Numbers of repeated calls and of broken prefixes do not need a compaction.
+    """
+    survival = {row.kind: row.share for row in effects.survival}
+    has_compacted = bool(effects.floors_tokens)
+    return {
+        **{f"{kind.replace(' ', '_')}_survival": survival.get(kind) for kind in TEXT_KINDS},
+        "freed_share": _average(effects.freed_shares),
+        "floor_growth_tokens": effects.floor_growth_tokens,
+        "cycles_to_stuck": effects.cycles_to_stuck,
+        "prefix_breaks_per_100_steps": effects.prefix_breaks_per_100_steps,
+        "stable_prefix_share": _average(effects.prefix_shares),
+        "blocking_seconds": effects.blocking_seconds if has_compacted else None,
+        "trigger_error": _average(effects.trigger_errors),
+        "duplicate_calls": effects.duplicate_calls,
+        "resume_steps": _average(effects.resume_steps),
+        "cuts_in_loop": effects.cuts_in_loop if has_compacted else None,
+    }
+
+
+def _average(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,7 @@ from harness.conversation.tokens import Counter
 from harness.conversation.view import Item, View, fold, fold_entries
 from harness.metrics.call_metrics import CallMetricsBuilder
 from harness.metrics.calls import compute_template_signature
+from harness.metrics.compaction_effects import EffectsBuilder, summarize_effects
 from harness.metrics.template_matcher import build_template_matcher
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.profiles import EXACT, Reader
@@ -284,11 +285,12 @@ def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counte
     facts = task.facts if task else ()
     retrievals = frozenset(compute_template_signature(fact.recover) for fact in facts if fact.recover)
     call_metrics, prober = CallMetricsBuilder(counter, retrievals), FactProber(task, reader) if task else None
-    view = View()
+    effects, view = EffectsBuilder(with_recency=False), View()
     for group, compaction in _group_by_compaction(entries):
         before, view = view, fold_entries(view, group, counter)
         items = iter(view.items[len(before.items) :])
         for entry in group:
+            effects.add_event(entry.event, view, view)
             if isinstance(entry.event, MessageAdded):
                 item = next(items)
                 call_metrics.add_message(entry, entry.event, item, view.rounds)
@@ -299,9 +301,10 @@ def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counte
         if compaction is not None:
             before, view = view, fold(view, compaction, counter)
             call_metrics.add_entry(compaction, before, view)
+            effects.add_event(compaction.event, before, view)
             if prober is not None:
                 prober.add_entry(compaction, before, view)
-    metrics = call_metrics.build_metrics()
+    metrics = replace(call_metrics.build_metrics(), **summarize_effects(effects.build_effects()))
     if prober is None:
         return MetricsAndProbes(metrics, Probes())
     return MetricsAndProbes(prober.add_use_counts(metrics), prober.build_probes())

@@ -120,6 +120,12 @@ def _make_sub_agent_sum(name: str, dtype: Dtype, unit: str, description: str) ->
     return Column(name, dtype, unit, description, f"CASE WHEN r.explorations IS NULL THEN 0 ELSE r.{name} END", migration=15)
 
 
+def _make_effect(name: str, dtype: Dtype, unit: str, description: str) -> Column:
+    """Return a column for an effect of the compactions of a session."""
+    text = f"{description}; missing if there is none, or if an older version measured the session"
+    return Column(name, dtype, unit, text, f"k.{name}", migration=26, stored_in="conduct")
+
+
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
     return Column(name, "float64", unit, description, f"{dividend_sql} * 1.0 / nullif({divisor_sql}, 0)")
 
@@ -333,6 +339,57 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "missing if the trial crashed before its session began, or version 0.2 or older ran it",
         migration=23,
     ),
+    *(
+        _make_effect(
+            f"{kind}_survival",
+            "float64",
+            "share",
+            f"Share of the {texts} in removed messages that a message in view still had right after the compaction",
+        )
+        for kind, texts in (
+            ("path", "paths"),
+            ("command", "commands"),
+            ("number", "numbers"),
+            ("identifier", "identifiers"),
+            ("decision", "decisions of the agent"),
+            ("user_constraint", "constraints of the user"),
+        )
+    ),
+    _make_effect("freed_share", "float64", "share", "Mean share of the tokens in view that a compaction freed"),
+    _make_effect(
+        "floor_growth_tokens",
+        "float64",
+        "tokens",
+        "Mean estimated number of tokens by which the view right after a compaction grew to the next",
+    ),
+    _make_effect("cycles_to_stuck", "Int64", "", "Number of compactions before the first that freed less than a tenth"),
+    _make_effect(
+        "prefix_breaks_per_100_steps",
+        "float64",
+        "",
+        "Number of requests, for each 100, that did not begin with the whole previous request",
+    ),
+    _make_effect(
+        "stable_prefix_share",
+        "float64",
+        "share",
+        "Mean share of the tokens before a compaction with which the next request still began",
+    ),
+    _make_effect("blocking_seconds", "float64", "s", "Time for which the session waited for summaries"),
+    _make_effect(
+        "trigger_error",
+        "float64",
+        "share",
+        "Mean of the provider's count of the context when a compaction was triggered, divided by the threshold",
+    ),
+    _make_effect("duplicate_calls", "Int64", "calls", "Tool calls with the same tool and arguments as an earlier one"),
+    _make_effect(
+        "resume_steps",
+        "float64",
+        "steps",
+        "Mean number of steps from a compaction until the agent changed or ran something new",
+    ),
+    _make_effect("cuts_in_loop", "Int64", "", "Compactions while the newest test run had failed"),
     Column(
         "total_tokens",
         "int64",

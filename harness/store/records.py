@@ -295,6 +295,30 @@ class SessionMetrics:
     """Number of times that a tool call used an old value of a fact; None if no call could be recognised."""
     constraint_violations: int | None = None
     """Number of times that a tool call used a wrong value for a constraint of the task; None if no call could be recognised."""
+    path_survival: float | None = None
+    """Share of the paths in messages which compactions removed that a message in view still had; None if no path was removed."""
+    command_survival: float | None = None
+    number_survival: float | None = None
+    identifier_survival: float | None = None
+    decision_survival: float | None = None
+    user_constraint_survival: float | None = None
+    freed_share: float | None = None
+    """Mean share of the tokens in view that a compaction freed; None without a compaction."""
+    floor_growth_tokens: float | None = None
+    """Mean number of tokens by which the view right after a compaction grew from one to the next; None with fewer than two."""
+    cycles_to_stuck: int | None = None
+    """Number of compactions before the first that freed less than a tenth; None if all freed more."""
+    prefix_breaks_per_100_steps: float | None = None
+    stable_prefix_share: float | None = None
+    """Mean share of the tokens before a compaction with which the next request still began; None without a compaction."""
+    blocking_seconds: float | None = None
+    trigger_error: float | None = None
+    """Mean of the provider's count of the context when a compaction was triggered, divided by the threshold."""
+    duplicate_calls: int | None = None
+    resume_steps: float | None = None
+    """Mean number of steps from a compaction until the agent changed or ran something new; None if it never did."""
+    cuts_in_loop: int | None = None
+    """Number of compactions while the newest test run had failed; None without a compaction."""
     steps: tuple[StepMetrics, ...] = ()
     """Numbers of tool calls in each step of the session, in order; steps without calls are left out."""
     trajectory: str = ""

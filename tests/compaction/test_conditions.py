@@ -1,7 +1,9 @@
 """Tests of the conditions under which policies act: in sessions, in live sessions, on recordings, and in plans."""
 
+import os
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,8 @@ from harness.inspection.counterfactual import CounterfactualRun, CounterfactualS
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log
 from harness.policies import PRESETS, ClaudeCode, KeepLast, policy_from_plain
+from harness.recordings.reading import read_recordings
+from harness.recordings.session_log import build_timed_log
 from harness.session.execution import execute_session
 from harness.session.gaps import QUANTILES, VirtualClock, draw_gap, interpolate_gap
 from harness.session.live_session import LiveSession
@@ -27,6 +31,7 @@ from harness.session.spec import SessionSpec, decode_setup, encode_setup
 from harness.tasks import make_task
 from tests.compaction.conversations import Room, call, step, view_of, work
 
+TRAJECTORIES = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
 SMALL: dict[str, Any] = {"system_reserve_tokens": 1_000, "output_reserve_tokens": 1_000, "safety_reserve_tokens": 1_000}
 
 
@@ -240,6 +245,58 @@ def test_a_recording_compacts_where_its_times_show_a_pause():
         run.advance()
         steps.append([get_step(entry) for entry in run.attempts])
     assert steps == [[get_step(entries[ends[-2]])], []]
+
+
+CONDITIONS = {
+    IdleCold(ceiling=0.95): "the cache is cold after",
+    CumulativeWork(work_tokens=1_500_000): "prompt tokens since the last compaction ≥ 1500000",
+    AtBoundary(ceiling=0.95): "a message of the user begins a turn",
+    Background(start=0.6): "started",
+}
+"""Each condition, with words of the reason of a compaction on which it has decided."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.kind)
+def test_each_condition_decides_when_a_recorded_session_with_pauses_is_compacted(condition):
+    """The session of 184 steps was idle for up to 2.6 hours."""
+    path = TRAJECTORIES / "claude-code_entireio-cli" / "d016_0.jsonl"
+    if not path.is_file():
+        pytest.skip("no recorded sessions: set HARNESS_TRAJECTORIES")
+    log = build_timed_log(next(iter(read_recordings(path))))
+    entries, times_ms = tuple(timed.entry for timed in log), [timed.at_ms for timed in log]
+    applied: list[list[Compaction]] = []
+    for when in ((), (condition,)):
+        spec = CounterfactualSpec(policy=KeepLast(when=when, threshold=0.7), window_tokens=120_000)
+        replayed = CounterfactualRun(RecordedSession(name="r", entries=entries), SessionTrace(entries, times_ms), spec)
+        replayed.advance()
+        events = [entry.event for entry in replayed.attempts]
+        applied.append([event for event in events if isinstance(event, Compaction) and event.status == "applied"])
+    plain, conditional = applied
+    assert CONDITIONS[condition] in conditional[0].reason
+    assert [event.step for event in plain] != [event.step for event in conditional]
+    assert plain[0].step == 44
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (IdleCold(lifetime_seconds=15.0, ceiling=0.99), "the cache is cold after"),
+        (CumulativeWork(work_tokens=60_000), "prompt tokens since the last compaction"),
+        (AtBoundary(ceiling=0.95), ""),
+        (Background(), "started"),
+    ],
+    ids=["idle-cold", "cumulative-work", "at-boundary", "background"],
+)
+def test_each_condition_acts_in_a_live_session(condition, words):
+    with closing(LiveSession(make_spec(condition, max_steps=45))) as live:
+        live.start().wait()
+        applied = [event for _, event in live.entries if isinstance(event, Compaction) and event.status == "applied"]
+    plain = [event for _, event in run(make_spec(max_steps=45)) if isinstance(event, Compaction) and event.status == "applied"]
+    assert applied
+    assert any(words in event.reason for event in applied)
+    assert [event.step for event in applied] != [event.step for event in plain]
 
 
 def test_plans_name_conditions_and_ids_without_them_stay():

@@ -221,6 +221,11 @@ def test_tables_are_built_from_its_journal_and_name_the_version(grid: Path) -> N
         assert len(getattr(results, name))
     assert set(results.trials["harness_version"]) == {"0.2.0"}
     assert results.trials["revisions"].isna().all()
+    assert (
+        results.trials[["path_survival", "freed_share", "blocking_seconds", "duplicate_calls", "cuts_in_loop"]]
+        .isna()
+        .all(axis=None)
+    )
     assert all(list_revisions(results.trials))
     assert len(harness.report(results).sections) > 5
 

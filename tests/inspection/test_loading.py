@@ -101,6 +101,8 @@ def test_a_live_session_has_the_numbers_that_its_inspection_shows(lived):
     )  # fmt: skip
     assert row.turns == 4  # the task of the session sends a message itself
     assert row.compactions > 0
+    assert 0 < row.freed_share < 1
+    assert row.duplicate_calls >= 0
     assert (row.cost_usd, row.summarizer_cost_usd) == (shown.totals.cost_usd, shown.totals.summarizer_cost_usd)
     assert (row.trial_id, row.task, row.level, row.status, row.policy) == (row.session_id, "tiny", "L0", "completed", "keep-last")
     assert row.arm == (

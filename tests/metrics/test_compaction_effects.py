@@ -15,8 +15,11 @@ from harness.metrics.compaction_effects import (
     list_texts,
     measure_compactions,
     measure_survival,
+    summarize_effects,
 )
+from harness.metrics.session_metrics import measure_session
 from harness.policies import KeepLast, NoCompaction
+from harness.store.records import SessionMetrics
 from tests.compaction.conversations import call, step
 from tests.compaction.test_conditions import SMALL, make_spec, run
 
@@ -131,6 +134,32 @@ def test_prefixes_triggers_floors_and_steps_to_resume_are_counted():
     rows = dict(describe_effects(effects))
     assert "stuck after 1" in rows["freed"]
     assert rows["resumed"] == "after 1 steps, 1 calls were made twice; 2 of 2 compactions while tests failed"
+
+
+EFFECTS = (
+    *("path_survival", "command_survival", "number_survival", "identifier_survival", "decision_survival"),
+    *("user_constraint_survival", "freed_share", "floor_growth_tokens", "cycles_to_stuck", "prefix_breaks_per_100_steps"),
+    *("stable_prefix_share", "blocking_seconds", "trigger_error", "duplicate_calls", "resume_steps", "cuts_in_loop"),
+)
+
+
+@pytest.mark.slow
+def test_metrics_of_a_session_are_the_effects_that_its_log_shows():
+    log = run(make_spec(policy=KeepLast(**SMALL)))
+    metrics = measure_session(log, None, COUNTER).metrics
+    effects = measure_compactions(log, COUNTER)
+    columns = summarize_effects(effects)
+    assert tuple(columns) == EFFECTS
+    assert {name: getattr(metrics, name) for name in EFFECTS} == columns
+    assert columns["freed_share"] == pytest.approx(sum(effects.freed_shares) / len(effects.freed_shares))
+    assert columns["path_survival"] == next(row.share for row in effects.survival if row.kind == "path")
+    assert columns["blocking_seconds"] == effects.blocking_seconds > 0
+
+
+def test_what_was_not_measured_has_no_value_instead_of_0():
+    columns = summarize_effects(measure_compactions(make_log(make_step(1, 0, 3)), COUNTER))
+    assert {name for name, value in columns.items() if value is not None} == {"duplicate_calls"}
+    assert all(getattr(SessionMetrics(), name) is None for name in EFFECTS)
 
 
 def test_a_session_without_compactions_has_no_rows():

@@ -27,6 +27,7 @@ from harness.analysis.measures import METRICS, estimate_cell, find_front
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import NEEDED_COLUMNS, pair_trials
 from harness.errors import format_count
+from harness.experiment.paths import name_control
 from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ COLUMNS = (
 )
 UNSUITABLE_METRICS = ("cost",)
 """Metrics with which the chart would show cost against cost."""
+CONTROL_NOTE = " Thin lines join each policy with its recency control, which retained equally many tokens."
 MAX_LISTED = 12
 """Largest number of arms that the legend lists; of more arms, it explains the settings that colours and shapes show."""
 
@@ -132,7 +134,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None, *, theme: Theme = "light
     """Draw cost against score, or another metric, with one point per arm, paired intervals and the Pareto front.
 
     The legend lists up to twelve arms. Of more arms, it explains which setting the colour shows and which the shape, and the arms
-    on the front are numbered.
+    on the front are numbered. A thin line joins a policy with its recency control, which retained equally many tokens.
 
     Example::
 
@@ -161,6 +163,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         "Bars: 95 % intervals of the paired differences from the baseline. Cost differs where a bar across is clear of the "
         f"upright dotted line, {metric.name} where an upright bar is clear of the dotted line across. {ESTIMAND_NOTE} Pareto "
         f"front: the arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
+        f"{CONTROL_NOTE if _pair_controls(table) else ''}"
     )
     style.add_legend(figure, handles, 1.2, note)
     return figure
@@ -173,6 +176,9 @@ def _draw_points(ax: "Axes", table: pd.DataFrame) -> None:
 def _draw_all(ax: "Axes", table: pd.DataFrame) -> "list[Artist]":
     metric = METRICS[str(table["metric"].iloc[0])]
     _draw_baseline(ax, table)
+    for policy, control in _pair_controls(table):
+        line: dict[str, Any] = {"color": style.read_colours().muted, "linewidth": 0.8, "zorder": 1.8}
+        ax.plot([control.cost_usd, policy.cost_usd], [control.value, policy.value], **line)
     front = table[table["is_on_front"]].sort_values("cost_usd")
     ax.plot(front["cost_usd"], front["value"], drawstyle="steps-post", zorder=1.5, **_choose_front_line())
     crowded = len(table) > MAX_LISTED
@@ -194,6 +200,12 @@ def _draw_all(ax: "Axes", table: pd.DataFrame) -> "list[Artist]":
     ax.set(xlabel=METRICS["cost"].label, ylabel=metric.label)
     ax.grid(zorder=0)
     return _list_handles(table)
+
+
+def _pair_controls(table: pd.DataFrame) -> list[tuple[Any, Any]]:
+    """Return the rows of each arm and of its recency control, which retained equally many tokens; empty without controls."""
+    rows = {row.arm: row for row in table.itertuples()}
+    return [(row, rows[name_control(arm)]) for arm, row in rows.items() if name_control(arm) in rows]
 
 
 def _draw_baseline(ax: "Axes", table: pd.DataFrame) -> None:
