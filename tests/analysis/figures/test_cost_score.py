@@ -43,12 +43,12 @@ def test_points_are_the_means_of_the_arms_and_bars_the_paired_intervals():
 
 
 def test_a_line_joins_a_policy_with_the_control_that_retained_as_many_tokens():
-    points = {"none": (1.0, 0.5), "codex": (2.0, 0.8), "recency@tokens of codex": (1.5, 0.6), "pi": (3.0, 0.7)}
+    points: dict[str, Any] = {"none": (1.0, 0.5), "codex": (2.0, 0.8), "recency@tokens of codex": (1.5, 0.6), "pi": (3.0, 0.7)}
     table = cost_score.table(make_selection(**points))
     figure = cost_score.draw(table)
     ax = figure.axes[0]
     means = table.set_index("arm")[["cost_usd", "value"]]
-    joined = [[tuple(point) for point in line.get_xydata()] for line in ax.lines if line.get_zorder() == 1.8]
+    joined = [[tuple(point) for point in np.asarray(line.get_xydata())] for line in ax.lines if line.get_zorder() == 1.8]
     assert joined == [[tuple(means.loc["recency@tokens of codex"]), tuple(means.loc["codex"])]]
     assert "equally many tokens" in render(figure, "svg").decode()
     plain = cost_score.draw(table[table["arm"] != "recency@tokens of codex"])
