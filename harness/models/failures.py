@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
@@ -182,6 +183,32 @@ def _list_credential_forms(credentials: str) -> set[str]:
     plain = unquote(credentials)
     password = credentials.partition(":")[2]
     return {credentials, plain, password, unquote(password), base64.b64encode(plain.encode()).decode()}
+
+
+_PROVIDER_MESSAGE = re.compile(
+    r"""(the provider of (?:'[^']*'|"[^"]*") (?:failed|refused the request) \([^)]*\)): (.*)""", re.DOTALL
+)
+"""Message of `ProviderFailed` and `RequestRefused`, whose second part is the text of the provider."""
+
+
+class ProviderMessage(NamedTuple):
+    """Message about a failed model call in two parts: what this package says, and what the provider said."""
+
+    text: str
+    provider_text: str
+    """Text of the provider, without secrets; empty if the message has none."""
+
+
+def split_provider_message(message: str) -> ProviderMessage:
+    """Separate the provider's own text from the message of an error; the advice of this package stays with the message."""
+    match = _PROVIDER_MESSAGE.fullmatch(message)
+    if match is None:
+        return ProviderMessage(message, "")
+    summary, text = match.groups()
+    for advice in (*ADVICE.values(), UNREACHABLE_ADVICE, TOO_LARGE_ADVICE):
+        if text.endswith(f"; {advice}"):
+            return ProviderMessage(f"{summary}; {advice}", text.removesuffix(f"; {advice}"))
+    return ProviderMessage(summary, text)
 
 
 def map_provider_error(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:

@@ -26,6 +26,8 @@ from harness.conversation.events import Entry, EventListener, StateChanged, Text
 from harness.errors import HarnessError, UsageError
 from harness.models.cassette import Cassette
 from harness.models.factory import SAME_MODEL
+from harness.models.failures import split_provider_message
+from harness.models.local.catalogue import is_local
 from harness.models.scripted.profiles import is_scripted
 from harness.policies import resolve_policy
 from harness.protocols import Policy
@@ -46,6 +48,8 @@ from harness.widgets.twin_buttons import encode_buttons, read_request
 _REFRESH = "look"
 BATCH_SECONDS = 0.05
 """Time in seconds for which log entries and transient events of the session are collected before the pages get one update."""
+TICK_SECONDS = 1.0
+"""Longest time in seconds between two looks at the session, of which a stalled provider sends no event."""
 MAX_RETAINED_ITEMS = 4_000
 """Maximum number of sent items (such as new rows) that a page in the browser can request again.
 
@@ -266,7 +270,7 @@ class AgentWidget(SnapshotWidget):
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         handlers: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
-            "start": lambda _: self._run_in_background(self.session.start),
+            "start": self._start,
             "send": self._send_text,
             "stop": self._stop,
             "resume": self._resume,
@@ -304,7 +308,8 @@ class AgentWidget(SnapshotWidget):
 
     def _describe_session(self, spec: SessionSpec) -> None:
         name, journal = self.session.session_id, spec.journal
-        unsafe = ", unsafe_local=True" if spec.unsafe_local else ""
+        has_limit = not (is_scripted(spec.model) or is_local(spec.model))
+        self._feed.stall_seconds = spec.stall_seconds if has_limit else None
         self._feed.describe_session(
             id=name,
             model=spec.model,
@@ -312,7 +317,7 @@ class AgentWidget(SnapshotWidget):
             task=spec.task.name if spec.task else "",
             note=SCRIPTED_NOTE if is_scripted(spec.model) else "",
             kept=f"logged in {journal}" if journal else "not logged to a file: the session is lost when the kernel ends",
-            reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{unsafe})" if journal else "",
+            reopen=_format_reopening(spec, name),
         )
 
     def _listen(self, item: Entry | TransientEvent) -> None:
@@ -332,10 +337,7 @@ class AgentWidget(SnapshotWidget):
         """Send queued log entries and transient events to the pages in batches until the session is closed or has failed."""
         has_ended = False
         while not has_ended:
-            batch = [self._event_queue.get()]
-            time.sleep(BATCH_SECONDS)
-            while not self._event_queue.empty():
-                batch.append(self._event_queue.get())
+            batch = self._take_batch()
             with self._feed_lock:
                 for item in batch:
                     if isinstance(item, SessionResult):
@@ -344,6 +346,7 @@ class AgentWidget(SnapshotWidget):
                     elif not isinstance(item, str):
                         self._feed.receive(item)
                         has_ended = has_ended or (isinstance(item, StateChanged) and item.state == "failed")
+                self._feed.note_silence()
                 self._refresh_state()
                 items, state = self._feed.take_update()
                 context_tokens = self._feed.history.view.tokens
@@ -355,9 +358,23 @@ class AgentWidget(SnapshotWidget):
             self._publish_trait("context_tokens", context_tokens)
             self.update_snapshot()
 
+    def _take_batch(self) -> list[Entry | TransientEvent | SessionResult | str]:
+        """Return the log entries and transient events of the next moments; none if nothing happens."""
+        try:
+            batch = [self._event_queue.get(timeout=TICK_SECONDS)]
+        except queue.Empty:
+            return []
+        time.sleep(BATCH_SECONDS)
+        while not self._event_queue.empty():
+            batch.append(self._event_queue.get())
+        return batch
+
     def _refresh_state(self) -> None:
         session = self.session
-        self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
+        failure, provider_text = split_provider_message(session.failure)
+        self._feed.set_state(
+            phase=session.state, queued=list(session.queued_messages), failure=failure, provider_text=provider_text
+        )
         if session.budget is not None:
             self._feed.set_budget(session.budget)
 
@@ -369,6 +386,10 @@ class AgentWidget(SnapshotWidget):
             previous.close()
 
     # --- messages of pages -----------------------------------------------------------------------------------------------
+
+    def _start(self, _: Mapping[str, Any]) -> None:
+        self.channel.update_state(phase="starting", error="")  # a real model's library takes seconds to load
+        self._run_in_background(self.session.start)
 
     def _stop(self, _: Mapping[str, Any]) -> None:
         self._skip_pauses.set()
@@ -461,6 +482,19 @@ class AgentWidget(SnapshotWidget):
             twins = encode_buttons(has_facts=task is not None and bool(task.facts)) if is_applied else None
             details = {**compaction_round.build_details(), "autopsy": autopsy, "twins": twins}
             self.send({"kind": "round", "view": message.get("view"), **details})
+
+
+def _format_reopening(spec: SessionSpec, session_id: str) -> str:
+    """Return the line of Python that reopens a session in another kernel; empty without a journal."""
+    if spec.journal is None:
+        return ""
+    imports, arguments = ["import harness"], [repr(str(spec.journal)), repr(session_id)]
+    if spec.cassette is not None:
+        imports.append("from harness.models.cassette import Cassette")
+        arguments.append(f"cassette=Cassette(path={str(spec.cassette.path)!r}, mode={spec.cassette.mode!r})")
+    if spec.unsafe_local:
+        arguments.append("unsafe_local=True")
+    return f"{'; '.join(imports)}; harness.AgentWidget.reopen({', '.join(arguments)})"
 
 
 def _read_step(message: Mapping[str, Any]) -> int:

@@ -5,7 +5,8 @@ the cost of an update does not grow with the length of the session. A row shows 
 sent when the row is unfolded. The module does not import widgets. Its texts are not escaped.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from harness.conversation.tokens import Budget
 from harness.conversation.transcript import find_key_argument, parse_arguments, read_outcome
 from harness.conversation.truncation import note_expired_outputs
 from harness.metrics.alerts import AlertAnnouncer
+from harness.models.failures import split_provider_message
 from harness.session.grading import GradedCheck
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.text import replace_surrogates
@@ -31,6 +33,8 @@ MAX_LISTED_ROWS = 250
 MAX_LISTED_CHARACTERS = 600_000
 """Approximate maximum number of characters of the transcript rows sent when a page requests earlier rows."""
 RESTING_STATES = ("new", "idle", "failed", "closed")
+SILENCE_NOTE_SECONDS, SILENCE_STEP_SECONDS = 10, 5
+"""Time in seconds without data from a provider from which on a page says so, and steps in which it counts this time."""
 MAX_CURVE_POINTS = 300
 """Maximum number of points of the token curve; each time the number is exceeded, every second point is removed."""
 
@@ -77,10 +81,15 @@ class Feed:
     state: JsonObject = field(default_factory=dict)
     """Values that the widget shows besides transcript rows, by name.
 
-    The names are `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`, `alerts` (texts of
+    The names are `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `silent_seconds` (time without
+    an answer of the model, 0 if it is short), `failure`, `provider_text`, `stop_reason` (of the last turn), `alerts` (texts of
     the alerts that hold), `step` (number of the running step, 0 if no step is running) and `last_step` (number of the last
     finished step that was not rolled back).
     """
+    clock: Callable[[], float] = time.monotonic
+    """Source of the time in seconds with which the silence of a provider is measured."""
+    stall_seconds: float | None = None
+    """Time in seconds without data after which a call to the model is given up; None if the model has no such limit."""
     totals: SessionTotals = field(default_factory=SessionTotals)
     announcer: AlertAnnouncer = field(default_factory=AlertAnnouncer)
     curve: TokenCurve = field(default_factory=TokenCurve)
@@ -92,17 +101,54 @@ class Feed:
     _changed_rows: dict[int, None] = field(default_factory=dict)
     _appended_texts: dict[int, list[str]] = field(default_factory=dict)
     _changed_state: dict[str, None] = field(default_factory=dict)
+    _awaited_since_seconds: float | None = None
+    """Time since which data of a model is awaited, in the future during the wait before a retry; None if none is awaited."""
+    _awaited_call: str = ""
+    """Name of the awaited model call, such as `summary` or `retry 1 of 3`; empty for the first call of a step."""
 
     # --- input ------------------------------------------------------------------------------------------------------------
 
     def receive(self, item: Entry | TransientEvent) -> None:
         """Update the rows of the transcript and the other values with the next log entry or transient event of the session."""
         self.totals(item)
+        self._track_call(item)
         if isinstance(item, Entry):
             self._handle_event(item.event, self.history.receive(item))
             self._handle_alerts(item)
         else:
             self._handle_transient_event(item)
+
+    def _track_call(self, item: Entry | TransientEvent) -> None:
+        """Note whether a call to a model is running, and when it last delivered data."""
+        match item:
+            case events.StepStarted():
+                self._awaited_since_seconds, self._awaited_call = self.clock(), ""
+            case events.Waiting():
+                self._awaited_since_seconds = self.clock() + (item.seconds or 0.0)
+                self._awaited_call = item.what.partition(":")[0]
+            case events.TextDelta() if item.text and self._awaited_since_seconds is not None:
+                self._awaited_since_seconds = self.clock()
+            case Entry(event=events.MessageQueued() | events.MessageUnqueued()):
+                return  # the user may write while the model is awaited
+            case Entry() | events.ToolStarted() | events.CallRepeated():
+                self._awaited_since_seconds = None
+            case events.StateChanged() if item.state in RESTING_STATES:
+                self._awaited_since_seconds = None
+            case _:
+                return
+        self.note_silence()
+
+    def note_silence(self) -> None:
+        """Show for how long the model has not answered; call this method again and again while a session works."""
+        since_seconds = self._awaited_since_seconds
+        seconds = 0 if since_seconds is None else int(self.clock() - since_seconds)
+        shown_seconds = seconds - seconds % SILENCE_STEP_SECONDS if seconds >= SILENCE_NOTE_SECONDS else 0
+        if shown_seconds != self.state.get("silent_seconds", 0):
+            self.set_state(silent_seconds=shown_seconds)
+            if shown_seconds:
+                call = f"{self._awaited_call}: " if self._awaited_call else ""
+                limit = "" if self.stall_seconds is None else f"; a call without data is given up after {self.stall_seconds:g} s"
+                self.set_state(waiting=f"{call}no answer for {shown_seconds} s{limit}")
 
     def _handle_alerts(self, entry: Entry) -> None:
         """Add a row for each alert that begins to hold, and show all that hold; after the end, all of the whole session."""
@@ -141,9 +187,15 @@ class Feed:
         failed = [f"{check.check.title}: {check.detail or 'failed'}" for check in checks if not check.passed]
         self.add_note("\n".join((f"checks: {passed} of {len(checks)} passed", *failed)), "ended")
 
-    def add_note(self, text: str, kind: str = "note") -> None:
-        """Add a transcript row with a text that was written by the harness, not by the model or a tool."""
-        self._add_row({"kind": kind, "step": self.totals.steps, "text": text[:MAX_ROW_CHARACTERS]})
+    def add_note(self, text: str, kind: str = "note", whole_text: str = "") -> None:
+        """Add a transcript row with a text that was written by the harness, not by the model or a tool.
+
+        If there is a `whole_text`, such as the message of a provider, the row has it folded away.
+        """
+        row: JsonObject = {"kind": kind, "step": self.totals.steps, "text": text[:MAX_ROW_CHARACTERS]}
+        number = self._add_row({**row, "more": True} if whole_text else row)
+        if whole_text:
+            self._row_sources[number] = Message(role="assistant", parts=(Text(text=whole_text),))
 
     def _handle_event(self, event: Event, compaction_round: CompactionRound | None) -> None:
         match event:
@@ -155,7 +207,9 @@ class Feed:
                 self.curve.add(event.step, event.view_tokens)
                 self.set_state(figures=self._encode_figures(), curve=list(self.curve.points), step=0, last_step=event.step)
             case events.ModelCallFailed():
-                self.add_note(f"the model call of step {event.step} failed, {format_price(event.cost_usd)}: {event.detail}")
+                text, provider_text = split_provider_message(event.detail)
+                price = format_price(event.cost_usd)
+                self.add_note(f"the model call of step {event.step} failed, {price}: {text}", whole_text=provider_text)
             case Compaction() if compaction_round is not None:
                 self._handle_compaction(event, compaction_round)
             case events.SubAgentEnded():
@@ -173,6 +227,8 @@ class Feed:
                 self._handle_start(event)
                 self.add_note("session resumed")
                 self.set_state(interrupted=True)
+            case events.MessageQueued() | events.MessageUnqueued():
+                return  # what the session waits for is still to come
             case _:
                 pass
         self.set_state(waiting="")
@@ -217,9 +273,9 @@ class Feed:
 
     def _handle_end(self, event: SessionEnded | TurnEnded) -> None:
         noun = "turn ended" if isinstance(event, TurnEnded) else "session ended"
-        detail = f": {event.detail}" if event.detail else ""
-        self.add_note(f"{noun}: {event.reason.replace('_', ' ')}{detail}", "ended")
-        self.set_state(interrupted=event.status == "failed", step=0)
+        text, provider_text = split_provider_message(event.detail)
+        self.add_note(f"{noun}: {event.reason.replace('_', ' ')}{f': {text}' if text else ''}", "ended", provider_text)
+        self.set_state(interrupted=event.status == "failed", step=0, stop_reason=event.reason)
         for number in self._open_calls.values():
             self._update_row(number, status="interrupted")
         self._open_calls.clear()

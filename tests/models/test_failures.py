@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused
 from harness.models.endpoint.faults import OVERFLOW_MESSAGES, render_overflow_message
-from harness.models.failures import map_provider_error, parse_retry_after_seconds, redact_secrets
+from harness.models.failures import map_provider_error, parse_retry_after_seconds, redact_secrets, split_provider_message
 from harness.models.retry import Retry
 
 NOW = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
@@ -380,3 +380,21 @@ def test_a_header_of_another_key_is_masked_by_its_shape_in_base64():
 )
 def test_texts_that_are_only_shaped_like_an_encoding_stay_readable(text):
     assert redact_secrets(text, {"SOME_API_KEY": PLAIN_KEY}) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "provider_text"),
+    [
+        (ProviderFailed("x", 500, "oh: no"), "the provider of 'x' failed (500)", "oh: no"),
+        (ProviderFailed("it's", None, "gone\nfor good"), 'the provider of "it\'s" failed (no status)', "gone\nfor good"),
+        (
+            RequestRefused("x", 404, "what? (that): is it; check the model's name and the endpoint's address"),
+            "the provider of 'x' refused the request (404); check the model's name and the endpoint's address",
+            "what? (that): is it",
+        ),
+        (RateLimited("x", 7), "rate limited by the provider of 'x'; asked to wait 7 s", ""),
+    ],
+    ids=str,
+)
+def test_the_message_of_an_error_is_split_into_our_words_and_those_of_the_provider(error, text, provider_text):
+    assert split_provider_message(str(error)) == (text, provider_text)

@@ -5,6 +5,7 @@ import html
 import json
 import queue
 import sqlite3
+import threading
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -26,7 +27,7 @@ from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.test_dialog import FULL
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
-from tests.models.openai_stub import Say, serving
+from tests.models.openai_stub import Refuse, Say, serving
 from tests.widgets.linked import Linked
 from tests.widgets.test_inspector import compacted_session
 
@@ -102,7 +103,10 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
     draft.type("two")
     linked.click("Send")
     linked.until("() => document.querySelectorAll('.a-queue li').length === 2")
-    assert page.locator(".a-queue li").all_text_contents() == ["queued, next: and a README", "queued, position 2: one\n\ntwo"]
+    assert page.locator(".a-queue li").all_text_contents() == [
+        "arrives when this turn ends: and a README",
+        "arrives in the turn after that: one\n\ntwo",
+    ]
     linked.until("() => document.querySelector('.a-gauge').classList.contains('a-is-over')")
     assert "over the threshold of 2,010" in page.locator(".a-gauge").get_attribute("aria-valuetext")
     linked.until("() => document.querySelectorAll('.a-rounds button').length === 1")
@@ -399,6 +403,66 @@ def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(
             widget.close()
 
 
+def test_a_page_says_at_once_that_a_session_starts_however_long_its_start_takes(page, panel, monkeypatch):
+    widget, may_start = panel(), threading.Event()
+    start = widget.session.start
+    monkeypatch.setattr(widget.session, "start", lambda: may_start.wait(300) and start())
+    linked = Panel(page, widget, SHARED_SENDER)
+    linked.click("Start")
+    assert page.locator(".a-phase").inner_text() == "starting"
+    linked.phase("starting")  # and stays so with the next messages of the kernel
+    assert page.get_by_role("button", name="Start", exact=True).is_disabled()
+    may_start.set()
+    linked.phase("waiting for you")
+
+
+def test_a_page_shows_that_a_session_was_started_from_a_cell(page, panel, monkeypatch):
+    widget, may_check = panel(), threading.Event()
+    monkeypatch.setattr("harness.session.live_session.check_spec", lambda _: may_check.wait(300))
+    linked = Panel(page, widget, SHARED_SENDER)
+    thread = threading.Thread(target=widget.session.start)
+    thread.start()
+    linked.phase("starting")
+    may_check.set()
+    thread.join()
+    linked.phase("waiting for you")
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_provider_that_stalls_is_timed_and_one_that_fails_can_be_tried_again(page, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.widgets.feed.SILENCE_NOTE_SECONDS", 2)
+    monkeypatch.setattr("harness.widgets.feed.SILENCE_STEP_SECONDS", 1)
+    refusal = Refuse(status=400, error={"message": f"no images {HOSTILE}"})
+    with serving(Say(pieces=("I look",), stall_after=0), refusal, Say(pieces=("Done.",))) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
+        fitting = replace(described(tmp_path), task=None, policy=KeepLast(), window_tokens=50_000)
+        widget = AgentWidget.from_session(replace(fitting, request="look", model="hosted_vllm/stub"))
+        try:
+            linked = Panel(page, widget, SHARED_SENDER)
+            linked.click("Start")
+            linked.until("() => /^no answer for [2-9] s$/.test(document.querySelector('.a-phase').textContent)")
+            assert "a call without data is given up after 300 s" in page.locator(".a-waiting").inner_text()
+            linked.click("Stop")
+            linked.phase("waiting for you")
+            linked.click("Resume")
+            linked.phase("model call failed")
+            alarm = page.locator(".a-alarm").nth(1)
+            assert alarm.locator("> div").inner_text() == "the provider of 'hosted_vllm/stub' refused the request (400)"
+            assert alarm.locator("pre").is_hidden()
+            alarm.locator("summary").click()
+            assert HOSTILE in alarm.locator("pre").inner_text()
+            assert HOSTILE not in linked.texts(".a-ended .a-text")[-1]
+            linked.click("Retry")
+            linked.until("() => document.querySelector('.a-assistant') !== null")
+            linked.phase("waiting for you")
+            assert alarm.is_hidden()
+            assert linked.texts(".a-assistant") == ["agentDone."]
+            assert page.evaluate("typeof window.hacked") == "undefined"
+        finally:
+            widget.close()
+
+
 def looping_task():
     """A session whose agent repeats its first step because it never sees the result."""
     steps = list(TASK.script.steps)
@@ -580,8 +644,12 @@ def test_the_line_that_reopens_a_session_is_valid_python_for_any_journal_name(na
     assert widget.session.wait(300) == "idle"
     widget.close()
     line = html.unescape(widget.render_html().partition("<code>")[2].partition("</code>")[0])
-    called = ast.parse(line, mode="eval").body
+    imported, shown = ast.parse(line).body
+    assert ast.unparse(imported) == "import harness"
+    assert isinstance(shown, ast.Expr)
+    called = shown.value
     assert isinstance(called, ast.Call)
+    assert ast.unparse(called.func) == "harness.AgentWidget.reopen"
     assert [ast.literal_eval(argument) for argument in called.args] == [str(journal), widget.session.session_id]
 
 
@@ -718,7 +786,7 @@ def goes_from_start_to_resume(page, notebook):
     draft = root.get_by_label("Message to the agent")
     draft.fill("and a README")
     draft.press("Enter")
-    root.get_by_text("queued, next: ").wait_for()
+    root.get_by_text("arrives when this turn ends: ").wait_for()
     notebook.start_cell(1)
     notebook.finish_cell(1)
     assert page.get_by_text("'and a README'").count() == 1
@@ -839,5 +907,34 @@ def test_in_jupyterlab_an_answer_is_stopped_in_its_middle_and_gone_on_with_after
     assert root.locator("img, script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
     assert notebook.strangers == []
+    notebook.start_cell(1)
+    notebook.finish_cell(1)
+
+
+SIDE_BY_SIDE = """\
+import ipywidgets
+import harness
+
+panels = [harness.AgentWidget("Say it.", journal=f"sessions/{name}.sqlite") for name in ("left", "right")]
+ipywidgets.HBox(panels)
+"""
+
+
+@pytest.mark.slow
+def test_in_jupyterlab_two_panels_side_by_side_fit_into_their_cell(open_notebook, page, tmp_path):
+    notebook = open_notebook(SIDE_BY_SIDE, "[panel.close() for panel in panels]")
+    page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area')")
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    page.locator(".a-root").nth(1).wait_for()
+    for width in (1400, 870, 500):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.screenshot(path=tmp_path / f"{width}.png")
+        cell = page.locator(".jp-OutputArea").first.bounding_box()
+        boxes = [root.bounding_box() for root in page.locator(".a-root").all()]
+        assert all(box["x"] >= cell["x"] and box["x"] + box["width"] <= cell["x"] + cell["width"] + 1 for box in boxes), width
+        assert all(root.evaluate("one => one.scrollWidth <= one.clientWidth") for root in page.locator(".a-root").all()), width
+        assert (boxes[0]["y"] == boxes[1]["y"]) == (width > 800)
     notebook.start_cell(1)
     notebook.finish_cell(1)

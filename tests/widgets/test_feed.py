@@ -12,6 +12,7 @@ from harness.conversation.events import (
     ContextUsage,
     Entry,
     MessageAdded,
+    MessageQueued,
     Notice,
     RolledBack,
     StateChanged,
@@ -340,3 +341,77 @@ def test_a_window_of_long_rows_fits_a_message():
     for _ in range(200):
         feed.add_note("x" * MAX_ROW_CHARACTERS)
     assert 10 < len(feed.list_rows(None)) < 40
+
+
+def make_silent_feed(seconds):
+    """Return a feed whose clock reads `seconds[0]`."""
+    feed = Feed(CompactionHistory(None), clock=lambda: seconds[0], stall_seconds=300.0)
+    feed.receive(StepStarted(step=1))
+    return feed
+
+
+def test_a_feed_says_for_how_long_a_model_has_not_answered_until_it_does():
+    seconds = [0.0]
+    feed = make_silent_feed(seconds)
+    seen = []
+    for now in (9.0, 10.0, 12.0, 40.0):
+        seconds[0] = now
+        feed.note_silence()
+        seen.append((feed.state.get("silent_seconds", 0), feed.state.get("waiting", "")))
+    limit = "; a call without data is given up after 300 s"
+    assert seen == [
+        (0, ""),
+        (10, f"no answer for 10 s{limit}"),
+        (10, f"no answer for 10 s{limit}"),
+        (40, f"no answer for 40 s{limit}"),
+    ]
+    feed.receive(Entry(1, MessageQueued(text="hello")))
+    assert feed.state["silent_seconds"] == 40, "what the user writes is no answer"
+    feed.receive(TextDelta(text="I look"))
+    assert (feed.state["silent_seconds"], feed.state["waiting"]) == (0, "")
+    seconds[0] = 51.0
+    feed.note_silence()
+    assert feed.state["silent_seconds"] == 10, "a stream may stall in its middle"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ToolStarted(call=ToolCall(call_id="1", name="read_file", arguments_json="{}")),
+        StateChanged(state="idle", queued=()),
+        Entry(1, MessageAdded(message=assistant("done"), step=1)),
+    ],
+    ids=lambda end: type(end).__name__,
+)
+def test_nothing_is_awaited_from_a_model_after_its_answer(end):
+    seconds = [0.0]
+    feed = make_silent_feed(seconds)
+    feed.receive(end)
+    seconds[0] = 600.0
+    feed.note_silence()
+    assert feed.state.get("silent_seconds", 0) == 0
+
+
+def test_a_wait_before_a_retry_is_no_silence_and_the_retry_is_named():
+    seconds = [0.0]
+    feed = make_silent_feed(seconds)
+    feed.receive(Waiting(what="retry 1 of 3: the provider of 'x' failed (500): down", seconds=30.0))
+    shown = []
+    for now in (25.0, 41.0):
+        seconds[0] = now
+        feed.note_silence()
+        shown.append(feed.state["waiting"].partition(";")[0])
+    assert shown == [
+        "waiting 30.0 s: retry 1 of 3: the provider of 'x' failed (500): down",
+        "retry 1 of 3: no answer for 10 s",
+    ]
+
+
+def test_the_text_of_a_provider_is_folded_below_the_words_of_the_harness():
+    feed = Feed(CompactionHistory(None))
+    detail = "the provider of 'x' refused the request (401): {'no': 'key'}; check the provider's key in the environment"
+    feed.receive(Entry(1, TurnEnded(turn=1, status="failed", reason="model_error", detail=detail)))
+    (row,) = feed.rows
+    words = "the provider of 'x' refused the request (401); check the provider's key in the environment"
+    assert row["text"] == f"turn ended: model error: {words}"
+    assert (row["more"], feed.build_row_body(0)["parts"]) == (True, [["", "{'no': 'key'}"]])

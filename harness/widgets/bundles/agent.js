@@ -73,122 +73,6 @@ function isEnabled(button) {
   return button.getAttribute("aria-disabled") !== "true";
 }
 
-// harness/widgets/js/agent_layout.js
-function buildLayout(root) {
-  const parts = createParts();
-  root.append(
-    make(
-      "header",
-      { class: "a-head" },
-      parts.phase,
-      parts.about,
-      make("span", { class: "a-buttons" }, parts.start, parts.stop, parts.resume, parts.compact, parts.end)
-    ),
-    parts.silence,
-    parts.failure,
-    parts.alerts,
-    parts.question,
-    make("div", { class: "a-columns" }, makeMain(parts), makeSide(parts)),
-    parts.saved,
-    parts.forked,
-    parts.details
-  );
-  return parts;
-}
-function createParts() {
-  return {
-    phase: make("span", { class: "a-phase", role: "status" }),
-    about: make("span", { class: "a-about h-faint" }),
-    start: makeButton("Start", "Start the session"),
-    stop: makeButton("Stop", "Stop the running turn; text written so far is kept"),
-    resume: makeButton("Resume", "Continue the interrupted turn"),
-    compact: makeButton("Compact", "Compact now, even if the policy is not triggered"),
-    end: makeButton("End", "End the session: run the checks of its task and remove its sandbox"),
-    silence: make("div", { class: "a-alarm", role: "alert", hidden: true }),
-    failure: make("div", { class: "a-alarm", role: "alert", hidden: true }),
-    alerts: make("div", { class: "a-alarm a-alerts", role: "status", hidden: true }),
-    question: make("div", { class: "a-question", role: "group", hidden: true }),
-    scroll: make("div", {
-      class: "a-scroll",
-      role: "log",
-      "aria-live": "off",
-      "aria-label": "Transcript",
-      tabindex: "0"
-    }),
-    earlier: make("button", { type: "button", class: "a-earlier", hidden: true }),
-    rows: make("div", { class: "a-rows" }),
-    newest: make("button", { type: "button", class: "a-newest", text: "Back to the newest rows", hidden: true }),
-    waiting: make("div", { class: "a-waiting h-faint", role: "status" }),
-    queue: make("ol", { class: "a-queue", "aria-label": "Queued messages" }),
-    sending: make("ul", { class: "a-sending", "aria-label": "Messages that the kernel has not received yet" }),
-    form: make("form", { class: "a-form" }),
-    draft: make("textarea", {
-      rows: "2",
-      "aria-label": "Message to the agent",
-      placeholder: "Message to the agent. Enter sends, Shift+Enter starts a new line."
-    }),
-    send: make("button", { type: "submit", text: "Send" }),
-    note: make("p", { class: "h-faint", hidden: true }),
-    gauge: make("div", {
-      class: "a-gauge",
-      role: "meter",
-      "aria-label": "Context in use",
-      "aria-valuemin": "0",
-      "aria-valuemax": "0",
-      "aria-valuenow": "0"
-    }),
-    gaugeWords: make("div", { class: "a-words h-faint", text: "empty until the session starts" }),
-    rule: make("div", { class: "a-words h-faint" }),
-    curve: make("div", { class: "a-curve" }),
-    rounds: make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }),
-    roundsCard: makeCard("Compactions"),
-    totals: make("tbody", {}, make("tr", {}, make("td", { class: "h-faint", text: "none yet" }))),
-    branchStep: make("input", { type: "number", min: "0", value: "0", name: "step" }),
-    fork: makeButton("Fork", "Open another session, below, that continues from the end of this step"),
-    rollback: makeButton("Roll back", "Restore the conversation and the files as they were at the end of this \
-step"),
-    diff: makeButton("Changed in this turn", "Files that the newest turn changed"),
-    all: makeButton("Since the start", "Files that the session changed"),
-    files: make("div", {
-      class: "a-files",
-      "aria-live": "polite",
-      role: "group",
-      "aria-label": "Changed files",
-      tabindex: "0"
-    }),
-    saved: make("style"),
-    forked: make("div", { class: "a-forked" }),
-    details: make("section", { class: "a-details", "aria-label": "Compaction", tabindex: "-1", hidden: true })
-  };
-}
-function makeButton(text, title) {
-  return make("button", { type: "button", text, title });
-}
-function makeCard(title, ...children) {
-  return make("section", { class: "a-card", "aria-label": title }, make("h4", { text: title }), ...children);
-}
-function makeMain(parts) {
-  const hint = make("p", { class: "a-hint h-faint", text: "No message yet. The button Start begins the session\
-." });
-  parts.scroll.append(parts.earlier, parts.rows, hint);
-  parts.form.append(parts.draft, parts.send);
-  const { scroll, newest, waiting, queue, sending, form, note } = parts;
-  return make("div", { class: "a-main" }, scroll, newest, waiting, queue, sending, form, note);
-}
-function makeSide(parts) {
-  parts.roundsCard.append(parts.curve, parts.rounds);
-  const step = make("label", {}, "step ", parts.branchStep);
-  return make(
-    "div",
-    { class: "a-side" },
-    makeCard("Context", parts.gauge, parts.gaugeWords, parts.rule),
-    parts.roundsCard,
-    makeCard("Totals", make("table", { class: "a-figures" }, parts.totals)),
-    makeCard("Branch", make("div", { class: "a-bar" }, step, parts.fork, parts.rollback)),
-    makeCard("Workspace", make("div", { class: "a-bar" }, parts.diff, parts.all), parts.files)
-  );
-}
-
 // harness/widgets/js/numbers.js
 var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 function formatNumber(value) {
@@ -202,6 +86,9 @@ function formatTokens(tokens = 0) {
 }
 function formatCost(usd) {
   return typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price";
+}
+function groupDigits(text) {
+  return text.replace(/(?<![\d.,:/-])\d{4,}(?![\d.:/-])/g, (digits) => formatNumber(Number(digits)));
 }
 
 // harness/widgets/js/agent_panels.js
@@ -229,9 +116,9 @@ old" }));
   if (reserved) rest.push(`${formatNumber(reserved)} reserved`);
   if (reported) rest.push(`${formatNumber(reported)} at the last call, as counted by the provider`);
   parts.gaugeWords.classList.remove("h-faint");
-  parts.gaugeWords.replaceChildren(words, ...rest.flatMap((text) => [make("br"), make("span", { class: "h-fain\
-t", text })]));
-  parts.rule.textContent = gauge.rule ?? "";
+  parts.gaugeWords.textContent = words;
+  parts.gaugeRest.replaceChildren(...rest.map((text) => make("div", { text })));
+  parts.rule.textContent = groupDigits(gauge.rule ?? "");
 }
 function describeGauge({ tokens = 0, window: size, threshold = null, is_over, messages = 0 }) {
   const limit = `threshold${is_over ? " of" : ""} ${formatNumber(threshold)}`;
@@ -273,8 +160,14 @@ it" }));
   }
   parts.curve.replaceChildren(svg);
 }
+function makeNothing() {
+  return make("tr", {}, make("td", { class: "h-faint", text: "none yet" }));
+}
 function showFigures(parts, figures, isSimulated, step) {
-  if (!figures && !step) return;
+  if (!figures && !step) {
+    parts.totals.replaceChildren(makeNothing());
+    return;
+  }
   const running = step ? `, working on step ${formatNumber(step)}` : "";
   const facts = [["steps", `${formatNumber(figures?.steps ?? 0)}${running}`]];
   if (figures) facts.push(...listFigures(figures, isSimulated));
@@ -349,6 +242,127 @@ function showRounds({ rounds: box, roundsCard }, rounds, openRound) {
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
   keepFocus(box, () => box.replaceChildren(...words.map((text) => make("span", { class: "h-faint", text })), ...buttons));
   if (isAtEnd) box.scrollTop = box.scrollHeight;
+}
+
+// harness/widgets/js/agent_layout.js
+function buildLayout(root) {
+  const parts = createParts();
+  root.append(
+    make(
+      "header",
+      { class: "a-head" },
+      parts.phase,
+      parts.about,
+      parts.sessionId,
+      make("span", { class: "a-buttons" }, parts.start, parts.stop, parts.resume, parts.compact, parts.end)
+    ),
+    parts.silence,
+    parts.failure,
+    parts.alerts,
+    parts.question,
+    make("section", { class: "a-top", "aria-label": "Context" }, parts.gauge, parts.gaugeWords),
+    make("div", { class: "a-columns" }, makeMain(parts), makeSide(parts)),
+    parts.saved,
+    parts.forked,
+    parts.details
+  );
+  return parts;
+}
+function createParts() {
+  return {
+    phase: make("span", { class: "a-phase", role: "status" }),
+    about: make("span", { class: "a-about h-faint" }),
+    sessionId: make("span", { class: "h-faint" }),
+    start: makeButton("Start", "Start the session", "h-primary"),
+    stop: makeButton("Stop", "Stop the running turn; text written so far is kept"),
+    resume: makeButton("Resume", "Continue the interrupted turn"),
+    compact: makeButton("Compact", "Compact now, even if the policy is not triggered"),
+    end: makeButton("End", "End the session: run the checks of its task and remove its sandbox"),
+    silence: make("div", { class: "a-alarm", role: "alert", hidden: true }),
+    failure: make("div", { class: "a-alarm", role: "alert", hidden: true }),
+    alerts: make("div", { class: "a-alarm a-alerts", role: "status", hidden: true }),
+    question: make("div", { class: "a-question", role: "group", hidden: true }),
+    scroll: make("div", {
+      class: "a-scroll",
+      role: "log",
+      "aria-live": "off",
+      "aria-label": "Transcript",
+      tabindex: "0"
+    }),
+    earlier: make("button", { type: "button", class: "a-earlier", hidden: true }),
+    rows: make("div", { class: "a-rows" }),
+    newest: make("button", { type: "button", class: "a-newest", text: "Back to the newest rows", hidden: true }),
+    waiting: make("div", { class: "a-waiting h-faint", role: "status" }),
+    queue: make("ol", { class: "a-queue", "aria-label": "Queued messages" }),
+    sending: make("ul", { class: "a-sending", "aria-label": "Messages that the kernel has not received yet" }),
+    form: make("form", { class: "a-form" }),
+    draft: make("textarea", {
+      rows: "2",
+      "aria-label": "Message to the agent",
+      placeholder: "Message to the agent. Enter sends, Shift+Enter starts a new line."
+    }),
+    send: make("button", { type: "submit", text: "Send" }),
+    retry: makeButton("Retry", "Send the request that failed again", "h-primary"),
+    note: make("p", { class: "h-faint", hidden: true }),
+    gauge: make("div", {
+      class: "a-gauge",
+      role: "meter",
+      "aria-label": "Context in use",
+      "aria-valuemin": "0",
+      "aria-valuemax": "0",
+      "aria-valuenow": "0"
+    }),
+    gaugeWords: make("div", { class: "a-words h-faint", text: "empty until the session starts" }),
+    gaugeRest: make("div", { class: "a-words h-faint", text: "none yet" }),
+    rule: make("div", { class: "a-words h-faint" }),
+    curve: make("div", { class: "a-curve" }),
+    rounds: make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }),
+    roundsCard: makeCard("Compactions"),
+    totals: make("tbody", {}, makeNothing()),
+    branchStep: make("input", { type: "number", min: "0", value: "0", name: "step" }),
+    fork: makeButton("Fork", "Open another session, below, that continues from the end of this step"),
+    rollback: makeButton("Roll back", "Restore the conversation and the files as they were at the end of this \
+step"),
+    diff: makeButton("Changed in this turn", "Files that the newest turn changed"),
+    all: makeButton("Since the start", "Files that the session changed"),
+    files: make("div", {
+      class: "a-files",
+      "aria-live": "polite",
+      role: "group",
+      "aria-label": "Changed files",
+      tabindex: "0"
+    }),
+    saved: make("style"),
+    forked: make("div", { class: "a-forked" }),
+    details: make("section", { class: "a-details", "aria-label": "Compaction", tabindex: "-1", hidden: true })
+  };
+}
+function makeButton(text, title, kind) {
+  return make("button", { type: "button", text, title, class: kind });
+}
+function makeCard(title, ...children) {
+  return make("section", { class: "a-card", "aria-label": title }, make("h4", { text: title }), ...children);
+}
+function makeMain(parts) {
+  const hint = make("p", { class: "a-hint h-faint", text: "No message yet. The button Start begins the session\
+." });
+  parts.scroll.append(parts.earlier, parts.rows, hint);
+  parts.form.append(parts.draft, parts.send);
+  const { scroll, newest, waiting, queue, sending, form, note } = parts;
+  return make("div", { class: "a-main" }, scroll, newest, waiting, queue, sending, form, note);
+}
+function makeSide(parts) {
+  parts.roundsCard.append(parts.curve, parts.rounds);
+  const step = make("label", {}, "step ", parts.branchStep);
+  return make(
+    "div",
+    { class: "a-side" },
+    makeCard("Threshold and reserves", parts.gaugeRest, parts.rule),
+    parts.roundsCard,
+    makeCard("Totals", make("table", { class: "a-figures" }, parts.totals)),
+    makeCard("Branch", make("div", { class: "a-bar" }, step, parts.fork, parts.rollback)),
+    makeCard("Workspace", make("div", { class: "a-bar" }, parts.diff, parts.all), parts.files)
+  );
 }
 
 // harness/widgets/js/autopsy.js
@@ -897,6 +911,44 @@ function makeDisposition(disposition, name, count, messages) {
   );
 }
 
+// harness/widgets/js/copy_button.js
+var SHOWN_MS = 1500;
+var END_CHARACTERS = 6;
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = make("textarea", { "aria-hidden": "true", tabindex: "-1" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+}
+function makeCopyButton(text, label) {
+  const button = make("button", { type: "button", class: "h-copy", text: "copy", "aria-label": `copy ${label}` });
+  button.addEventListener("click", async () => {
+    await copy(text);
+    button.focus({ preventScroll: true });
+    button.textContent = "copied";
+    setTimeout(() => {
+      button.textContent = "copy";
+    }, SHOWN_MS);
+  });
+  return button;
+}
+function makeSessionId(id) {
+  const isShort = id.length <= 2 * END_CHARACTERS;
+  const short = isShort ? id : `…${id.slice(-END_CHARACTERS)}`;
+  return make(
+    "span",
+    { class: "h-id", title: id },
+    `session ${short} `,
+    ...isShort ? [] : [makeCopyButton(id, "the session id")]
+  );
+}
+
 // harness/widgets/js/untrusted_text.js
 var SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 function reveal(value) {
@@ -914,6 +966,7 @@ function formatCode(sign) {
 var SILENCE_MS = 1e4;
 var BEAT_MS = 5e3;
 var MISSED_MS = 16e3;
+var RESTART_MS = 3e3;
 function trySend(model, message) {
   try {
     model.send(message);
@@ -972,19 +1025,33 @@ function connect(model, listeners) {
 }
 function watchKernel(model, beat, { silent, heard, isOver = () => false }) {
   let heardAt = performance.now();
+  let isCut = false;
   const receive = (message) => {
     heardAt = performance.now();
+    isCut = false;
     heard(message);
   };
+  let restart = 0;
+  const suspectRestart = () => {
+    isCut = true;
+    trySend(model, beat);
+    clearTimeout(restart);
+    restart = setTimeout(() => {
+      if (isCut && !isOver()) silent(true);
+    }, RESTART_MS);
+  };
   model.on("msg:custom", receive);
+  model.on("comm_live_update", suspectRestart);
   const timer = setInterval(() => {
     if (document.hidden || isOver()) heardAt = performance.now();
-    else if (performance.now() - heardAt > MISSED_MS) silent();
+    else if (performance.now() - heardAt > MISSED_MS) silent(isCut);
     trySend(model, beat);
   }, BEAT_MS);
   return () => {
     clearInterval(timer);
+    clearTimeout(restart);
     model.off("msg:custom", receive);
+    model.off("comm_live_update", suspectRestart);
   };
 }
 
@@ -1161,7 +1228,11 @@ var Transcript = class {
       make("span", { class: "a-who h-faint", text: SPEAKERS[row.kind] ?? row.kind }),
       make("pre", { class: "a-text", text: row.text })
     );
-    if (row.more) box.append(this.makeFoldedRow(row, "show the whole text"));
+    if (row.more)
+      box.append(
+        this.makeFoldedRow(row, row.kind === "ended" || row.kind === "note" ? "what the provider said" : "show\
+ the whole text")
+      );
     return box;
   }
   /**
@@ -1225,6 +1296,13 @@ var WORDS2 = {
   failed: "failed",
   closed: "closed"
 };
+var ARRIVALS = {
+  new: "arrives when the session has started",
+  starting: "arrives when the session has started",
+  idle: "arrives when you press Resume or send another message",
+  failed: "waits until the session is reopened",
+  closed: "waits until the session is reopened"
+};
 var ANSWERS = /* @__PURE__ */ new Set(["body", "rows", "round", "files", "sent"]);
 var QUEUED_CHARACTERS = 300;
 var memory = {
@@ -1239,6 +1317,15 @@ var memory = {
     null
   )
 };
+function formatSeconds(seconds) {
+  return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+function makeReopening(words, lines) {
+  const code = make("pre", { tabindex: "0", role: "region", "aria-label": "lines that reopen the session", text: lines });
+  const bar = make("div", { class: "a-reopening" }, code, makeCopyButton(lines, "the lines that reopen the ses\
+sion"));
+  return make("div", {}, make("div", { text: words }), bar);
+}
 var Agent = class {
   id = Math.random().toString(36).slice(2);
   /**
@@ -1268,7 +1355,7 @@ var Agent = class {
       model,
       { kind: "beat", view: this.id },
       {
-        silent: () => this.showSilence(),
+        silent: (isRestarted) => this.showSilence(isRestarted),
         heard: (message) => this.handleAnswer(message),
         isOver: () => this.known.phase === "closed"
       }
@@ -1308,9 +1395,10 @@ var Agent = class {
     const { parts } = this;
     const readStep = () => Number(parts.branchStep.value);
     const requests = [
-      [parts.start, () => ({ kind: "start" })],
+      [parts.start, () => this.start()],
       [parts.stop, () => ({ kind: "stop" })],
       [parts.resume, () => ({ kind: "resume" })],
+      [parts.retry, () => ({ kind: "resume" })],
       [parts.compact, () => ({ kind: "compact" })],
       [parts.end, () => ({ kind: "end" })],
       [parts.diff, () => ({ kind: "diff" })],
@@ -1338,6 +1426,12 @@ var Agent = class {
     parts.details.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.closeDetails();
     });
+  }
+  /** Return the message that starts the session, and show at once that it is starting; the kernel may be busy for seconds. */
+  start() {
+    this.known.phase = "starting";
+    this.showPhase();
+    return { kind: "start" };
   }
   /** Send the text that the user typed. */
   send() {
@@ -1369,7 +1463,7 @@ var Agent = class {
     if (changed.count !== void 0) transcript.count = Math.max(transcript.count, changed.count);
     this.showPhase();
     if (changed.saved !== void 0) parts.saved.textContent = buildHidingStyle(changed.saved);
-    if (changed.queued) this.showQueue(changed.queued);
+    if (changed.queued || changed.phase) this.showQueue(whole.queued ?? [], whole.phase ?? "new");
     if (changed.question !== void 0) this.showQuestion(changed.question);
     if (changed.gauge) showGauge(parts, changed.gauge);
     if (changed.last_step !== void 0) showBranchStep(parts, changed.last_step);
@@ -1458,13 +1552,11 @@ var Agent = class {
   }
   /** Update the buttons and boxes that depend on the state of the session. */
   showPhase() {
-    const { phase = "new", session = {}, interrupted = false, waiting = "", failure = "", error = "", alerts = [] } = this.
-    known;
+    const { phase = "new", session = {}, interrupted = false, waiting = "", alerts = [] } = this.known;
     const { parts } = this;
     const isOver = phase === "closed" || phase === "failed";
     const hasStarted = phase !== "new" && phase !== "starting";
-    parts.phase.textContent = WORDS2[phase] ?? phase;
-    parts.phase.className = `a-phase a-is-${phase}`;
+    [parts.phase.textContent, parts.phase.className] = this.describePhase();
     enable(parts.start, phase === "new");
     enable(parts.stop, ["starting", "working", "compacting", "asking"].includes(phase));
     enable(parts.resume, phase === "idle" && interrupted);
@@ -1474,52 +1566,98 @@ var Agent = class {
     for (const button of [parts.fork, parts.diff, parts.all]) enable(button, hasStarted);
     for (const field of [parts.send, parts.draft]) enable(field, !isOver);
     parts.draft.readOnly = isOver;
+    parts.start.classList.toggle("h-primary", phase === "new");
+    parts.send.classList.toggle("h-primary", hasStarted && !isOver && !this.canRetry());
     parts.note.textContent = session.note ?? "";
     parts.note.hidden = !session.note;
     parts.waiting.textContent = waiting;
-    const about = [
-      session.model,
-      session.policy,
-      session.sandbox && `sandbox ${session.sandbox}`,
-      session.id && `session ${session.id}`
-    ];
+    const about = [session.model, session.policy, session.sandbox && `sandbox ${session.sandbox}`];
     parts.about.textContent = about.filter(Boolean).join(" · ");
     parts.about.title = session.kept ?? "";
-    const again = isOver && failure ? this.formatReopening() : "";
-    const words = (again ? `${failure}
-To reopen the session, run:  ${again}` : failure) || error;
-    parts.failure.hidden = !words;
-    parts.failure.textContent = words;
+    if (session.id && parts.sessionId.title !== session.id) {
+      parts.sessionId.title = session.id;
+      parts.sessionId.replaceChildren(makeSessionId(session.id));
+    }
+    this.showFailure(isOver);
     parts.alerts.hidden = !alerts.length;
     parts.alerts.textContent = alerts.map((text) => `Alert: ${text}`).join("\n");
+  }
+  /** Whether a call to the model failed for good, so that the turn can be tried again. */
+  canRetry() {
+    const { phase, interrupted = false, stop_reason } = this.known;
+    return phase === "idle" && interrupted && stop_reason === "model_error";
+  }
+  /**
+   * Return the words and the class of the state.
+   *
+   * @returns {[words: string, names: string]}
+   */
+  describePhase() {
+    const { phase = "new", silent_seconds = 0 } = this.known;
+    if (this.canRetry()) return ["model call failed", "a-phase a-is-failed"];
+    if (silent_seconds && (phase === "working" || phase === "compacting")) {
+      return [`no answer for ${formatSeconds(silent_seconds)}`, "a-phase a-is-asking"];
+    }
+    return [WORDS2[phase] ?? phase, `a-phase a-is-${phase}`];
+  }
+  /** @param {boolean} isOver Whether the session has ended. */
+  showFailure(isOver) {
+    const { failure = "", provider_text = "", error = "" } = this.known;
+    const { parts } = this;
+    const again = isOver && failure ? this.formatReopening() : "";
+    const key = JSON.stringify([failure, provider_text, error, again, this.canRetry()]);
+    if (parts.failure.dataset.shown === key) return;
+    parts.failure.dataset.shown = key;
+    parts.failure.hidden = !(failure || error);
+    const lines = (
+      /** @type {HTMLElement[]} */
+      [make("div", { text: failure || error })]
+    );
+    if (failure && provider_text) {
+      const name = make("summary", { text: "what the provider said" });
+      lines.push(make("details", {}, name, make("pre", { tabindex: "0", text: provider_text })));
+    }
+    if (this.canRetry()) lines.push(parts.retry);
+    if (again) lines.push(makeReopening("To reopen the session, run:", again));
+    parts.failure.replaceChildren(...lines);
   }
   /** Return the line of Python that reopens the session; empty while nothing is logged. */
   formatReopening() {
     const { begun = false, reopen = "" } = this.known.session ?? {};
     return begun ? reopen : "";
   }
-  showSilence() {
+  /** @param {boolean} [isRestarted] Whether the kernel was restarted. */
+  showSilence(isRestarted = false) {
     const { parts } = this;
     const again = this.formatReopening();
-    const advice = again ? `If it was restarted, the logged session is not lost: run  ${again}  to continue.` :
-    "If it was restarted, run the cell again.";
-    parts.silence.textContent = `The kernel does not answer. If it is busy, the display continues by itself. ${advice}`;
+    const words = isRestarted ? "The kernel was restarted, and the session in it has ended." : "The kernel doe\
+s not answer. If it is busy, the display continues by itself.";
+    const logged = isRestarted ? "The" : "If it was restarted, the";
+    const lines = again ? makeReopening(`${words} ${logged} logged session is not lost: run these lines to con\
+tinue.`, again) : make("div", { text: `${words} ${isRestarted ? "Run" : "If it was restarted, run"} the cell a\
+gain.` });
+    if (parts.silence.dataset.shown !== `${words}${again}`) parts.silence.replaceChildren(lines);
+    parts.silence.dataset.shown = `${words}${again}`;
     parts.silence.hidden = false;
     [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
     enable(parts.send, false);
   }
   endSilence() {
     this.parts.silence.hidden = true;
-    this.parts.silence.textContent = "";
+    this.parts.silence.replaceChildren();
+    delete this.parts.silence.dataset.shown;
     this.showPhase();
   }
-  /** @param {string[]} queued */
-  showQueue(queued) {
+  /**
+   * @param {string[]} queued
+   * @param {Phase} phase
+   */
+  showQueue(queued, phase) {
     this.parts.queue.replaceChildren(
       ...queued.map((text, index) => {
-        const place = make("span", { class: "h-faint", text: index ? `queued, position ${index + 1}: ` : "queu\
-ed, next: " });
-        return make("li", {}, place, text.slice(0, QUEUED_CHARACTERS));
+        const when = index ? "arrives in the turn after that" : ARRIVALS[phase] ?? "arrives when this turn end\
+s";
+        return make("li", {}, make("span", { class: "h-faint", text: `${when}: ` }), text.slice(0, QUEUED_CHARACTERS));
       })
     );
   }

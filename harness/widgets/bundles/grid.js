@@ -202,6 +202,7 @@ function formatCode(sign) {
 var SILENCE_MS = 1e4;
 var BEAT_MS = 5e3;
 var MISSED_MS = 16e3;
+var RESTART_MS = 3e3;
 function trySend(model, message) {
   try {
     model.send(message);
@@ -260,19 +261,33 @@ function connect(model, listeners) {
 }
 function watchKernel(model, beat, { silent, heard, isOver = () => false }) {
   let heardAt = performance.now();
+  let isCut = false;
   const receive = (message) => {
     heardAt = performance.now();
+    isCut = false;
     heard(message);
   };
+  let restart = 0;
+  const suspectRestart = () => {
+    isCut = true;
+    trySend(model, beat);
+    clearTimeout(restart);
+    restart = setTimeout(() => {
+      if (isCut && !isOver()) silent(true);
+    }, RESTART_MS);
+  };
   model.on("msg:custom", receive);
+  model.on("comm_live_update", suspectRestart);
   const timer = setInterval(() => {
     if (document.hidden || isOver()) heardAt = performance.now();
-    else if (performance.now() - heardAt > MISSED_MS) silent();
+    else if (performance.now() - heardAt > MISSED_MS) silent(isCut);
     trySend(model, beat);
   }, BEAT_MS);
   return () => {
     clearInterval(timer);
+    clearTimeout(restart);
     model.off("msg:custom", receive);
+    model.off("comm_live_update", suspectRestart);
   };
 }
 

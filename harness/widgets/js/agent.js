@@ -4,6 +4,7 @@
 import { buildLayout } from "./agent_layout.js";
 import { showBranchStep, showCurve, showFigures, showFiles, showGauge, showRounds } from "./agent_panels.js";
 import { showDetails } from "./compaction_details.js";
+import { makeCopyButton, makeSessionId } from "./copy_button.js";
 import { buildHidingStyle, createRoot, enable, isEnabled, make } from "./elements.js";
 import { connect, watchKernel } from "./kernel.js";
 import { nest } from "./nested_view.js";
@@ -33,7 +34,10 @@ import { reveal } from "./untrusted_text.js";
  * @property {boolean} interrupted
  * @property {Session} session
  * @property {string} waiting
+ * @property {number} silent_seconds Time without an answer of the model; 0 if it is short.
  * @property {string} failure
+ * @property {string} provider_text Text of the provider about the failure.
+ * @property {string} stop_reason Reason why the last turn ended.
  * @property {string} error
  * @property {string[]} alerts
  * @property {number} count Number of rows of the transcript.
@@ -59,6 +63,18 @@ const WORDS = {
   failed: "failed",
   closed: "closed",
 };
+/**
+ * When the next message of the queue arrives, in states other than a running turn.
+ *
+ * @type {Partial<Record<Phase, string>>}
+ */
+const ARRIVALS = {
+  new: "arrives when the session has started",
+  starting: "arrives when the session has started",
+  idle: "arrives when you press Resume or send another message",
+  failed: "waits until the session is reopened",
+  closed: "waits until the session is reopened",
+};
 const ANSWERS = new Set(["body", "rows", "round", "files", "sent"]);
 const QUEUED_CHARACTERS = 300;
 
@@ -72,6 +88,23 @@ const memory = {
   open: new Set(),
   round: /** @type {number | null} */ (null),
 };
+
+/** @param {number} seconds */
+function formatSeconds(seconds) {
+  return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+/**
+ * Return words, and lines of Python with a button that copies them.
+ *
+ * @param {string} words
+ * @param {string} lines
+ */
+function makeReopening(words, lines) {
+  const code = make("pre", { tabindex: "0", role: "region", "aria-label": "lines that reopen the session", text: lines });
+  const bar = make("div", { class: "a-reopening" }, code, makeCopyButton(lines, "the lines that reopen the session"));
+  return make("div", {}, make("div", { text: words }), bar);
+}
 
 /** View of a session in a page, drawn from the states and items sent by the kernel. */
 class Agent {
@@ -103,7 +136,7 @@ class Agent {
       model,
       { kind: "beat", view: this.id },
       {
-        silent: () => this.showSilence(),
+        silent: (isRestarted) => this.showSilence(isRestarted),
         heard: (message) => this.handleAnswer(message),
         isOver: () => this.known.phase === "closed",
       },
@@ -149,9 +182,10 @@ class Agent {
     const readStep = () => Number(parts.branchStep.value);
     /** @type {[button: HTMLElement, message: () => object][]} */
     const requests = [
-      [parts.start, () => ({ kind: "start" })],
+      [parts.start, () => this.start()],
       [parts.stop, () => ({ kind: "stop" })],
       [parts.resume, () => ({ kind: "resume" })],
+      [parts.retry, () => ({ kind: "resume" })],
       [parts.compact, () => ({ kind: "compact" })],
       [parts.end, () => ({ kind: "end" })],
       [parts.diff, () => ({ kind: "diff" })],
@@ -179,6 +213,13 @@ class Agent {
     parts.details.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.closeDetails();
     });
+  }
+
+  /** Return the message that starts the session, and show at once that it is starting; the kernel may be busy for seconds. */
+  start() {
+    this.known.phase = "starting";
+    this.showPhase();
+    return { kind: "start" };
   }
 
   /** Send the text that the user typed. */
@@ -213,7 +254,7 @@ class Agent {
     if (changed.count !== undefined) transcript.count = Math.max(transcript.count, changed.count);
     this.showPhase();
     if (changed.saved !== undefined) parts.saved.textContent = buildHidingStyle(changed.saved);
-    if (changed.queued) this.showQueue(changed.queued);
+    if (changed.queued || changed.phase) this.showQueue(whole.queued ?? [], whole.phase ?? "new");
     if (changed.question !== undefined) this.showQuestion(changed.question);
     if (changed.gauge) showGauge(parts, changed.gauge);
     if (changed.last_step !== undefined) showBranchStep(parts, changed.last_step);
@@ -304,12 +345,11 @@ class Agent {
 
   /** Update the buttons and boxes that depend on the state of the session. */
   showPhase() {
-    const { phase = "new", session = {}, interrupted = false, waiting = "", failure = "", error = "", alerts = [] } = this.known;
+    const { phase = "new", session = {}, interrupted = false, waiting = "", alerts = [] } = this.known;
     const { parts } = this;
     const isOver = phase === "closed" || phase === "failed";
     const hasStarted = phase !== "new" && phase !== "starting";
-    parts.phase.textContent = WORDS[phase] ?? phase;
-    parts.phase.className = `a-phase a-is-${phase}`;
+    [parts.phase.textContent, parts.phase.className] = this.describePhase();
     enable(parts.start, phase === "new");
     enable(parts.stop, ["starting", "working", "compacting", "asking"].includes(phase));
     enable(parts.resume, phase === "idle" && interrupted);
@@ -319,23 +359,60 @@ class Agent {
     for (const button of [parts.fork, parts.diff, parts.all]) enable(button, hasStarted);
     for (const field of [parts.send, parts.draft]) enable(field, !isOver);
     parts.draft.readOnly = isOver;
+    parts.start.classList.toggle("h-primary", phase === "new");
+    parts.send.classList.toggle("h-primary", hasStarted && !isOver && !this.canRetry());
     parts.note.textContent = session.note ?? "";
     parts.note.hidden = !session.note;
     parts.waiting.textContent = waiting;
-    const about = [
-      session.model,
-      session.policy,
-      session.sandbox && `sandbox ${session.sandbox}`,
-      session.id && `session ${session.id}`,
-    ];
+    const about = [session.model, session.policy, session.sandbox && `sandbox ${session.sandbox}`];
     parts.about.textContent = about.filter(Boolean).join(" · ");
     parts.about.title = session.kept ?? "";
-    const again = isOver && failure ? this.formatReopening() : "";
-    const words = (again ? `${failure}\nTo reopen the session, run:  ${again}` : failure) || error;
-    parts.failure.hidden = !words;
-    parts.failure.textContent = words;
+    if (session.id && parts.sessionId.title !== session.id) {
+      parts.sessionId.title = session.id;
+      parts.sessionId.replaceChildren(makeSessionId(session.id));
+    }
+    this.showFailure(isOver);
     parts.alerts.hidden = !alerts.length;
     parts.alerts.textContent = alerts.map((text) => `Alert: ${text}`).join("\n");
+  }
+
+  /** Whether a call to the model failed for good, so that the turn can be tried again. */
+  canRetry() {
+    const { phase, interrupted = false, stop_reason } = this.known;
+    return phase === "idle" && interrupted && stop_reason === "model_error";
+  }
+
+  /**
+   * Return the words and the class of the state.
+   *
+   * @returns {[words: string, names: string]}
+   */
+  describePhase() {
+    const { phase = "new", silent_seconds = 0 } = this.known;
+    if (this.canRetry()) return ["model call failed", "a-phase a-is-failed"];
+    if (silent_seconds && (phase === "working" || phase === "compacting")) {
+      return [`no answer for ${formatSeconds(silent_seconds)}`, "a-phase a-is-asking"];
+    }
+    return [WORDS[phase] ?? phase, `a-phase a-is-${phase}`];
+  }
+
+  /** @param {boolean} isOver Whether the session has ended. */
+  showFailure(isOver) {
+    const { failure = "", provider_text = "", error = "" } = this.known;
+    const { parts } = this;
+    const again = isOver && failure ? this.formatReopening() : "";
+    const key = JSON.stringify([failure, provider_text, error, again, this.canRetry()]);
+    if (parts.failure.dataset.shown === key) return; // an unfolded text stays so
+    parts.failure.dataset.shown = key;
+    parts.failure.hidden = !(failure || error);
+    const lines = /** @type {HTMLElement[]} */ ([make("div", { text: failure || error })]);
+    if (failure && provider_text) {
+      const name = make("summary", { text: "what the provider said" });
+      lines.push(make("details", {}, name, make("pre", { tabindex: "0", text: provider_text })));
+    }
+    if (this.canRetry()) lines.push(parts.retry);
+    if (again) lines.push(makeReopening("To reopen the session, run:", again));
+    parts.failure.replaceChildren(...lines);
   }
 
   /** Return the line of Python that reopens the session; empty while nothing is logged. */
@@ -344,13 +421,19 @@ class Agent {
     return begun ? reopen : "";
   }
 
-  showSilence() {
+  /** @param {boolean} [isRestarted] Whether the kernel was restarted. */
+  showSilence(isRestarted = false) {
     const { parts } = this;
     const again = this.formatReopening();
-    const advice = again
-      ? `If it was restarted, the logged session is not lost: run  ${again}  to continue.`
-      : "If it was restarted, run the cell again.";
-    parts.silence.textContent = `The kernel does not answer. If it is busy, the display continues by itself. ${advice}`;
+    const words = isRestarted
+      ? "The kernel was restarted, and the session in it has ended."
+      : "The kernel does not answer. If it is busy, the display continues by itself.";
+    const logged = isRestarted ? "The" : "If it was restarted, the";
+    const lines = again
+      ? makeReopening(`${words} ${logged} logged session is not lost: run these lines to continue.`, again)
+      : make("div", { text: `${words} ${isRestarted ? "Run" : "If it was restarted, run"} the cell again.` });
+    if (parts.silence.dataset.shown !== `${words}${again}`) parts.silence.replaceChildren(lines);
+    parts.silence.dataset.shown = `${words}${again}`;
     parts.silence.hidden = false;
     [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
     enable(parts.send, false);
@@ -358,16 +441,20 @@ class Agent {
 
   endSilence() {
     this.parts.silence.hidden = true;
-    this.parts.silence.textContent = "";
+    this.parts.silence.replaceChildren();
+    delete this.parts.silence.dataset.shown;
     this.showPhase();
   }
 
-  /** @param {string[]} queued */
-  showQueue(queued) {
+  /**
+   * @param {string[]} queued
+   * @param {Phase} phase
+   */
+  showQueue(queued, phase) {
     this.parts.queue.replaceChildren(
       ...queued.map((text, index) => {
-        const place = make("span", { class: "h-faint", text: index ? `queued, position ${index + 1}: ` : "queued, next: " });
-        return make("li", {}, place, text.slice(0, QUEUED_CHARACTERS));
+        const when = index ? "arrives in the turn after that" : (ARRIVALS[phase] ?? "arrives when this turn ends");
+        return make("li", {}, make("span", { class: "h-faint", text: `${when}: ` }), text.slice(0, QUEUED_CHARACTERS));
       }),
     );
   }

@@ -1,6 +1,7 @@
 // Elements of a session widget, by name.
 
 import "./agent.css";
+import { makeNothing } from "./agent_panels.js";
 import { make } from "./elements.js";
 
 /** @typedef {ReturnType<typeof createParts>} Parts */
@@ -19,12 +20,14 @@ export function buildLayout(root) {
       { class: "a-head" },
       parts.phase,
       parts.about,
+      parts.sessionId,
       make("span", { class: "a-buttons" }, parts.start, parts.stop, parts.resume, parts.compact, parts.end),
     ),
     parts.silence,
     parts.failure,
     parts.alerts,
     parts.question,
+    make("section", { class: "a-top", "aria-label": "Context" }, parts.gauge, parts.gaugeWords),
     make("div", { class: "a-columns" }, makeMain(parts), makeSide(parts)),
     parts.saved,
     parts.forked,
@@ -37,7 +40,8 @@ function createParts() {
   return {
     phase: make("span", { class: "a-phase", role: "status" }),
     about: make("span", { class: "a-about h-faint" }),
-    start: makeButton("Start", "Start the session"),
+    sessionId: make("span", { class: "h-faint" }),
+    start: makeButton("Start", "Start the session", "h-primary"),
     stop: makeButton("Stop", "Stop the running turn; text written so far is kept"),
     resume: makeButton("Resume", "Continue the interrupted turn"),
     compact: makeButton("Compact", "Compact now, even if the policy is not triggered"),
@@ -66,6 +70,7 @@ function createParts() {
       placeholder: "Message to the agent. Enter sends, Shift+Enter starts a new line.",
     }),
     send: make("button", { type: "submit", text: "Send" }),
+    retry: makeButton("Retry", "Send the request that failed again", "h-primary"),
     note: make("p", { class: "h-faint", hidden: true }),
     gauge: make("div", {
       class: "a-gauge",
@@ -76,11 +81,12 @@ function createParts() {
       "aria-valuenow": "0",
     }),
     gaugeWords: make("div", { class: "a-words h-faint", text: "empty until the session starts" }),
+    gaugeRest: make("div", { class: "a-words h-faint", text: "none yet" }),
     rule: make("div", { class: "a-words h-faint" }),
     curve: make("div", { class: "a-curve" }),
     rounds: make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }),
     roundsCard: makeCard("Compactions"),
-    totals: make("tbody", {}, make("tr", {}, make("td", { class: "h-faint", text: "none yet" }))),
+    totals: make("tbody", {}, makeNothing()),
     branchStep: make("input", { type: "number", min: "0", value: "0", name: "step" }),
     fork: makeButton("Fork", "Open another session, below, that continues from the end of this step"),
     rollback: makeButton("Roll back", "Restore the conversation and the files as they were at the end of this step"),
@@ -102,9 +108,10 @@ function createParts() {
 /**
  * @param {string} text
  * @param {string} title
+ * @param {string} [kind] Class of the button.
  */
-function makeButton(text, title) {
-  return make("button", { type: "button", text, title });
+function makeButton(text, title, kind) {
+  return make("button", { type: "button", text, title, class: kind });
 }
 
 /**
@@ -131,7 +138,7 @@ function makeSide(parts) {
   return make(
     "div",
     { class: "a-side" },
-    makeCard("Context", parts.gauge, parts.gaugeWords, parts.rule),
+    makeCard("Threshold and reserves", parts.gaugeRest, parts.rule),
     parts.roundsCard,
     makeCard("Totals", make("table", { class: "a-figures" }, parts.totals)),
     makeCard("Branch", make("div", { class: "a-bar" }, step, parts.fork, parts.rollback)),

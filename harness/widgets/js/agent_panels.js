@@ -1,7 +1,7 @@
 // Panels beside the transcript of a session: context gauge, token curve, compactions, totals, and changed files.
 
 import { draw, keepFocus, make, makeFactRow } from "./elements.js";
-import { formatCost, formatCount, formatNumber, formatTokens } from "./numbers.js";
+import { formatCost, formatCount, formatNumber, formatTokens, groupDigits } from "./numbers.js";
 
 /** @import { Parts } from "./agent_layout.js" */
 /**
@@ -80,8 +80,9 @@ export function showGauge(parts, gauge) {
   if (reserved) rest.push(`${formatNumber(reserved)} reserved`);
   if (reported) rest.push(`${formatNumber(reported)} at the last call, as counted by the provider`);
   parts.gaugeWords.classList.remove("h-faint");
-  parts.gaugeWords.replaceChildren(words, ...rest.flatMap((text) => [make("br"), make("span", { class: "h-faint", text })]));
-  parts.rule.textContent = gauge.rule ?? "";
+  parts.gaugeWords.textContent = words;
+  parts.gaugeRest.replaceChildren(...rest.map((text) => make("div", { text })));
+  parts.rule.textContent = groupDigits(gauge.rule ?? "");
 }
 
 /** @param {Gauge} gauge */
@@ -137,6 +138,11 @@ export function showCurve(parts, points, rounds, { threshold = null }, openRound
   parts.curve.replaceChildren(svg);
 }
 
+/** Return the row of a table of totals without any. */
+export function makeNothing() {
+  return make("tr", {}, make("td", { class: "h-faint", text: "none yet" }));
+}
+
 /**
  * @param {Parts} parts
  * @param {Figures | undefined} figures
@@ -144,7 +150,10 @@ export function showCurve(parts, points, rounds, { threshold = null }, openRound
  * @param {number | undefined} step Number of the running step; 0 if no step is running.
  */
 export function showFigures(parts, figures, isSimulated, step) {
-  if (!figures && !step) return;
+  if (!figures && !step) {
+    parts.totals.replaceChildren(makeNothing());
+    return;
+  }
   const running = step ? `, working on step ${formatNumber(step)}` : "";
   const facts = [["steps", `${formatNumber(figures?.steps ?? 0)}${running}`]];
   if (figures) facts.push(...listFigures(figures, isSimulated));

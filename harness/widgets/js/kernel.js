@@ -19,6 +19,7 @@ import { reveal } from "./untrusted_text.js";
 const SILENCE_MS = 10000;
 const BEAT_MS = 5000;
 const MISSED_MS = 16000;
+const RESTART_MS = 3000;
 
 /**
  * Send a message that no user asked for. It fails if the kernel was restarted, about which the page informs the user after a
@@ -94,25 +95,40 @@ export function connect(model, listeners) {
  * @param {Channel} model
  * @param {object} beat Message that the kernel answers.
  * @param {object} watcher
- * @param {() => void} watcher.silent Called as long as the kernel does not answer.
+ * @param {(isRestarted: boolean) => void} watcher.silent Called as long as the kernel does not answer.
  * @param {(message: any) => void} watcher.heard Called with every message of the kernel.
  * @param {() => boolean} [watcher.isOver] Whether no answer is expected any more.
  */
 export function watchKernel(model, beat, { silent, heard, isOver = () => false }) {
   let heardAt = performance.now();
+  let isCut = false;
   /** @param {any} message */
   const receive = (message) => {
     heardAt = performance.now();
+    isCut = false;
     heard(message);
   };
+  // Jupyter reports a restart of the kernel, but also that a connection is open again; in that case the kernel answers
+  let restart = 0;
+  const suspectRestart = () => {
+    isCut = true;
+    trySend(model, beat);
+    clearTimeout(restart);
+    restart = setTimeout(() => {
+      if (isCut && !isOver()) silent(true);
+    }, RESTART_MS);
+  };
   model.on("msg:custom", receive);
+  model.on("comm_live_update", suspectRestart);
   const timer = setInterval(() => {
     if (document.hidden || isOver()) heardAt = performance.now();
-    else if (performance.now() - heardAt > MISSED_MS) silent();
+    else if (performance.now() - heardAt > MISSED_MS) silent(isCut);
     trySend(model, beat);
   }, BEAT_MS);
   return () => {
     clearInterval(timer);
+    clearTimeout(restart);
     model.off("msg:custom", receive);
+    model.off("comm_live_update", suspectRestart);
   };
 }

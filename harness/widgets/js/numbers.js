@@ -57,3 +57,12 @@ export function formatDuration(seconds) {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
+
+/**
+ * Return a sentence from Python with thousands separators in its numbers.
+ *
+ * @param {string} text
+ */
+export function groupDigits(text) {
+  return text.replace(/(?<![\d.,:/-])\d{4,}(?![\d.:/-])/g, (digits) => formatNumber(Number(digits)));
+}

@@ -173,7 +173,10 @@ export class Transcript {
       make("span", { class: "a-who h-faint", text: SPEAKERS[row.kind] ?? row.kind }),
       make("pre", { class: "a-text", text: row.text }),
     );
-    if (row.more) box.append(this.makeFoldedRow(row, "show the whole text"));
+    if (row.more)
+      box.append(
+        this.makeFoldedRow(row, row.kind === "ended" || row.kind === "note" ? "what the provider said" : "show the whole text"),
+      );
     return box;
   }
 
