@@ -28,7 +28,7 @@ from harness.sandboxes.backends import BackendName, SandboxChoice
 from harness.session.execution import CopiedFiles, SessionResult, execute_session
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.live_session import LiveSession
-from harness.session.spec import SessionSpec
+from harness.session.spec import SessionSpec, choose_nominal_tokens
 from harness.session.storage import load_log, restore_spec
 from harness.session.totals import describe_metrics
 from harness.store.sessions.lookup import (
@@ -172,6 +172,8 @@ def command(
     resumed = find_resumed_session(resume, journal) if resume else None
     session_id = resumed.session_id if resumed else TIME_ORDERED_IDS.make_descending()
     default_journal = None if no_journal else name_default_journal(session_id)
+    if nominal_window_tokens is None and "policy" not in list_explicit_options():
+        nominal_window_tokens = choose_nominal_tokens(model, window_tokens)
     shorthand_fields = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
     table = {name: value for name, value in shorthand_fields.items() if value is not None}
     session = SessionSpec(

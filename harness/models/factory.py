@@ -61,6 +61,9 @@ class Wiring:
     stall_seconds: float = STALL_SECONDS
     """Time in seconds without data from a provider after which a call is repeated. Local models have a limit of their own."""
 
+    api_bases: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Addresses of servers of real models by provider, i.e. the beginning of the model's name; may contain credentials."""
+
     on_replay: Callable[[float], None] = ignore
     """Listener that is called for each answer that a cassette replays, with its cost in US dollars less the money paid for it."""
 
@@ -292,6 +295,11 @@ def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Mode
     return replace(model, model=with_wait_listener(model.model, on_wait)) if isinstance(model, WrappedModel) else model
 
 
+def find_provider(name: str) -> str:
+    """Return the beginning of a real model's name, up to the first `/`, for which an address can be chosen."""
+    return name.partition("/")[0]
+
+
 def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
     """Create a real model; a replay of recorded answers needs neither an API key nor weights."""
     model: Model
@@ -301,8 +309,11 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
             weights.check(look_up_weights(name))
         model = LocalModel(name=name, endpoint=wiring.endpoints.get(name), window_tokens=window_tokens, stop=stop)
     else:
-        check_model_name(name, keys=not wiring.is_replay)
-        model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop, timeout_seconds=wiring.stall_seconds)
+        api_base = wiring.api_bases.get(find_provider(name))
+        check_model_name(name, keys=not wiring.is_replay, has_address=api_base is not None)
+        model = LitellmModel(
+            name=name, window_tokens=window_tokens, api_base=api_base, stop=stop, timeout_seconds=wiring.stall_seconds
+        )
     if wiring.cassette is None:
         return model
     return CassetteModel(model=model, cassette=wiring.cassette, take=wiring.take, on_replay=wiring.on_replay)

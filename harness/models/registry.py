@@ -267,7 +267,7 @@ def _look_up_listed_window(name: str) -> Window:
     return Window(tokens=0, source="unknown")
 
 
-def check_model_name(name: str, *, keys: bool = True) -> None:
+def check_model_name(name: str, *, keys: bool = True, has_address: bool = False) -> None:
     """Check that a model can be called: its name is known, it answers messages, and its key is set.
 
     A name that the registry lacks is accepted in three cases: the provider's users choose the model names, the environment sets a
@@ -276,6 +276,7 @@ def check_model_name(name: str, *, keys: bool = True) -> None:
     Args:
         name: Name of the model as litellm spells it.
         keys: Whether to look for keys and addresses in the environment.
+        has_address: Whether the caller has an address for the provider, so that the environment needs none.
 
     Raises:
         UnknownName: No provider has this name, or the provider has no such model.
@@ -286,9 +287,9 @@ def check_model_name(name: str, *, keys: bool = True) -> None:
     mode = look_up_entry(name).get("mode")
     if mode not in CHAT_MODES:
         raise UsageError(f"model {name!r} is for {mode}, not for conversation; choose a chat model")
-    if not _has_own_address(provider):
+    if not (has_address or _has_own_address(provider)):
         _check_is_listed(name, provider)
-    if keys and (missing := find_missing_keys(name, provider)):
+    if keys and (missing := find_missing_keys(name, provider, has_address=has_address)):
         raise MissingKey(name, missing)
 
 
@@ -343,13 +344,14 @@ def look_up_provider(name: str) -> str:
     raise UnknownName("model", name, get_close_matches(name, package.model_cost, n=3, cutoff=0.6) or EXAMPLES)
 
 
-def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
+def find_missing_keys(name: str, provider: str, *, has_address: bool = False) -> tuple[str, ...]:
     """Return the environment variables, such as API keys, of which one must be set to use a provider.
 
-    Variables that are needed together are joined by "and". The result is empty if nothing is missing.
+    Variables that are needed together are joined by "and". The result is empty if nothing is missing. With `has_address`, the
+    address of the provider's server is known otherwise.
     """
     base = BASE_VARIABLES.get(provider)
     if base is not None:
-        return () if os.environ.get(base) else (base,)
+        return () if has_address or os.environ.get(base) else (base,)
     missing = tuple(load_litellm().validate_environment(name).get("missing_keys") or ())
     return missing if provider == "gemini" else (" and ".join(missing),) * bool(missing)

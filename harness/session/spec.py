@@ -28,11 +28,13 @@ from harness.models.factory import (
     ToolCallMode,
     Wiring,
     check_explore_model,
+    find_provider,
     resolve_explore_model,
     resolve_summarizer_name,
 )
 from harness.models.litellm_model import STALL_SECONDS
-from harness.models.scripted.profiles import EXACT, Reader, add_options
+from harness.models.local.catalogue import CATALOGUE, is_local
+from harness.models.scripted.profiles import EXACT, Reader, add_options, is_scripted
 from harness.policies import policy_from_stored, resolve_policy
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
@@ -176,6 +178,9 @@ class SessionSpec(AgentSettings):
         take: Number of the recorded answer to write or replay where a cassette holds several answers to equal requests, from 0.
             Default: `0`.
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
+        api_base: Address of the server of `model`, and of other models whose name begins with the same provider. It belongs to
+            this session only, is never logged, and is passed again when the session is reopened. None uses the address in the
+            environment, or else the provider's. Default: `None`.
         runtime: Runtime of the sandbox for a session without a task; a task has a runtime of its own. Default: `'python'`.
         unsafe_local: Permission to use the sandbox backend `local`, which does not isolate commands. Default: `False`.
         journal: Journal file for the session's log. None keeps the log in memory. Default: `None`.
@@ -209,6 +214,7 @@ class SessionSpec(AgentSettings):
     cassette: Cassette | None = None
     take: int = field(default=0, metadata=codec.ADDED_LATER)
     stall_seconds: float = STALL_SECONDS
+    api_base: str | None = field(default=None, repr=False)
     runtime: Runtime = "python"
     unsafe_local: bool = False
     journal: OptionalPathField = None  # type: ignore[assignment]
@@ -223,6 +229,8 @@ class SessionSpec(AgentSettings):
         AgentSettings.__post_init__(self)  # `super()` finds no class in a dataclass with slots
         if self.max_steps is not None:
             refuse_invalid_max_steps(self.max_steps)
+        if self.api_base is not None and (is_scripted(self.model) or is_local(self.model)):
+            raise UsageError(f"api_base: the model {self.model!r} has no server to choose; leave api_base out")
 
     @property
     def name(self) -> str:
@@ -247,7 +255,13 @@ class SessionSpec(AgentSettings):
     @property
     def wiring(self) -> Wiring:
         """Settings for calls to real models, such as cassette and time limits, without the servers of local models."""
-        return Wiring(tool_calls=self.tool_calls, cassette=self.cassette, take=self.take, stall_seconds=self.stall_seconds)
+        return Wiring(
+            tool_calls=self.tool_calls,
+            cassette=self.cassette,
+            take=self.take,
+            stall_seconds=self.stall_seconds,
+            api_bases={} if self.api_base is None else {find_provider(self.model): self.api_base},
+        )
 
 
 def derive_model_seed(seed: int, replicate: int) -> int:
@@ -262,7 +276,27 @@ def compute_step_limit(max_steps: int | None, task: Task | None) -> int:
     return DEFAULT_STEP_LIMIT if task is None else task.step_limit
 
 
-UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
+DEFAULT_POLICY_WINDOW_TOKENS = 32_768
+"""Smallest window in tokens for which the constants of the default policy, such as its reserves of 11,000 tokens, are meant."""
+
+
+def choose_nominal_tokens(model: str, window_tokens: int | None) -> int | None:
+    """Return the window in tokens from which the default policy is scaled, so that its reserves fit a small local model.
+
+    Args:
+        model: Name of the model.
+        window_tokens: Window that the user has chosen; None is the model's own.
+
+    Returns:
+        32,768 for a local model with a smaller window, else None, which keeps the constants of the policy.
+    """
+    if model not in CATALOGUE:
+        return None
+    tokens = window_tokens or CATALOGUE[model].window_tokens
+    return DEFAULT_POLICY_WINDOW_TOKENS if tokens < DEFAULT_POLICY_WINDOW_TOKENS else None
+
+
+UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local", "api_base"})
 """Fields of a session's configuration that are not stored with the configuration in the session's log.
 
 The request is in the log anyway. The person who reopens the session chooses the other fields again.

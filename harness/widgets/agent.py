@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from harness.conversation.events import Entry, EventListener, StateChanged, Text
 from harness.errors import HarnessError, UsageError
 from harness.models.cassette import Cassette
 from harness.models.factory import SAME_MODEL
-from harness.models.failures import split_provider_message
+from harness.models.failures import CREDENTIALS_IN_ADDRESS, split_provider_message
 from harness.models.local.catalogue import is_local
 from harness.models.scripted.profiles import is_scripted
 from harness.policies import resolve_policy
@@ -35,13 +35,14 @@ from harness.session.diffs import join_patches
 from harness.session.execution import SessionResult
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
-from harness.session.spec import SessionSpec
+from harness.session.spec import SessionSpec, choose_nominal_tokens
 from harness.store.sessions.lookup import name_default_journal
 from harness.task import Task
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import RESTING_STATES, build_feed
 from harness.widgets.harness_widget import SnapshotWidget
+from harness.widgets.notebook_cells import CELLS, find_cell_run
 from harness.widgets.snapshot import render_html, render_text
 from harness.widgets.twin_buttons import encode_buttons, read_request
 
@@ -68,12 +69,15 @@ class AgentWidget(SnapshotWidget):
     Args:
         request: Text of the user's request, or a task, whose workspace is copied and whose request is sent. Required.
         model: Model name as in a plan file; `scripted` needs a task. Default: `scripted`.
-        policy: Compaction policy, or its public name such as `codex`; None is `KeepLast()`. Default: `None`.
+        policy: Compaction policy, or its public name such as `codex`; None is `KeepLast()`, whose reserves are scaled down for
+            small local models. Default: `None`.
         window_tokens: Size of the context window in tokens; None is the window of the model. Default: `None`.
         explore: Whether the agent has the tool `explore`, which lets a sub-agent look around and return a short answer.
             Default: `False`.
         explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`.
             Default: `'same'`.
+        api_base: Address of the model's server, for this session only; None uses the address in the environment, or else the
+            provider's. Default: `None`.
         journal: Journal file to which the session is logged; None creates a file in the folder `sessions`. Default: `None`.
         pace_seconds: Pause after each line of the model and before each compaction, in seconds, to slow a scripted session
             down for watching. Default: `0.0`.
@@ -89,6 +93,8 @@ class AgentWidget(SnapshotWidget):
         task = harness.load_task("flashcards")(0)
         widget = harness.AgentWidget(task, policy="codex", window_tokens=32_768)
         widget.session.start()
+
+    Running a notebook cell again ends the sessions that its widgets had opened, whose logs are kept.
 
     Raises:
         UsageError: An argument is invalid, or the model or policy does not exist.
@@ -112,10 +118,12 @@ class AgentWidget(SnapshotWidget):
         window_tokens: int | None = None,
         explore: bool = False,
         explore_model: str = SAME_MODEL,
+        api_base: str | None = None,
         journal: str | os.PathLike[str] | None = None,
         pace_seconds: float = 0.0,
     ) -> None:
         task = request if isinstance(request, Task) else None
+        ended = _end_earlier_run()
         name = TIME_ORDERED_IDS.make_descending()
         spec = SessionSpec(
             request=task.prompt if task else str(request),
@@ -123,11 +131,26 @@ class AgentWidget(SnapshotWidget):
             model=model,
             task=task,
             window_tokens=window_tokens,
+            nominal_window_tokens=choose_nominal_tokens(model, window_tokens) if policy is None else None,
+            api_base=api_base,
             explore=explore,
             explore_model=explore_model,
             journal=name_default_journal(name) if journal is None else Path(journal),
         )
         self._initialize(spec, lambda: LiveSession(spec, session_id=name, on_event=self._listen), pace_seconds)
+        self._join_cell(ended)
+
+    def _join_cell(self, ended: Sequence["AgentWidget"]) -> None:
+        """Note by which cell of a notebook this widget was made, and say which sessions of its earlier run were ended."""
+        CELLS.add(find_cell_run(), self)
+        for widget in ended:
+            line = _format_reopening(widget.session.spec, widget.session.session_id)
+            again = f"; to reopen it in another cell: {line}" if line else ""
+            with self._feed_lock:
+                self._feed.add_note(
+                    f"session {widget.session.session_id} of the earlier run of this cell was ended{again}", "notice"
+                )
+        self._event_queue.put(_REFRESH)
 
     def _initialize(self, spec: SessionSpec | None, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
         super().__init__(max_retained_items=MAX_RETAINED_ITEMS)
@@ -154,8 +177,10 @@ class AgentWidget(SnapshotWidget):
             session: Settings of the session. Required.
             pace_seconds: Pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
         """
+        ended = _end_earlier_run()
         widget, name = cls.__new__(cls), TIME_ORDERED_IDS.make_descending()
         widget._initialize(session, lambda: LiveSession(session, session_id=name, on_event=widget._listen), pace_seconds)
+        widget._join_cell(ended)
         return widget
 
     @classmethod
@@ -167,6 +192,7 @@ class AgentWidget(SnapshotWidget):
         task: Task | None = None,
         cassette: Cassette | None = None,
         unsafe_local: bool = False,
+        api_base: str | None = None,
         pace_seconds: float = 0.0,
     ) -> Self:
         """Return a widget for a session from its journal, e.g. after the kernel was restarted.
@@ -182,17 +208,20 @@ class AgentWidget(SnapshotWidget):
             cassette: Cassette for the continued session, required again if the session used one. Default: `None`.
             unsafe_local: Allow commands without isolation, required again for a session with the sandbox `local`. Default:
                 `False`.
+            api_base: Address of the model's server, required again if the session had one of its own. Default: `None`.
             pace_seconds: Pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
 
         Raises:
             StoreError: The journal or the session does not exist.
             UsageError: The session was never started, or its cassette is missing.
         """
+        ended = _end_earlier_run(session_id)
         stored_spec = LiveSession.reopen(Path(journal), session_id, task=task, cassette=cassette).spec
-        spec = replace(stored_spec, unsafe_local=unsafe_local)
+        spec = replace(stored_spec, unsafe_local=unsafe_local, api_base=api_base)
         widget = cls.__new__(cls)
         reopen = partial(LiveSession.reopen, Path(journal), session_id, spec=spec, on_event=widget._listen)
         widget._initialize(spec, reopen, pace_seconds)
+        widget._join_cell(ended)
         return widget
 
     def fork(self, step: int) -> "AgentWidget":
@@ -484,6 +513,21 @@ class AgentWidget(SnapshotWidget):
             self.send({"kind": "round", "view": message.get("view"), **details})
 
 
+def _end_earlier_run(awaited_session_id: str = "") -> list[AgentWidget]:
+    """End the sessions that an earlier run of the same notebook cell opened, and return the widgets of those that had begun.
+
+    The method waits only for the session with the given id, which is about to be reopened.
+    """
+    earlier: list[AgentWidget] = [widget for widget in CELLS.replace(find_cell_run()) if widget.session.state != "closed"]
+    begun = [widget for widget in earlier if widget.session.state not in ("new", "failed")]
+    for widget in earlier:
+        closing = threading.Thread(target=widget.close, name="harness-agent-close", daemon=True)
+        closing.start()
+        if widget.session.session_id == awaited_session_id:
+            closing.join()
+    return [widget for widget in begun if widget.session.session_id != awaited_session_id]
+
+
 def _format_reopening(spec: SessionSpec, session_id: str) -> str:
     """Return the line of Python that reopens a session in another kernel; empty without a journal."""
     if spec.journal is None:
@@ -494,6 +538,11 @@ def _format_reopening(spec: SessionSpec, session_id: str) -> str:
         arguments.append(f"cassette=Cassette(path={str(spec.cassette.path)!r}, mode={spec.cassette.mode!r})")
     if spec.unsafe_local:
         arguments.append("unsafe_local=True")
+    if spec.api_base is not None:
+        shown = (
+            "ADDRESS" if CREDENTIALS_IN_ADDRESS.search(spec.api_base) else spec.api_base
+        )  # the line is saved with the notebook
+        arguments.append(f"api_base={shown!r}")
     return f"{'; '.join(imports)}; harness.AgentWidget.reopen({', '.join(arguments)})"
 
 

@@ -17,7 +17,7 @@ REOPENING = f"""\
 import sys
 
 sys.path.insert(0, {str(CHECKOUT)!r})
-from harness import AgentWidget
+import harness
 from tests.widgets.test_agent import hostile_task
 
 again = {{told}}
@@ -25,7 +25,7 @@ again
 """
 LOGGED_IN_KERNEL = "print('reopened with', len(again.session.entries), 'events')"
 ENDED = "print('checks:', *(check.passed for check in again.close().checks))"
-TOLD = re.compile(r"AgentWidget\.reopen\('(.+)', '(.+)'\)")
+TOLD = re.compile(r"harness\.AgentWidget\.reopen\('(.+)', '(.+)'\)")
 
 
 def transcript(page: Page) -> list[str]:
@@ -46,9 +46,10 @@ def both_say_what_to_do(page: Page) -> re.Match[str]:
     """Return the line of Python that the widget suggests."""
     page.locator(".g-alarm").get_by_text("The kernel does not answer").wait_for()
     assert "finished trials are stored: run the cell again and press Resume" in page.locator(".g-alarm").inner_text()
-    page.locator(".a-alarm").get_by_text("The kernel does not answer").wait_for()
+    page.locator(".a-alarm").get_by_text("The kernel was restarted").wait_for()
     alarm = page.locator(".a-alarm").first.inner_text()
-    assert "the logged session is not lost" in alarm
+    assert "The logged session is not lost" in alarm
+    assert page.locator(".a-alarm").first.get_by_role("button", name="copy the lines that reopen the session").is_visible()
     assert page.locator(".a-phase, .g-state").all_inner_texts() == ["no answer"] * 2
     match = TOLD.search(alarm)
     assert match is not None, alarm

@@ -2,6 +2,7 @@
 
 import ast
 import html
+import itertools
 import json
 import queue
 import sqlite3
@@ -10,6 +11,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +26,7 @@ from harness.session.spec import SessionSpec
 from harness.task import CallTemplate, Evidence
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
+from harness.widgets.notebook_cells import CellRegistry
 from tests.cli.test_dialog import FULL
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
@@ -461,6 +464,83 @@ def test_a_provider_that_stalls_is_timed_and_one_that_fails_can_be_tried_again(p
             assert page.evaluate("typeof window.hacked") == "undefined"
         finally:
             widget.close()
+
+
+class Kernel:
+    """The part of IPython's kernel that says which cell is run."""
+
+    def __init__(self, cell_id, request_id):
+        self.request = {"header": {"msg_id": request_id}, "metadata": {"cellId": cell_id} if cell_id else {}}
+
+    def get_parent(self):
+        return self.request
+
+
+@pytest.fixture
+def run_cell(monkeypatch):
+    """`run_cell(id)`: the following code runs in this cell, in a new run."""
+    monkeypatch.setattr("harness.widgets.agent.CELLS", CellRegistry())
+    count = itertools.count()
+
+    def run(cell_id):
+        shell = SimpleNamespace(kernel=Kernel(cell_id, f"request {next(count)}"))
+        monkeypatch.setattr("harness.widgets.notebook_cells.get_ipython", lambda: shell)
+
+    return run
+
+
+def wait_for_state(widget, state):
+    end = time.monotonic() + 60
+    while widget.session.state != state and time.monotonic() < end:
+        time.sleep(0.02)
+    assert widget.session.state == state
+
+
+def test_a_cell_that_is_run_again_ends_the_sessions_of_its_earlier_run_and_says_so(panel, run_cell):
+    run_cell("one")
+    first, second = panel(), panel()
+    first.session.start()
+    assert first.session.wait(300) == "idle"
+    run_cell("two")
+    other = panel()
+    assert (first.session.state, second.session.state) == ("idle", "new"), "another cell leaves them alone"
+    run_cell("one")
+    again = panel()
+    for ended in (first, second):
+        wait_for_state(ended, "closed")
+    assert (other.session.state, again.session.state) == ("new", "new")
+    texts = [row["text"] for row in again._feed.rows]
+    assert len(texts) == 1, "a session that never began needs no word"
+    assert texts[0].startswith(f"session {first.session.session_id} of the earlier run of this cell was ended; to reopen it")
+    assert panel().session.state == again.session.state == "new", "widgets of one run stay together"
+
+
+def test_a_cell_that_reopens_its_own_session_waits_for_its_end(panel, run_cell, tmp_path):
+    first = panel()
+    first.session.start()
+    assert first.session.wait(300) == "idle"
+    name = first.session.session_id
+    first.close()
+    run_cell("again")
+    widget = AgentWidget.reopen(tmp_path / "session.sqlite", name)
+    widget.session.start()
+    assert widget.session.wait(300) == "idle"
+    run_cell("again")
+    again = AgentWidget.reopen(tmp_path / "session.sqlite", name)
+    assert widget.session.state == "closed"
+    assert [row["text"] for row in again._feed.rows if "earlier run" in str(row.get("text"))] == []
+    again.session.start()
+    assert again.session.wait(300) == "idle"
+    again.close()
+
+
+@pytest.mark.parametrize("cell_id", ["", None])
+def test_code_outside_of_a_notebook_ends_no_session(panel, run_cell, cell_id):
+    run_cell(cell_id)
+    first = panel()
+    run_cell(cell_id)
+    panel()
+    assert first.session.state == "new"
 
 
 def looping_task():
@@ -922,7 +1002,9 @@ ipywidgets.HBox(panels)
 
 @pytest.mark.slow
 def test_in_jupyterlab_two_panels_side_by_side_fit_into_their_cell(open_notebook, page, tmp_path):
-    notebook = open_notebook(SIDE_BY_SIDE, "[panel.close() for panel in panels]")
+    states = "print('ended:', [one.session.state == 'closed' for one in old], end=', ')\n"
+    states += "print('new:', [one.session.state == 'new' for one in panels])"
+    notebook = open_notebook(SIDE_BY_SIDE, "old = panels", f"import time; time.sleep(2)\n{states}")
     page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area')")
     notebook.start_cell(0)
     notebook.finish_cell(0)
@@ -936,5 +1018,7 @@ def test_in_jupyterlab_two_panels_side_by_side_fit_into_their_cell(open_notebook
         assert all(box["x"] >= cell["x"] and box["x"] + box["width"] <= cell["x"] + cell["width"] + 1 for box in boxes), width
         assert all(root.evaluate("one => one.scrollWidth <= one.clientWidth") for root in page.locator(".a-root").all()), width
         assert (boxes[0]["y"] == boxes[1]["y"]) == (width > 800)
-    notebook.start_cell(1)
-    notebook.finish_cell(1)
+    for cell in (1, 0, 2):  # remember the panels, make others in the same cell
+        notebook.start_cell(cell)
+        notebook.finish_cell(cell)
+    page.get_by_text("ended: [True, True], new: [True, True]").wait_for()
