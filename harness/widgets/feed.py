@@ -98,6 +98,9 @@ class Feed:
     """Numbers of the transcript rows of tool calls whose result is still missing, by call id."""
     _live_rows: dict[str, int] = field(default_factory=dict)
     """Numbers of the transcript rows whose text the model is still writing, by kind of text (such as answer or reasoning)."""
+    _row_seqs: list[int] = field(default_factory=list)
+    """Number of the log entry to which each row belongs; a row that is streamed belongs to the next entry."""
+    _next_seq: int = 1
     _changed_rows: dict[int, None] = field(default_factory=dict)
     _appended_texts: dict[int, list[str]] = field(default_factory=dict)
     _changed_state: dict[str, None] = field(default_factory=dict)
@@ -113,8 +116,10 @@ class Feed:
         self.totals(item)
         self._track_call(item)
         if isinstance(item, Entry):
+            self._next_seq = item.seq
             self._handle_event(item.event, self.history.receive(item))
             self._handle_alerts(item)
+            self._next_seq = item.seq + 1
         else:
             self._handle_transient_event(item)
 
@@ -217,7 +222,8 @@ class Feed:
             case SessionEnded() | TurnEnded():
                 self._handle_end(event)
             case events.RolledBack():
-                self.add_note(f"rolled back to the end of step {event.step}: later rows above no longer count")
+                self._mark_rolled_back(event.to_event)
+                self.add_note(f"rolled back to the end of step {event.step}: the crossed-out rows no longer count")
                 self.curve.truncate(event.step)
                 self.set_state(curve=list(self.curve.points), last_step=event.step)
                 self._refresh_rounds()
@@ -348,8 +354,17 @@ class Feed:
     def _add_row(self, row: JsonObject) -> int:
         number = len(self.rows)
         self.rows.append(row | {"n": number})
+        self._row_seqs.append(self._next_seq)
         self._changed_rows[number] = None
         return number
+
+    def _mark_rolled_back(self, to_event: int) -> None:
+        """Mark the rows of all entries after `to_event`."""
+        for number in range(len(self.rows) - 1, -1, -1):
+            if self._row_seqs[number] <= to_event:
+                break
+            if not self.rows[number].get("undone"):
+                self._update_row(number, undone=True)
 
     def _replace_row(self, row_number: int, row: JsonObject) -> int:
         self.rows[row_number] = row | {"n": row_number}

@@ -50,6 +50,10 @@ def render_html(feed: Feed) -> str:
 
 
 def _render_row(row: JsonObject) -> str:
+    return f"{'(rolled back) ' if row.get('undone') else ''}{_render_content(row)}"
+
+
+def _render_content(row: JsonObject) -> str:
     if row["kind"] == "tool":
         return f"  [{row['status']}] {row['title']}"
     if row["kind"] == "compaction":

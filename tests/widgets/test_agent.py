@@ -164,6 +164,8 @@ def test_a_session_is_forked_and_rolled_back_from_its_page(page, panel):
     linked.until("() => document.querySelector('.a-rows').textContent.includes('rolled back to the end of step 2')")
     linked.phase("waiting for you")
     assert widget.session.view.steps == 2
+    assert page.locator(".a-undone").count() > 5
+    assert page.locator(".a-assistant:not(.a-undone)").count() == 2
     step.fill("99")
     linked.click("Roll back")
     linked.until("() => !document.querySelector('.a-alarm[role=alert]:not([hidden])')?.hidden")

@@ -415,3 +415,24 @@ def test_the_text_of_a_provider_is_folded_below_the_words_of_the_harness():
     words = "the provider of 'x' refused the request (401); check the provider's key in the environment"
     assert row["text"] == f"turn ended: model error: {words}"
     assert (row["more"], feed.build_row_body(0)["parts"]) == (True, [["", "{'no': 'key'}"]])
+
+
+@given(logs(max_steps=8), st.data())
+def test_exactly_the_rows_of_entries_that_were_rolled_back_are_marked(log, data):
+    log = [entry for entry in log if not isinstance(entry.event, RolledBack)]
+    steps = find_last_step(log)
+    step = data.draw(st.integers(0, steps))
+    end = find_step_end(log, step)
+    whole = [*log, Entry(len(log) + 1, RolledBack(step=step, to_event=end))]
+    kept, marked = build_feed(CompactionHistory(None), log[:end]), build_feed(CompactionHistory(None), whole)
+    undone = [bool(row.get("undone")) for row in marked.rows]
+    assert undone == [False] * len(kept.rows) + [True] * (len(marked.rows) - len(kept.rows) - 1) + [False]
+
+
+def test_a_streamed_row_is_rolled_back_with_the_entry_that_it_becomes():
+    feed = Feed(CompactionHistory(None))
+    feed.receive(Entry(1, MessageAdded(message=user("begin"), step=0)))
+    feed.receive(TextDelta(text="I lo"))
+    feed.receive(Entry(2, MessageAdded(message=assistant("I look"), step=1)))
+    feed.receive(Entry(3, RolledBack(step=0, to_event=1)))
+    assert [bool(row.get("undone")) for row in feed.rows] == [False, True, False]

@@ -1215,6 +1215,19 @@ var Transcript = class {
   }
   /** @param {Row} row */
   makeRow(row) {
+    const element = this.makeRowElement(row);
+    if (row.undone) {
+      element.classList.add("a-undone");
+      element.title = "rolled back";
+      element.prepend(make("span", { class: "a-undone-word", text: "rolled back" }));
+    }
+    return element;
+  }
+  /**
+   * @param {Row} row
+   * @returns {HTMLElement}
+   */
+  makeRowElement(row) {
     if (row.kind === "tool") {
       const title = `${row.status === "running" ? "…" : row.status} · ${row.title}`;
       return this.makeFoldedRow(row, title, row.size ? `${formatNumber(row.size)} characters` : "");

@@ -11,10 +11,13 @@ import { formatCount, formatNumber } from "./numbers.js";
  * @property {"user" | "assistant" | "system" | "thought" | "note" | "notice" | "ended"} kind
  * @property {string} text
  * @property {boolean} [more] Whether the text is only the beginning of a longer one.
+ * @property {boolean} [undone] Whether the session was rolled back to before this row.
  * @property {boolean} [live] Whether the model is still writing the text.
  */
-/** @typedef {{ n: number, kind: "tool", title: string, status: string, failed?: boolean, size: number }} ToolRow */
-/** @typedef {{ n: number, kind: "compaction", reason: string } & Round} CompactionRow */
+/**
+ * @typedef {{ n: number, kind: "tool", title: string, status: string, failed?: boolean, size: number, undone?: boolean }} ToolRow
+ */
+/** @typedef {{ n: number, kind: "compaction", reason: string, undone?: boolean } & Round} CompactionRow */
 /** @typedef {TextRow | ToolRow | CompactionRow} Row */
 /** @typedef {{ kind: "grown", n: number, at: number, text: string }} Growth Text to append to a row, which stands at `at`. */
 
@@ -160,6 +163,20 @@ export class Transcript {
 
   /** @param {Row} row */
   makeRow(row) {
+    const element = this.makeRowElement(row);
+    if (row.undone) {
+      element.classList.add("a-undone");
+      element.title = "rolled back";
+      element.prepend(make("span", { class: "a-undone-word", text: "rolled back" }));
+    }
+    return element;
+  }
+
+  /**
+   * @param {Row} row
+   * @returns {HTMLElement}
+   */
+  makeRowElement(row) {
     if (row.kind === "tool") {
       const title = `${row.status === "running" ? "…" : row.status} · ${row.title}`;
       return this.makeFoldedRow(row, title, row.size ? `${formatNumber(row.size)} characters` : "");
