@@ -144,7 +144,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             **_build_limit_controls(limits or RunLimits()),
         }
         self.fields: dict[str, Any] = {}
-        self.start_button = ipywidgets.Button(description="Start", tooltip="run the grid below")
+        self.start_button = ipywidgets.Button(description="Start", tooltip="run the grid below", button_style="primary")
         self.start_button.on_click(lambda _: self._on_click(pilot=False))
         self.pilot_button = ipywidgets.Button(description="Pilot", tooltip="run one trial of each task to learn cost and time")
         self.pilot_button.on_click(lambda _: self._on_click(pilot=True))
@@ -153,7 +153,11 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         rows = [self._build_row(key, control) for key, control in self.controls.items()]
         place = 1 + list(self.controls).index("policy")
         buttons = ipywidgets.HBox([self.start_button, self.pilot_button])
-        self.children = [*rows[:place], self._field_box, *rows[place:], buttons, self._summary, self._grid_box]
+        controls = ipywidgets.VBox([*rows[:place], self._field_box, *rows[place:]])
+        columns = ipywidgets.HBox([controls, ipywidgets.VBox([buttons, self._summary])])
+        for box, place_name in ((columns, "columns"), (controls, "controls"), (columns.children[1], "estimate")):
+            box.add_class(f"harness-form-{place_name}")
+        self.children = [columns, self._grid_box]
         self.add_class("harness-form")
         for key, control in self.controls.items():
             control.observe(self._on_policy if key == "policy" else self._on_change, "value")

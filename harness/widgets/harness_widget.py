@@ -234,10 +234,14 @@ def render_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
     return f"<table>{''.join(lines)}</table>"
 
 
+def _format_cell(cell: object) -> str:
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
 def _render_row(tag: str, cells: Iterable[object], numbers: Iterable[bool]) -> str:
     """Return one row of an HTML table, with texts aligned to the left; notebooks align all cells to the right."""
     html_cells = (
-        f"<{tag}{'' if number else LEFT_ALIGN_ATTRIBUTE}>{escape_html(str(cell))}</{tag}>"
+        f"<{tag}{'' if number else LEFT_ALIGN_ATTRIBUTE}>{escape_html(_format_cell(cell))}</{tag}>"
         for cell, number in zip_longest(cells, numbers)
     )
     return f"<tr>{''.join(html_cells)}</tr>"

@@ -57,7 +57,7 @@ def _render_content(row: JsonObject) -> str:
     if row["kind"] == "tool":
         return f"  [{row['status']}] {row['title']}"
     if row["kind"] == "compaction":
-        return f"-- compaction: {row['before']} -> {row['after']} tokens ({row['reason']})"
+        return f"-- compaction: {row['before']:,} -> {row['after']:,} tokens ({row['reason']})"
     if row["kind"] == "system":
         return "(system prompt)"
     return f"{row['kind']}: {str(row.get('text', ''))[:MAX_TEXT_CHARACTERS]}"

@@ -16,6 +16,15 @@ def test_the_page_is_served_until_a_signal_ends_it(tmp_path, number):
     process = started("view", tmp_path, "--no-browser")
     assert process.stdout is not None
     address = urlsplit(process.stdout.readline().strip())
+    assert process.stderr is not None
+    said = [process.stderr.readline() for _ in range(5)]
+    assert said == [
+        "Ctrl-C stops the server\n",
+        "reading the tables of 18 trials ...\n",
+        "comparing the arms ...\n",
+        "collecting the values of the page ...\n",
+        "the page is ready\n",
+    ]
     connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
     with closing(connection):
         connection.request("GET", f"{address.path}progress")
@@ -24,7 +33,7 @@ def test_the_page_is_served_until_a_signal_ends_it(tmp_path, number):
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out == ""
-    assert errors == "Ctrl-C stops the server\n"
+    assert errors == ""
 
 
 def test_an_experiment_without_results_and_an_unknown_arm_are_refused(tmp_path):
@@ -35,3 +44,15 @@ def test_an_experiment_without_results_and_an_unknown_arm_are_refused(tmp_path):
     refused = within("view", tmp_path, "--no-browser", "--against", "nothing")
     assert refused.exit_code == 2
     assert "arm" in refused.stderr
+
+
+@pytest.mark.slow
+def test_the_address_is_printed_and_a_signal_obeyed_before_the_tables_are_read(tmp_path):
+    write_experiment(tmp_path)
+    process = started("view", tmp_path, "--no-browser")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("http://127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, "")
+    assert errors.startswith("Ctrl-C stops the server\n")

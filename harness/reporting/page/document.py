@@ -9,7 +9,7 @@ import hashlib
 import html
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from harness.conversation.events import Entry
 from harness.errors import StoreError, format_count
 from harness.experiment.interim_analyses import find_interim_analysis
 from harness.inspection.session_task import SessionTask, find_session_task
+from harness.protocols import ignore
 from harness.reporting.claims import PROGRESS_HEADING
 from harness.reporting.experiment_report import Report, report, report_progress
 from harness.reporting.headlines import HEADLINES
@@ -107,6 +108,7 @@ def collect_page(
     max_sessions: int = MAX_SESSIONS,
     document: Report | None = None,
     takes_interim_analyses: bool = True,
+    on_stage: Callable[[str], None] = ignore,
 ) -> PageData:
     """Return everything that a report page shows: the report, the values for its scripts, and the chosen sessions.
 
@@ -120,8 +122,10 @@ def collect_page(
         document: Report that was built already; None builds it.
         takes_interim_analyses: Whether the page may take a declared interim analysis; if False, it shows interim outcomes only if
             they were seen before.
+        on_stage: Listener for what is done next, in words, once the tables are read.
     """
     tables = read_report_tables(results)
+    on_stage("comparing the arms")
     current = drop_earlier_plans(select_outcomes(tables))
     own_results, others = split_other_models(current)
     is_shown = takes_interim_analyses or find_interim_analysis(results.output, current.trials["trial_id"]).is_recorded
@@ -129,6 +133,7 @@ def collect_page(
     document = document or (report(results, against) if withheld is None else report_progress(tables, withheld.family))
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
     blocks = _read_blocks(results, session_ids, shows_checks=withheld is None)
+    on_stage("collecting the values of the page")
     values = {
         "parts": build_parts(own_results, against, list(blocks), document.claims, others)
         if withheld is None

@@ -15,6 +15,7 @@ from harness.errors import StoreError, UsageError, format_count
 from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE
 from harness.files.bounded_input import open_input
 from harness.inspection.open_session import open_stored_session
+from harness.protocols import ignore
 from harness.reporting.page.document import PageData, build_served_values, collect_page
 from harness.reporting.page.session_blocks import compress, encode_session
 from harness.store.results import Results, load_experiment
@@ -59,7 +60,34 @@ class LiveResults:
         self._lock = threading.Lock()
         self._page: PageData | None = None
         self._page_digest = ""
+        self._stage, self._began_seconds = "", 0.0
         self._planned: tuple[str, int] = ("", 0)
+
+    def prepare(self, on_stage: Callable[[str], None] = ignore) -> None:
+        """Read the results for the first page, which takes a while for many trials.
+
+        Args:
+            on_stage: Listener for what is done next, in words.
+
+        Raises:
+            UsageError: No trial has finished yet, or the arm to compare with is unknown.
+        """
+
+        def begin(stage: str) -> None:
+            self._stage = f"{stage} of {format_count(trials, 'trial')}" if stage == "reading the tables" else stage
+            on_stage(self._stage)
+
+        trials, self._began_seconds = len(self._list_starts()), self._clock()
+        begin("reading the tables")
+        try:
+            self._load_page(begin)
+        finally:
+            self._stage = ""
+
+    def describe_preparation(self) -> str:
+        """Return what `prepare` is doing and for how long, in words; empty if it is not running."""
+        stage = self._stage
+        return f"{stage}, {self._clock() - self._began_seconds:.0f} s so far" if stage else ""
 
     @property
     def page(self) -> PageData:
@@ -68,11 +96,18 @@ class LiveResults:
         Raises:
             UsageError: No trial has finished yet.
         """
+        return self._load_page(ignore)
+
+    def _load_page(self, on_stage: Callable[[str], None]) -> PageData:
         with self._lock:
             digest = self._compute_digest()
             if self._page is None or digest != self._page_digest:
                 page = collect_page(
-                    load_experiment(self._folder), against=self._against, max_sessions=0, takes_interim_analyses=False
+                    load_experiment(self._folder),
+                    against=self._against,
+                    max_sessions=0,
+                    takes_interim_analyses=False,
+                    on_stage=on_stage,
                 )
                 values = {**build_served_values(page), "digest": digest}
                 self._page, self._page_digest = PageData(document=page.document, values=values), digest

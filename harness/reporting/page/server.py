@@ -23,6 +23,7 @@ from harness.errors import HarnessError, StoreError
 from harness.reporting.page.document import render_page
 from harness.reporting.page.live_results import LiveResults
 from harness.reporting.page.session_blocks import compress
+from harness.text import escape_html
 
 LOOPBACK = "127.0.0.1"
 HTML, JSON, BYTES = "text/html; charset=utf-8", "application/json", "application/octet-stream"
@@ -87,6 +88,8 @@ def build_answer(results: LiveResults, path: str) -> Answer | None:
         HarnessError: The results cannot be read, or there is no such session.
     """
     kind, _, name = path.partition("/")
+    if path == "" and (preparation := results.describe_preparation()):
+        return Answer(_render_waiting_page(preparation).encode(), HTML)
     if path == "":
         return Answer(render_page(results.page, served=True).encode(), HTML)
     if path == "values":
@@ -96,6 +99,32 @@ def build_answer(results: LiveResults, path: str) -> Answer | None:
     if kind == "session" and name:
         return Answer(results.load_session(name), BYTES)
     return None
+
+
+def _render_waiting_page(preparation: str) -> str:
+    """Return a page that says what is done until the report is there, and asks for it again every second."""
+    return f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="refresh" content="1">
+<title>Report in preparation</title>
+<style>
+:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
+body {{ margin: 15vh auto; max-width: 36rem; padding: 0 1rem }}
+</style>
+</head>
+<body>
+<main>
+<h1>The report is being prepared</h1>
+<p role="status">{escape_html(preparation)}</p>
+<p>It appears here by itself.</p>
+</main>
+</body>
+</html>
+"""
 
 
 @contextmanager

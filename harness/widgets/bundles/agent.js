@@ -82,7 +82,9 @@ function formatCount(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 function formatTokens(tokens = 0) {
-  return tokens < 1e4 ? formatNumber(tokens) : `${(tokens / 1e3).toFixed(tokens < 1e5 ? 1 : 0)}K`;
+  if (tokens < 1e4) return formatNumber(tokens);
+  if (tokens < 999500) return `${(tokens / 1e3).toFixed(tokens < 99950 ? 1 : 0)}K`;
+  return `${(tokens / 1e6).toFixed(tokens < 9995e4 ? 1 : 0)}M`;
 }
 function formatCost(usd) {
   return typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price";
@@ -1056,6 +1058,15 @@ function watchKernel(model, beat, { silent, heard, isOver = () => false }) {
 }
 
 // harness/widgets/js/nested_view.js
+var ARRIVAL_MS = 2e3;
+function scrollTo(element) {
+  const observer = new ResizeObserver(() => {
+    const isHigh = element.offsetHeight > window.innerHeight / 2;
+    element.scrollIntoView({ block: isHigh ? "start" : "nearest" });
+  });
+  observer.observe(element);
+  setTimeout(() => observer.disconnect(), ARRIVAL_MS);
+}
 function nest(model, name, box) {
   let shown = (
     /** @type {any} */
@@ -1068,7 +1079,7 @@ function nest(model, name, box) {
     shown.remove();
     shown = null;
   };
-  const show = async () => {
+  const show = async (isNew) => {
     const reference = model.get(name);
     const manager = model.widget_manager;
     remove();
@@ -1081,12 +1092,13 @@ function nest(model, name, box) {
     shown = view;
     box.replaceChildren(view.el);
     notify(view, "after-attach");
-    view.el.scrollIntoView({ block: "nearest" });
+    if (isNew) scrollTo(view.el);
   };
-  model.on(`change:${name}`, show);
-  show();
+  const showNew = () => show(true);
+  model.on(`change:${name}`, showNew);
+  show(false);
   return () => {
-    model.off(`change:${name}`, show);
+    model.off(`change:${name}`, showNew);
     remove();
   };
 }

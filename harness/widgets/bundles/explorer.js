@@ -52,7 +52,12 @@ function formatCount(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 function formatTokens(tokens = 0) {
-  return tokens < 1e4 ? formatNumber(tokens) : `${(tokens / 1e3).toFixed(tokens < 1e5 ? 1 : 0)}K`;
+  if (tokens < 1e4) return formatNumber(tokens);
+  if (tokens < 999500) return `${(tokens / 1e3).toFixed(tokens < 99950 ? 1 : 0)}K`;
+  return `${(tokens / 1e6).toFixed(tokens < 9995e4 ? 1 : 0)}M`;
+}
+function groupDigits(text) {
+  return text.replace(/(?<![\d.,:/-])\d{4,}(?![\d.:/-])/g, (digits) => formatNumber(Number(digits)));
 }
 
 // harness/widgets/js/autopsy.js
@@ -229,6 +234,15 @@ function connect(model, listeners) {
 }
 
 // harness/widgets/js/nested_view.js
+var ARRIVAL_MS = 2e3;
+function scrollTo(element) {
+  const observer = new ResizeObserver(() => {
+    const isHigh = element.offsetHeight > window.innerHeight / 2;
+    element.scrollIntoView({ block: isHigh ? "start" : "nearest" });
+  });
+  observer.observe(element);
+  setTimeout(() => observer.disconnect(), ARRIVAL_MS);
+}
 function nest(model, name, box) {
   let shown = (
     /** @type {any} */
@@ -241,7 +255,7 @@ function nest(model, name, box) {
     shown.remove();
     shown = null;
   };
-  const show = async () => {
+  const show = async (isNew) => {
     const reference = model.get(name);
     const manager = model.widget_manager;
     remove();
@@ -254,12 +268,13 @@ function nest(model, name, box) {
     shown = view;
     box.replaceChildren(view.el);
     notify(view, "after-attach");
-    view.el.scrollIntoView({ block: "nearest" });
+    if (isNew) scrollTo(view.el);
   };
-  model.on(`change:${name}`, show);
-  show();
+  const showNew = () => show(true);
+  model.on(`change:${name}`, showNew);
+  show(false);
   return () => {
-    model.off(`change:${name}`, show);
+    model.off(`change:${name}`, showNew);
     remove();
   };
 }
@@ -320,7 +335,7 @@ function createRowList(label, fill, choose, need) {
   const schedulePaint = () => {
     if (!frame) frame = requestAnimationFrame(paint);
   };
-  const scrollTo = (index) => {
+  const scrollTo2 = (index) => {
     const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
     if (top < element.scrollTop) element.scrollTop = top;
     else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
@@ -328,7 +343,7 @@ function createRowList(label, fill, choose, need) {
   const select = (index, scroll = true) => {
     if (index < 0 || index >= count) return;
     chosen = index;
-    if (scroll) scrollTo(index);
+    if (scroll) scrollTo2(index);
     schedulePaint();
     choose(index);
   };
@@ -365,7 +380,7 @@ function createRowList(label, fill, choose, need) {
     asked = "";
     add(block);
   };
-  return { element, show, receive, select, scrollTo, visible, chosen: () => chosen };
+  return { element, show, receive, select, scrollTo: scrollTo2, visible, chosen: () => chosen };
 }
 
 // harness/widgets/js/setting_control.js
@@ -1074,7 +1089,7 @@ var Explorer = class {
   }
   /** @param {Look} look */
   buildControls(look) {
-    const { controls, sentence } = this.known.policy;
+    const { controls } = this.known.policy;
     const create = (control) => {
       const value = control.name in look.fields ? look.fields[control.name] : control.value;
       return createControl(
@@ -1090,7 +1105,6 @@ var Explorer = class {
     );
     this.first.replaceChildren(...controls.filter((control) => control.first).map(create));
     this.rest.replaceChildren(...controls.filter((control) => !control.first).map(create), length);
-    this.sentence.textContent = sentence;
   }
   /** @param {State} state */
   draw({ session, run, picture, offered }) {
@@ -1106,6 +1120,7 @@ ompaction")}`;
     0];
     this.line.show({ whole, pinned, curve, oversized, limits, marks, steps, strips, chosen, at: index, label });
     this.kept.textContent = picture.kept.join(" ");
+    this.sentence.textContent = `${this.known.policy.sentence} ${picture.values}`;
     this.lost.hidden = !this.findRound(index);
     this.pin.textContent = run.pinned ? "unpin" : "pin to compare";
     this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with \
@@ -1113,7 +1128,7 @@ these";
     this.drawComparison(run.comparison, picture);
     [this.code.textContent, this.plan.textContent] = [run.code, run.plan];
     this.rule.replaceChildren(
-      run.rule,
+      groupDigits(run.rule),
       ...run.warnings.map((text) => make("span", { class: "x-warning", text: `Warning: ${text}` }))
     );
     const until = picture.done ? "" : `, computed to step ${formatNumber(session.steps[run.curve.length - 1])}\
@@ -1144,10 +1159,17 @@ ew`;
     const [[, shown, pinned], ...rest] = rows;
     const heads = ["", `shown: ${shown}`, `pinned (dashed line): ${pinned}`].map((text) => make("th", { text, scope: "\
 col" }));
-    const body = [...rest, ...here].map(
+    const all = [...rest, ...here];
+    const shownRows = all.filter(([name, one, other]) => one !== other || name === "facts kept");
+    const equal = all.filter((row) => !shownRows.includes(row)).map(([name]) => name);
+    const body = shownRows.map(
       ([name, ...cells]) => make("tr", {}, make("th", { scope: "row", text: name }), ...cells.map((text) => make(
       "td", { text })))
     );
+    if (equal.length) {
+      body.push(make("tr", {}, make("td", { class: "h-faint", colspan: 3, text: `equal in both: ${equal.join("\
+, ")}` })));
+    }
     this.comparison.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
   }
   /**

@@ -292,6 +292,15 @@ function watchKernel(model, beat, { silent, heard, isOver = () => false }) {
 }
 
 // harness/widgets/js/nested_view.js
+var ARRIVAL_MS = 2e3;
+function scrollTo(element) {
+  const observer = new ResizeObserver(() => {
+    const isHigh = element.offsetHeight > window.innerHeight / 2;
+    element.scrollIntoView({ block: isHigh ? "start" : "nearest" });
+  });
+  observer.observe(element);
+  setTimeout(() => observer.disconnect(), ARRIVAL_MS);
+}
 function nest(model, name, box) {
   let shown = (
     /** @type {any} */
@@ -304,7 +313,7 @@ function nest(model, name, box) {
     shown.remove();
     shown = null;
   };
-  const show = async () => {
+  const show = async (isNew) => {
     const reference = model.get(name);
     const manager = model.widget_manager;
     remove();
@@ -317,12 +326,13 @@ function nest(model, name, box) {
     shown = view;
     box.replaceChildren(view.el);
     notify(view, "after-attach");
-    view.el.scrollIntoView({ block: "nearest" });
+    if (isNew) scrollTo(view.el);
   };
-  model.on(`change:${name}`, show);
-  show();
+  const showNew = () => show(true);
+  model.on(`change:${name}`, showNew);
+  show(false);
   return () => {
-    model.off(`change:${name}`, show);
+    model.off(`change:${name}`, showNew);
     remove();
   };
 }

@@ -61,7 +61,9 @@ function formatCount(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 function formatTokens(tokens = 0) {
-  return tokens < 1e4 ? formatNumber(tokens) : `${(tokens / 1e3).toFixed(tokens < 1e5 ? 1 : 0)}K`;
+  if (tokens < 1e4) return formatNumber(tokens);
+  if (tokens < 999500) return `${(tokens / 1e3).toFixed(tokens < 99950 ? 1 : 0)}K`;
+  return `${(tokens / 1e6).toFixed(tokens < 9995e4 ? 1 : 0)}M`;
 }
 
 // harness/widgets/js/autopsy.js
@@ -238,6 +240,15 @@ function connect(model, listeners) {
 }
 
 // harness/widgets/js/nested_view.js
+var ARRIVAL_MS = 2e3;
+function scrollTo(element) {
+  const observer = new ResizeObserver(() => {
+    const isHigh = element.offsetHeight > window.innerHeight / 2;
+    element.scrollIntoView({ block: isHigh ? "start" : "nearest" });
+  });
+  observer.observe(element);
+  setTimeout(() => observer.disconnect(), ARRIVAL_MS);
+}
 function nest(model, name, box) {
   let shown = (
     /** @type {any} */
@@ -250,7 +261,7 @@ function nest(model, name, box) {
     shown.remove();
     shown = null;
   };
-  const show = async () => {
+  const show = async (isNew) => {
     const reference = model.get(name);
     const manager = model.widget_manager;
     remove();
@@ -263,12 +274,13 @@ function nest(model, name, box) {
     shown = view;
     box.replaceChildren(view.el);
     notify(view, "after-attach");
-    view.el.scrollIntoView({ block: "nearest" });
+    if (isNew) scrollTo(view.el);
   };
-  model.on(`change:${name}`, show);
-  show();
+  const showNew = () => show(true);
+  model.on(`change:${name}`, showNew);
+  show(false);
   return () => {
-    model.off(`change:${name}`, show);
+    model.off(`change:${name}`, showNew);
     remove();
   };
 }
@@ -329,7 +341,7 @@ function createRowList(label, fill, choose, need) {
   const schedulePaint = () => {
     if (!frame) frame = requestAnimationFrame(paint);
   };
-  const scrollTo = (index) => {
+  const scrollTo2 = (index) => {
     const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
     if (top < element.scrollTop) element.scrollTop = top;
     else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
@@ -337,7 +349,7 @@ function createRowList(label, fill, choose, need) {
   const select = (index, scroll = true) => {
     if (index < 0 || index >= count) return;
     chosen = index;
-    if (scroll) scrollTo(index);
+    if (scroll) scrollTo2(index);
     schedulePaint();
     choose(index);
   };
@@ -374,7 +386,7 @@ function createRowList(label, fill, choose, need) {
     asked = "";
     add(block);
   };
-  return { element, show, receive, select, scrollTo, visible, chosen: () => chosen };
+  return { element, show, receive, select, scrollTo: scrollTo2, visible, chosen: () => chosen };
 }
 
 // harness/widgets/js/fact_strip.js

@@ -385,6 +385,7 @@ class Exploration:
         applied = sum(cast("Compaction", entry.event).status == "applied" for entry in run.attempts)
         tokens, window_tokens = run.view_tokens, run.budget.window_tokens
         return {
+            **self._measure_facts(run),
             "compactions": f"{applied:,}",
             "attempts without effect": f"{len(run.attempts) - applied:,}",
             "threshold": describe_threshold(run.budget),
@@ -394,12 +395,36 @@ class Exploration:
             "requests that exceed the window": f"{len(run.list_oversized_steps()):,}",
         }
 
+    def _measure_facts(self, run: CounterfactualRun) -> dict[str, str]:
+        """Return how many facts of the task are in view at the end of a finished run; empty if the facts are not known."""
+        autopsy = self.examine(run)
+        if autopsy.notice or not autopsy.strips:
+            return {}
+        kept = sum(any(span.end >= run.steps for span in strip.spans) for strip in autopsy.strips)
+        losses = sum(len(compaction.lost) for compaction in autopsy.compactions)
+        return {"facts kept": f"{kept} of {len(autopsy.strips)} in view at the end, lost {losses:,} times"}
+
+    def _list_changes(self) -> list[tuple[str, object, object]]:
+        """Return the fields of the policy whose values differ from their defaults, with both values."""
+        defaults = list_defaults(load_policy_class(self.settings.policy))
+        return [
+            (name, value, defaults.get(name)) for name, value in self.settings.fields.items() if defaults.get(name, ...) != value
+        ]
+
     def _format_settings(self) -> str:
         """Return the name of the policy and its fields that differ from their defaults, as text."""
-        defaults = list_defaults(load_policy_class(self.settings.policy))
-        changed = {name: value for name, value in self.settings.fields.items() if defaults.get(name, ...) != value}
-        settings_text = ", ".join(f"{name}={value}" for name, value in changed.items())
+        settings_text = ", ".join(f"{name}={value}" for name, value, _ in self._list_changes())
         return f"{self.settings.policy} {settings_text}".strip()
+
+    def describe_values(self) -> str:
+        """Return a sentence on the values that are set, for display after the description of the policy, which names defaults."""
+        changes = [
+            f"{name.replace('_', ' ')} {_format_value(value)} instead of {_format_value(default)}"
+            for name, value, default in self._list_changes()
+        ]
+        if self.settings.nominal_window_tokens is not None:
+            changes.append(f"numbers of tokens scaled from a window of {self.settings.nominal_window_tokens:,}")
+        return f"Here: {', '.join(changes)}." if changes else "These are its default values."
 
     def build_trial(self, task: str) -> Trial:
         """Return a trial (one run of an agent) of a task with the current policy and context window.
@@ -428,6 +453,7 @@ class Exploration:
         shown = self.shown
         return {
             "look": codec.to_plain(self.settings),
+            "values": self.describe_values(),
             "done": self.run.is_done,
             "index": self.step_index,
             "logged": _group_runs(zip(shown.dispositions, shown.messages.tokens_before, strict=True)),
@@ -515,6 +541,11 @@ class Exploration:
             "shown": format_full_text(now) if state.disposition == "masked" and now else None,
             "summary": format_full_text(items[state.summarized_by]) if state.summarized_by is not None else None,
         }
+
+
+def _format_value(value: object) -> str:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return "none" if value is None else f"{value:,}" if is_number else str(value)
 
 
 def describe_threshold(budget: Budget) -> str:

@@ -4,7 +4,6 @@ The page requests one step at a time. The results of a long counterfactual run a
 """
 
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -196,9 +195,9 @@ class CompactionExplorer(StepWidget):
     def compare(self) -> pd.DataFrame:
         """Return a table of the policy that is shown beside the pinned one.
 
-        The columns `shown` and `pinned` contain texts with units. The rows are `policy`, `compactions`,
-        `attempts without effect`, `threshold`, `tokens sent in all requests`, `tokens in view, mean` and `tokens in view,
-        largest` (of the messages that the model sees), and `requests that exceed the window`.
+        The columns `shown` and `pinned` contain texts with units. The rows are `policy`, `facts kept` (if the session has known
+        facts), `compactions`, `attempts without effect`, `threshold`, `tokens sent in all requests`, `tokens in view, mean` and
+        `tokens in view, largest` (of the messages that the model sees), and `requests that exceed the window`.
 
         Raises:
             UsageError: No policy is pinned.
@@ -392,8 +391,6 @@ class CompactionExplorer(StepWidget):
         name = self._exploration.settings.policy
         policy_class = load_policy_class(name)
         sentence, controls = extract_description(policy_class), build_controls(policy_class)
-        if re.search(r"\d", sentence):
-            sentence += " These are its default values."
         if (origin := find_origin(find_kind(name))) is not None and origin.evidence == "modelled":
             sentence += " The policy is modelled on the original, without a test beside it."
         return {"policy": {"kind": find_public_name(name), "sentence": sentence, "controls": controls}}

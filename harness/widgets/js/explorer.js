@@ -5,7 +5,7 @@ import { createRoot, make } from "./elements.js";
 import "./explorer.css";
 import { connect } from "./kernel.js";
 import { nest } from "./nested_view.js";
-import { formatCount, formatNumber } from "./numbers.js";
+import { formatCount, formatNumber, groupDigits } from "./numbers.js";
 import { createRowList } from "./row_list.js";
 import { createControl } from "./setting_control.js";
 import { createTimeline, findNext, listMarks } from "./timeline.js";
@@ -49,6 +49,7 @@ import { createRequester } from "./view_requests.js";
  * @typedef {object} Picture State at the step shown.
  * @property {string} request
  * @property {Look} look
+ * @property {string} values Sentence on the values that are set.
  * @property {boolean} done
  * @property {number} index
  * @property {Bar} logged
@@ -385,7 +386,7 @@ class Explorer {
 
   /** @param {Look} look */
   buildControls(look) {
-    const { controls, sentence } = this.known.policy;
+    const { controls } = this.known.policy;
     /** @param {Control} control */
     const create = (control) => {
       const value = control.name in look.fields ? look.fields[control.name] : control.value;
@@ -398,7 +399,6 @@ class Explorer {
     );
     this.first.replaceChildren(...controls.filter((control) => control.first).map(create));
     this.rest.replaceChildren(...controls.filter((control) => !control.first).map(create), length);
-    this.sentence.textContent = sentence;
   }
 
   /** @param {State} state */
@@ -413,13 +413,14 @@ class Explorer {
     const [limits, strips, chosen] = [listLimits(run), run.autopsy?.strips ?? [], this.known.autopsy?.number ?? 0];
     this.line.show({ whole, pinned, curve, oversized, limits, marks, steps, strips, chosen, at: index, label });
     this.kept.textContent = picture.kept.join(" ");
+    this.sentence.textContent = `${this.known.policy.sentence} ${picture.values}`;
     this.lost.hidden = !this.findRound(index);
     this.pin.textContent = run.pinned ? "unpin" : "pin to compare";
     this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with these";
     this.drawComparison(run.comparison, picture);
     [this.code.textContent, this.plan.textContent] = [run.code, run.plan];
     this.rule.replaceChildren(
-      run.rule,
+      groupDigits(run.rule),
       ...run.warnings.map((text) => make("span", { class: "x-warning", text: `Warning: ${text}` })),
     );
     const until = picture.done ? "" : `, computed to step ${formatNumber(session.steps[run.curve.length - 1])} so far`;
@@ -449,9 +450,15 @@ class Explorer {
     const here = picture.sums.map((sum) => [`at this step: ${sum[0]}`, cell(sum), cell(pinnedSums.get(sum[0]))]);
     const [[, shown, pinned], ...rest] = rows;
     const heads = ["", `shown: ${shown}`, `pinned (dashed line): ${pinned}`].map((text) => make("th", { text, scope: "col" }));
-    const body = [...rest, ...here].map(([name, ...cells]) =>
+    const all = [...rest, ...here];
+    const shownRows = all.filter(([name, one, other]) => one !== other || name === "facts kept");
+    const equal = all.filter((row) => !shownRows.includes(row)).map(([name]) => name);
+    const body = shownRows.map(([name, ...cells]) =>
       make("tr", {}, make("th", { scope: "row", text: name }), ...cells.map((text) => make("td", { text }))),
     );
+    if (equal.length) {
+      body.push(make("tr", {}, make("td", { class: "h-faint", colspan: 3, text: `equal in both: ${equal.join(", ")}` })));
+    }
     this.comparison.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
   }
 

@@ -3,6 +3,22 @@
 /** @import { Channel } from "./kernel.js" */
 /** @typedef {Channel & { get: (name: string) => any, widget_manager?: any }} Model Model that anywidget passes to a view. */
 
+const ARRIVAL_MS = 2000;
+
+/**
+ * Scroll to a view that the user has opened, and again while its content arrives.
+ *
+ * @param {HTMLElement} element
+ */
+function scrollTo(element) {
+  const observer = new ResizeObserver(() => {
+    const isHigh = element.offsetHeight > window.innerHeight / 2;
+    element.scrollIntoView({ block: isHigh ? "start" : "nearest" });
+  });
+  observer.observe(element);
+  setTimeout(() => observer.disconnect(), ARRIVAL_MS);
+}
+
 /**
  * Show the widget that is the value of the model's trait `name` in a box, and another one whenever the trait changes.
  * Returns a function that removes the view.
@@ -26,7 +42,8 @@ export function nest(model, name, box) {
     shown.remove();
     shown = null;
   };
-  const show = async () => {
+  /** @param {boolean} isNew */
+  const show = async (isNew) => {
     const reference = model.get(name);
     const manager = model.widget_manager;
     remove();
@@ -39,12 +56,13 @@ export function nest(model, name, box) {
     shown = view;
     box.replaceChildren(view.el);
     notify(view, "after-attach");
-    view.el.scrollIntoView({ block: "nearest" });
+    if (isNew) scrollTo(view.el);
   };
-  model.on(`change:${name}`, show);
-  show();
+  const showNew = () => show(true);
+  model.on(`change:${name}`, showNew);
+  show(false);
   return () => {
-    model.off(`change:${name}`, show);
+    model.off(`change:${name}`, showNew);
     remove();
   };
 }

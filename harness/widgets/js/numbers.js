@@ -31,12 +31,14 @@ export function formatPercent(share) {
 }
 
 /**
- * Format a number of tokens, from 10,000 on in thousands.
+ * Format a number of tokens, from 10,000 on in thousands, and from a million on in millions.
  *
  * @param {number | undefined} tokens
  */
 export function formatTokens(tokens = 0) {
-  return tokens < 10000 ? formatNumber(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`;
+  if (tokens < 10000) return formatNumber(tokens);
+  if (tokens < 999500) return `${(tokens / 1000).toFixed(tokens < 99950 ? 1 : 0)}K`;
+  return `${(tokens / 1000000).toFixed(tokens < 99950000 ? 1 : 0)}M`;
 }
 
 /**

@@ -5,6 +5,8 @@ import json
 import re
 import socket
 import sqlite3
+import threading
+import time
 import zlib
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -12,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness.errors import StoreError
+from harness.reporting.page.document import collect_page
 from harness.reporting.page.live_results import LiveResults
 from harness.reporting.page.server import serve_page
 from harness.store.journal import Journal
@@ -58,6 +61,28 @@ def test_page_values_progress_and_sessions_are_served(address):
     assert json.loads(zlib.decompress(ask(address, "values")[2]))["served"] is True
     assert json.loads(ask(address, "progress")[2])["finished"] == 18
     assert json.loads(zlib.decompress(ask(address, "session/s0-1-2")[2]))["session"]["name"] == "s0-1-2"
+
+
+@pytest.mark.slow
+def test_a_page_in_preparation_says_what_it_waits_for_and_then_appears(folder, monkeypatch):
+    results, may_read, seen = LiveResults(folder), threading.Event(), list[str]()
+    monkeypatch.setattr(
+        "harness.reporting.page.live_results.collect_page",
+        lambda *given, **more: may_read.wait(60) and collect_page(*given, **more),
+    )
+    with serve_page(results) as address:
+        reading = threading.Thread(target=results.prepare, args=(seen.append,))
+        reading.start()
+        while not results.describe_preparation():
+            time.sleep(0.01)
+        status, headers, body = ask(address)
+        assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert re.search(rb"reading the tables of 18 trials, \d+ s so far", body)
+        assert b'http-equiv="refresh"' in body
+        may_read.set()
+        reading.join()
+        assert b"connect-src 'self'" in ask(address)[2]
+    assert seen == ["reading the tables of 18 trials", "comparing the arms", "collecting the values of the page"]
 
 
 def test_addresses_are_random_and_on_the_loopback_interface(address, folder):

@@ -114,7 +114,9 @@ function formatPercent(share) {
   return `${Math.round(100 * share)} %`;
 }
 function formatTokens(tokens = 0) {
-  return tokens < 1e4 ? formatNumber(tokens) : `${(tokens / 1e3).toFixed(tokens < 1e5 ? 1 : 0)}K`;
+  if (tokens < 1e4) return formatNumber(tokens);
+  if (tokens < 999500) return `${(tokens / 1e3).toFixed(tokens < 99950 ? 1 : 0)}K`;
+  return `${(tokens / 1e6).toFixed(tokens < 9995e4 ? 1 : 0)}M`;
 }
 
 // harness/widgets/js/arm_marks.js
