@@ -472,7 +472,7 @@ class SessionForked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResumed:
-    """Continuation of a session from its log, after the session was closed or its process was killed.
+    """Continuation of a session from its log, after the session was closed or its process was killed, or with another policy.
 
     The fields mean the same as in `SessionStarted` and apply from this event on.
     """

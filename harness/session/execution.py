@@ -118,6 +118,8 @@ class OpenSession(NamedTuple):
     sandbox: ServedSandbox
     start_event: SessionStarted
     """First event of the session's log, which contains the configuration that is needed to reopen the session."""
+    resources: SessionResources
+    """Log, sandbox, model and servers of the session, with which its agent was built."""
 
 
 @contextmanager
@@ -150,9 +152,10 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
             sandbox.use_blobs(blobs)
         raise_if_abandoned()
         sandbox.start()
-        session = assemble_session(spec, replace(resources, model=model))
+        resources = replace(resources, model=model)
+        session = assemble_session(spec, resources)
         start_event = replace(session.start_event, setup_json=encode_setup(spec), advisories=advisories)
-        yield OpenSession(session.agent, sandbox, start_event)
+        yield OpenSession(session.agent, sandbox, start_event, resources)
 
 
 def connect_saver(

@@ -26,6 +26,7 @@ from harness.conversation.view import View, fold_all
 from harness.errors import StoreError, UsageError
 from harness.files.bounded_input import read_input
 from harness.models.cassette import Cassette
+from harness.policies import resolve_policy
 from harness.protocols import Clock, FileChange, IdFactory, Policy, ignore
 from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
@@ -443,6 +444,23 @@ class LiveSession:
             UsageError: The session is not idle.
         """
         return self._run_in_thread(SessionWorker.compact)
+
+    def change_policy(self, policy: str | Policy) -> None:
+        """Let another policy, or other values of its fields, decide about compactions from the next step on.
+
+        The change is logged, holds after `reopen`, too, and leaves the messages as they are. To compare both policies, fork the
+        session before: `session.fork(step, spec=replace(session.spec, policy=policy))`. Sub-agents keep the former policy.
+
+        Args:
+            policy: New policy, as an object or by its public name.
+
+        Raises:
+            UsageError: The session is not idle, the policy is unknown or cannot work in the window, it shortens tool outputs or
+                counts tokens in another way, or it needs a local model that this session has not started.
+        """
+        resolved = resolve_policy(policy)
+        self._run_in_thread(lambda worker: worker.change_policy(resolved))
+        self.spec = replace(self.spec, policy=resolved)
 
     def roll_back(self, step: int) -> None:
         """Restore the conversation and the workspace as they were after a step.

@@ -9,6 +9,7 @@ from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Outcome, Session, Stop
 from harness.agent.prompts import SYSTEM_PROMPT
+from harness.compaction.description import choose_truncation
 from harness.conversation.events import (
     SANDBOX_LOST_REASONS,
     Compaction,
@@ -17,16 +18,18 @@ from harness.conversation.events import (
     RolledBack,
     SessionEnded,
     SessionResumed,
+    SessionStarted,
     TurnEnded,
 )
 from harness.conversation.messages import user
 from harness.errors import HarnessError, SandboxDied, StoreError, UsageError
-from harness.protocols import Clock, IdFactory
+from harness.models.local.catalogue import is_local
+from harness.protocols import Clock, IdFactory, Policy
 from harness.session import history
-from harness.session.assembly import SessionResources, write_workspace
+from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, connect_saver, finish_session, open_session
-from harness.session.spec import SessionSpec, find_setup
+from harness.session.spec import SessionSpec, encode_setup, find_setup
 from harness.session.storage import (
     FAILED_SAVE,
     UNSAVED_WORKSPACES,
@@ -175,6 +178,20 @@ class SessionWorker:
         events = [entry.event for entry in control.log.entries()[entry_count:]]
         return next((event for event in events if isinstance(event, Compaction)), None)
 
+    def change_policy(self, policy: Policy) -> None:
+        """Let another policy, or other values of its fields, decide about compactions from now on, and log the change."""
+        spec, agent, resources = replace(self._spec, policy=policy), self._opened.agent, self._opened.resources
+        if policy.counter != self._spec.policy.counter:
+            raise UsageError("policy: it counts tokens in another way than the policy of this session; fork the session with it")
+        if choose_truncation(policy, explore=spec.explore) != choose_truncation(self._spec.policy, explore=spec.explore):
+            raise UsageError("policy: it shortens tool outputs in another way than this session; fork the session with it")
+        if unserved := [name for name in spec.models if is_local(name) and name not in resources.endpoints]:
+            raise UsageError(f"policy: the model {unserved[0]!r} is not running in this session; fork the session with it")
+        session = assemble_session(spec, resources)
+        agent.compactor, self._spec = session.agent.compactor, spec
+        start_event = replace(session.start_event, setup_json=encode_setup(spec))
+        self._loop_session.record(_make_resumed_event(start_event, start_event.setup_json))
+
     def _run_session(self, storage: SessionStorage, stack: ExitStack, spec: SessionSpec) -> None:
         control = self._control
         blobs = storage.workspaces if spec.snapshots else None
@@ -230,19 +247,9 @@ class SessionWorker:
             write_workspace(self._spec.task, self._opened.sandbox)
         self._opened.agent.inbox = self._build_inbox()
         loop_session = Session(self._opened.agent)
-        start_event = self._opened.start_event
-        loop_session.record(
-            SessionResumed(
-                model=start_event.model,
-                policy_json=start_event.policy_json,
-                window_tokens=start_event.window_tokens,
-                threshold_tokens=start_event.threshold_tokens,
-                budget_rule=start_event.budget_rule,
-                sandbox=start_event.sandbox,
-                setup_json="" if start_event.setup_json == find_setup(entries) else start_event.setup_json,
-                attended=start_event.attended,
-            )
-        )
+        setup_json = self._opened.start_event.setup_json
+        new_setup_json = "" if setup_json == find_setup(entries) else setup_json
+        loop_session.record(_make_resumed_event(self._opened.start_event, new_setup_json))
         return loop_session
 
     def _build_inbox(self) -> Inbox:
@@ -278,3 +285,17 @@ class SessionWorker:
         self._loop_session.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
         outcome = Outcome.from_stop(stop, self._loop_session.conversation.view)
         self.result = finish_session(self._spec, self._opened.sandbox, outcome)
+
+
+def _make_resumed_event(start_event: SessionStarted, setup_json: str) -> SessionResumed:
+    """Return the event after which the settings of a start event apply; an empty setup is the one that holds already."""
+    return SessionResumed(
+        model=start_event.model,
+        policy_json=start_event.policy_json,
+        window_tokens=start_event.window_tokens,
+        threshold_tokens=start_event.threshold_tokens,
+        budget_rule=start_event.budget_rule,
+        sandbox=start_event.sandbox,
+        setup_json=setup_json,
+        attended=start_event.attended,
+    )

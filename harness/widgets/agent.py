@@ -20,8 +20,9 @@ import ipywidgets
 import traitlets
 
 from harness.agent.tool_execution import LoopDecision
-from harness.compaction.description import name_policy
+from harness.compaction.description import find_summarizer, name_policy
 from harness.compaction.presets.keep_last import KeepLast
+from harness.conversation import codec
 from harness.conversation.events import Entry, EventListener, StateChanged, TextDelta, TransientEvent
 from harness.errors import HarnessError, UsageError
 from harness.models.cassette import Cassette
@@ -29,7 +30,7 @@ from harness.models.factory import SAME_MODEL
 from harness.models.failures import CREDENTIALS_IN_ADDRESS, split_provider_message
 from harness.models.local.catalogue import is_local
 from harness.models.scripted.profiles import is_scripted
-from harness.policies import resolve_policy
+from harness.policies import policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.session.diffs import join_patches
 from harness.session.execution import SessionResult
@@ -40,6 +41,7 @@ from harness.store.sessions.lookup import name_default_journal
 from harness.task import Task
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.compaction_history import CompactionHistory
+from harness.widgets.controls import SUMMARIZERS, Control, build_controls
 from harness.widgets.feed import RESTING_STATES, build_feed
 from harness.widgets.harness_widget import SnapshotWidget
 from harness.widgets.notebook_cells import CELLS, find_cell_run
@@ -224,7 +226,24 @@ class AgentWidget(SnapshotWidget):
         widget._join_cell(ended)
         return widget
 
-    def fork(self, step: int) -> "AgentWidget":
+    def change_policy(self, policy: str | Policy) -> None:
+        """Let another policy, or other values of its fields, decide about compactions from the next step on.
+
+        The change is logged. `fork(step, policy=...)` continues with the other policy in another session instead, for a
+        comparison.
+
+        Args:
+            policy: New policy, as an object or by its public name.
+
+        Raises:
+            UsageError: The session is not idle, or cannot change to this policy, as in `LiveSession.change_policy`.
+        """
+        self.session.change_policy(policy)
+        with self._feed_lock:
+            self._describe_session(self.session.spec)
+        self._event_queue.put(_REFRESH)
+
+    def fork(self, step: int, *, policy: str | Policy | None = None) -> "AgentWidget":
         """Open a new session that continues from the end of a step of this one, and show its widget below.
 
         The new session is started. It runs its next step when it gets a message or when its turn is resumed. This session does
@@ -232,13 +251,17 @@ class AgentWidget(SnapshotWidget):
 
         Args:
             step: Number of the last step that both sessions share; 0 is the state before the first step.
+            policy: Policy of the new session, as an object or by its public name; None is the policy of this session. Default:
+                `None`.
 
         Raises:
-            UsageError: There is no such step, or no snapshot of the workspace was kept.
+            UsageError: There is no such step, the policy is unknown, or no snapshot of the workspace was kept.
             StoreError: The new session cannot be written.
         """
         widget = type(self).__new__(type(self))
-        widget._initialize(self.session.spec, lambda: self.session.fork(step, on_event=widget._listen), self._pace_seconds)
+        chosen = self.session.spec.policy if policy is None else resolve_policy(policy)
+        spec = replace(self.session.spec, policy=chosen, keep=None)
+        widget._initialize(spec, lambda: self.session.fork(step, spec=spec, on_event=widget._listen), self._pace_seconds)
         widget.session.start()
         self._publish_trait("forked", widget)
         return widget
@@ -306,6 +329,7 @@ class AgentWidget(SnapshotWidget):
             "compact": lambda _: self._run_in_background(self._compact),
             "fork": lambda asked: self._run_in_background(lambda: self._show_fork(self.fork(_read_step(asked)))),
             "twin": lambda asked: self._run_in_background(lambda: self._show_fork(self.fork_at_compaction(*read_request(asked)))),
+            "policy": lambda asked: self._run_in_background(lambda: self._change_fields(asked)),
             "rollback": lambda asked: self._run_in_background(lambda: self.session.roll_back(_read_step(asked))),
             "answer": self._answer_question,
             "diff": lambda asked: self._run_in_background(lambda: self._show_files(whole=bool(asked.get("whole")))),
@@ -343,6 +367,7 @@ class AgentWidget(SnapshotWidget):
             id=name,
             model=spec.model,
             policy=name_policy(spec.policy),
+            fields=_encode_fields(spec.policy),
             task=spec.task.name if spec.task else "",
             note=SCRIPTED_NOTE if is_scripted(spec.model) else "",
             kept=f"logged in {journal}" if journal else "not logged to a file: the session is lost when the kernel ends",
@@ -432,6 +457,18 @@ class AgentWidget(SnapshotWidget):
     def _compact(self) -> None:
         if self.session.compact() is None:
             raise UsageError(NO_COMPACTION_MESSAGE)
+
+    def _change_fields(self, message: Mapping[str, Any]) -> None:
+        """Change fields of the policy as a page asks, in this session or in a fork."""
+        fields = message.get("fields")
+        plain = codec.to_plain(self.session.spec.policy)
+        if not isinstance(fields, Mapping) or set(fields) - set(plain):
+            raise UsageError(f"policy: fields must be those of {name_policy(self.session.spec.policy)!r} (got {fields!r:.80})")
+        policy = policy_from_plain({**plain, **fields})
+        if message.get("fork"):
+            self._show_fork(self.fork(_read_step(message), policy=policy))
+        else:
+            self.change_policy(policy)
 
     def _send_text(self, message: Mapping[str, Any]) -> None:
         text = message.get("text")
@@ -526,6 +563,29 @@ def _end_earlier_run(awaited_session_id: str = "") -> list[AgentWidget]:
         if widget.session.session_id == awaited_session_id:
             closing.join()
     return [widget for widget in begun if widget.session.session_id != awaited_session_id]
+
+
+def _encode_fields(policy: Policy) -> list[Control]:
+    """Return the controls of the policy's most important fields, with their values, for a page."""
+    plain = codec.to_plain(policy)
+    controls = [control for control in build_controls(type(policy)) if control["first"]]
+    fields = [Control({**control, "value": plain.get(control["name"])}) for control in controls if control["name"] in plain]
+    if (summarizer := find_summarizer(policy)) is not None and "summarizer" in plain:
+        choices = list(dict.fromkeys((*SUMMARIZERS, summarizer)))
+        fields.append(
+            Control(
+                name="summarizer",
+                kind="choice",
+                value=summarizer,
+                least=0,
+                most=1,
+                notch=1,
+                choices=choices,
+                optional=False,
+                first=True,
+            )
+        )
+    return fields
 
 
 def _format_reopening(spec: SessionSpec, session_id: str) -> str:

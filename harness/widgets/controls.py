@@ -20,6 +20,8 @@ The recorded tool outputs are already shortened, summaries are placeholders, and
 """
 MAX_PROMINENT_SLIDERS = 3
 """Maximum number of sliders of a compaction policy that the page shows at once; further sliders are folded away."""
+SUMMARIZERS = ("same", "scripted/oracle", "scripted/extractive", "scripted/lossy-0.5", "scripted/empty")
+"""Models that widgets offer for writing summaries, besides the one that is set; `same` is the agent's model."""
 DEFAULT_MAX_TOKENS, DEFAULT_MAX_COUNT = 200_000, 200
 TOKENS_PER_NOTCH = 500
 

@@ -5,6 +5,7 @@ the cost of an update does not grow with the length of the session. A row shows 
 sent when the row is unfolded. The module does not import widgets. Its texts are not escaped.
 """
 
+import json
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,10 @@ class Feed:
     """Numbers of the transcript rows of tool calls whose result is still missing, by call id."""
     _live_rows: dict[str, int] = field(default_factory=dict)
     """Numbers of the transcript rows whose text the model is still writing, by kind of text (such as answer or reasoning)."""
+    _policy_json: str = ""
+    """Policy in force, as the log describes it."""
+    _is_over: bool = False
+    """Whether the newest end in the log is that of the session."""
     _row_seqs: list[int] = field(default_factory=list)
     """Number of the log entry to which each row belongs; a row that is streamed belongs to the next entry."""
     _next_seq: int = 1
@@ -230,9 +235,12 @@ class Feed:
             case events.SessionForked():
                 self.add_note(f"forked here from session {event.session_id}, after step {event.step}")
             case events.SessionResumed():
+                changes = describe_policy_change(self._policy_json, event.policy_json)
+                is_resumed = self._is_over or not changes
                 self._handle_start(event)
-                self.add_note("session resumed")
-                self.set_state(interrupted=True)
+                self.add_note("; ".join([*(["session resumed"] if is_resumed else []), *changes]))
+                if is_resumed:
+                    self.set_state(interrupted=True)
             case events.MessageQueued() | events.MessageUnqueued():
                 return  # what the session waits for is still to come
             case _:
@@ -273,11 +281,13 @@ class Feed:
                 pass
 
     def _handle_start(self, event: events.SessionStarted | events.SessionResumed) -> None:
+        self._policy_json, self._is_over = event.policy_json, False
         simulated = event.model.partition("/")[0] == "scripted"
         self.describe_session(model=event.model, sandbox=event.sandbox, simulated=simulated, begun=True)
         self._update_gauge(window=event.window_tokens, threshold=event.threshold_tokens, rule=event.budget_rule)
 
     def _handle_end(self, event: SessionEnded | TurnEnded) -> None:
+        self._is_over = isinstance(event, SessionEnded)
         noun = "turn ended" if isinstance(event, TurnEnded) else "session ended"
         text, provider_text = split_provider_message(event.detail)
         self.add_note(f"{noun}: {event.reason.replace('_', ' ')}{f': {text}' if text else ''}", "ended", provider_text)
@@ -461,6 +471,21 @@ class Feed:
             cut = f" (cut: {format_cut(result)} omitted)" if result.clipped_characters else ""
             parts.append([f"output{cut}", note_expired_outputs(result.output, saved_outputs)[:MAX_BODY_CHARACTERS]])
         return {"n": number, "parts": [[replace_surrogates(name), replace_surrogates(text)] for name, text in parts]}
+
+
+def describe_policy_change(before_json: str, after_json: str) -> list[str]:
+    """Return in words which fields of a policy differ between two descriptions in a log; empty if they are equal."""
+    try:
+        before, after = json.loads(before_json or "{}"), json.loads(after_json or "{}")
+    except (ValueError, RecursionError):
+        return []
+    if not (isinstance(before, dict) and isinstance(after, dict)) or before == after:
+        return []
+    if before.get("kind") != after.get("kind"):
+        return [f"policy from here on: {str(after.get('kind'))[:100]}"]
+    names = [name for name in after if before.get(name) != after[name]]
+    changed = ", ".join(f"{name} {before.get(name)!s:.60} → {after[name]!s:.60}" for name in names)
+    return [f"policy from here on: {replace_surrogates(changed)}"]
 
 
 def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:

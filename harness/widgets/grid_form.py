@@ -33,15 +33,13 @@ from harness.protocols import Policy
 from harness.tasks import SUITE
 from harness.text import escape_html, format_duration
 from harness.widgets.assets import load_script, load_style
-from harness.widgets.controls import Control, build_controls
+from harness.widgets.controls import SUMMARIZERS, Control, build_controls
 from harness.widgets.grid import GridWidget
 from harness.widgets.harness_widget import HarnessWidget, SavedForm, render_preformatted, render_table
 
 DEFAULT_NAME = "grid-from-form"
 DEFAULT_SEEDS = (0, 1, 2)
 DEFAULT_WINDOW_TOKENS = 32_768
-SUMMARIZERS = ("same", "scripted/oracle", "scripted/extractive", "scripted/lossy-0.5", "scripted/empty")
-"""Models that the form offers for writing summaries, besides those of its starting values; `same` is the agent's model."""
 LIMIT_LABELS = {"max_trials": "most trials", "max_usd": "most US dollars", "max_hours": "most hours"}
 """Labels of the controls for the limits of each run, by name of the limit."""
 LIMIT_NAMES = tuple(LIMIT_LABELS)

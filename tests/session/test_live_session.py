@@ -17,6 +17,7 @@ import pytest
 
 from harness.cli.event_printer import EventPrinter
 from harness.compaction.presets.none import NoCompaction
+from harness.conversation.codec import to_canonical_json
 from harness.conversation.events import (
     CallRepeated,
     CallStarted,
@@ -51,6 +52,7 @@ from harness.store.sessions.queries import list_messages, list_parts
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from tests.experiment.exploring_task import hidden
+from tests.experiment.run_grid import POLICY
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.prepared import PreparedProcess, run
 from tests.session.test_execution import session
@@ -1480,3 +1482,51 @@ def test_a_listener_that_waits_for_its_own_session_is_refused(living):
     assert live.wait(SECONDS) == "idle", live.failure
     live.close()
     assert len(refused) == 2
+
+
+def test_a_policy_that_is_changed_between_turns_decides_from_then_on_and_the_change_is_logged(living):
+    live = living(policy=replace(POLICY, measure="estimate"), window_tokens=7_000)
+    assert live.wait(SECONDS) == "idle"
+    before = live.spec.policy
+    steps, rounds = live.view.steps, live.view.rounds
+    assert rounds
+    lazy = replace(before, threshold=0.95, keep_last=3)
+    live.change_policy(lazy)
+    assert (live.state, live.view.steps, live.spec.policy) == ("idle", steps, lazy)
+    event = live.entries[-1].event
+    assert isinstance(event, SessionResumed)
+    assert json.loads(event.policy_json)["threshold"] == 0.95
+    assert event.threshold_tokens == live.budget.threshold_tokens > find_first_threshold(live.entries)
+    live.send("more")
+    assert live.wait(SECONDS) == "idle"
+    live.close()
+    again = living.too(LiveSession.reopen(live.spec.journal, live.session_id))
+    assert again.spec.policy == lazy
+    feed = build_feed(CompactionHistory(live.spec.task, lazy.counter), again.entries)
+    notes = [row["text"] for row in feed.rows if row["kind"] == "note"]
+    (note,) = [note for note in notes if note.startswith("policy from here on: ")]
+    assert f"threshold {before.threshold} → 0.95" in note
+    assert f"keep_last {before.keep_last} → 3" in note
+    assert "session resumed" not in note
+
+
+def find_first_threshold(entries):
+    """Return the threshold with which the session began."""
+    return next(entry.event.threshold_tokens for entry in entries if isinstance(entry.event, SessionStarted))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"clip_characters": 17}, "shortens tool outputs in another way"), ({"threshold": 2.0}, "threshold")],
+)
+def test_a_policy_that_would_change_more_than_compactions_is_refused_and_the_old_one_stays(living, changes, reason):
+    live = living()
+    assert live.wait(SECONDS) == "idle"
+    entries, policy = live.entries, live.spec.policy
+    with pytest.raises(UsageError, match=reason):
+        live.change_policy(policy_from_plain({**plain_policy(policy), **changes}))
+    assert (live.entries, live.spec.policy, live.state) == (entries, policy, "idle")
+
+
+def plain_policy(policy):
+    return json.loads(to_canonical_json(policy))

@@ -545,6 +545,39 @@ def test_code_outside_of_a_notebook_ends_no_session(panel, run_cell, cell_id):
     assert first.session.state == "new"
 
 
+def test_fields_of_the_policy_are_changed_from_the_page_and_tried_in_a_fork(page, panel):
+    widget = panel()
+    linked = Panel(page, widget, SHARED_SENDER)
+    apply = page.get_by_role("button", name="Apply", exact=True)
+    assert apply.is_disabled()
+    linked.click("Start")
+    linked.phase("waiting for you")
+    page.get_by_role("slider", name="threshold").fill("0.6")
+    page.get_by_label("summarizer").select_option("scripted/empty")
+    linked.click("Try in a fork")
+    end = time.monotonic() + 60
+    while widget.forked is None and time.monotonic() < end:
+        linked.settle()
+    tried = widget.forked.session.spec.policy
+    assert (tried.threshold, tried.summarizer, widget.session.spec.policy.threshold) == (0.6, "scripted/empty", 0.3)
+    widget.forked.close()
+    apply.click()
+    linked.until("() => document.querySelector('.a-rows').textContent.includes('policy from here on: ')")
+    note = linked.texts(".a-note")[-1]
+    assert "threshold 0.3 → 0.6" in note
+    assert "summarizer scripted/oracle → scripted/empty" in note
+    assert widget.session.spec.policy == tried
+    linked.until("() => document.querySelector('.a-gauge').getAttribute('aria-valuetext').includes('threshold 4,020')")
+    page.get_by_role("slider", name="threshold").fill("0")
+    linked.click("Apply")
+    linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
+    assert "threshold" in page.locator(".a-alarm").nth(1).inner_text()
+    for fields in (None, 3, {"kind": "codex"}, {"threshold": "x"}, {"nothing": 1}):
+        with pytest.raises(UsageError):
+            widget._change_fields({"fields": fields})
+    assert widget.session.spec.policy == tried
+
+
 def looping_task():
     """A session whose agent repeats its first step because it never sees the result."""
     steps = list(TASK.script.steps)

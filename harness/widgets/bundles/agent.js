@@ -321,6 +321,11 @@ function createParts() {
     rounds: make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }),
     roundsCard: makeCard("Compactions"),
     totals: make("tbody", {}, makeNothing()),
+    policyCard: makeCard("Policy from the next step on"),
+    knobs: make("div", { class: "a-knobs" }),
+    apply: makeButton("Apply", "Use these values from the next step on; the change is logged"),
+    tryFork: makeButton("Try in a fork", "Continue with these values in another session, below, from the end o\
+f the newest step"),
     branchStep: make("input", { type: "number", min: "0", value: "0", name: "step" }),
     fork: makeButton("Fork", "Open another session, below, that continues from the end of this step"),
     rollback: makeButton("Roll back", "Restore the conversation and the files as they were at the end of this \
@@ -355,6 +360,7 @@ function makeMain(parts) {
 }
 function makeSide(parts) {
   parts.roundsCard.append(parts.curve, parts.rounds);
+  parts.policyCard.append(parts.knobs, make("div", { class: "a-bar" }, parts.apply, parts.tryFork));
   const step = make("label", {}, "step ", parts.branchStep);
   return make(
     "div",
@@ -362,6 +368,7 @@ function makeSide(parts) {
     makeCard("Threshold and reserves", parts.gaugeRest, parts.rule),
     parts.roundsCard,
     makeCard("Totals", make("table", { class: "a-figures" }, parts.totals)),
+    parts.policyCard,
     makeCard("Branch", make("div", { class: "a-bar" }, step, parts.fork, parts.rollback)),
     makeCard("Workspace", make("div", { class: "a-bar" }, parts.diff, parts.all), parts.files)
   );
@@ -1103,6 +1110,53 @@ function nest(model, name, box) {
   };
 }
 
+// harness/widgets/js/setting_control.js
+function createControl(control, value, change) {
+  const title = control.name.replaceAll("_", " ");
+  const output = make("output", { class: "h-value" });
+  const given = { "aria-label": title, name: control.name };
+  const input = control.kind === "switch" ? createSwitch(given, value, change) : control.kind === "choice" ? createChoice(
+  given, control.choices, value, change) : createSlider(
+    given,
+    control,
+    /** @type {number | null} */
+    value,
+    change,
+    output
+  );
+  return make("label", { class: "h-knob" }, make("span", { text: title }), input, output);
+}
+function createSwitch(given, value, change) {
+  const input = make("input", {
+    ...given,
+    type: "checkbox",
+    checked: Boolean(value),
+    on: { change: () => change(input.checked) }
+  });
+  return input;
+}
+function createChoice(given, choices, value, change) {
+  const options = choices.map((choice) => make("option", { value: choice, text: choice, selected: choice === value }));
+  const select = make("select", { ...given, on: { change: () => change(select.value) } }, ...options);
+  return select;
+}
+function createSlider(given, { kind, least, most, notch, optional }, value, change, output) {
+  const showValue = (now) => {
+    output.textContent = now === null ? "off" : kind === "share" ? now.toFixed(2) : formatNumber(now);
+  };
+  const off = optional ? least - notch : least;
+  const move = () => {
+    const now = Number(input.value);
+    const chosen = optional && now <= off ? null : now;
+    showValue(chosen);
+    change(chosen);
+  };
+  const range = { type: "range", min: off, max: Math.max(most, value ?? 0), step: notch };
+  const input = make("input", { ...given, ...range, value: value ?? off, on: { input: move } });
+  showValue(value ?? (optional ? null : off));
+  return input;
+}
+
 // harness/widgets/js/transcript.js
 var MOST_ROWS = 2e3;
 var TITLE_CHARACTERS = 100;
@@ -1353,6 +1407,10 @@ sion"));
 }
 var Agent = class {
   id = Math.random().toString(36).slice(2);
+  fields = (
+    /** @type {Record<string, unknown>} */
+    {}
+  );
   /**
    * @param {Model} model
    * @param {HTMLElement} el
@@ -1410,6 +1468,26 @@ var Agent = class {
     this.place = clicked;
     this.ask({ kind: "round", seq });
   }
+  /**
+   * Show the controls of the policy's fields; what the user has moved stays until other values hold.
+   *
+   * @param {Control[]} controls
+   */
+  showFields(controls) {
+    const { policyCard, knobs } = this.parts;
+    policyCard.hidden = !controls.length;
+    const key = JSON.stringify(controls);
+    if (knobs.dataset.shown === key) return;
+    knobs.dataset.shown = key;
+    this.fields = Object.fromEntries(controls.map(({ name, value }) => [name, value]));
+    knobs.replaceChildren(
+      ...controls.map(
+        (control) => createControl(control, control.value, (value) => {
+          this.fields[control.name] = value;
+        })
+      )
+    );
+  }
   closeDetails() {
     const { details, scroll } = this.parts;
     details.hidden = true;
@@ -1429,7 +1507,9 @@ var Agent = class {
       [parts.diff, () => ({ kind: "diff" })],
       [parts.all, () => ({ kind: "diff", whole: true })],
       [parts.fork, () => ({ kind: "fork", step: readStep() })],
-      [parts.rollback, () => ({ kind: "rollback", step: readStep() })]
+      [parts.rollback, () => ({ kind: "rollback", step: readStep() })],
+      [parts.apply, () => ({ kind: "policy", fields: this.fields })],
+      [parts.tryFork, () => ({ kind: "policy", fields: this.fields, fork: true, step: this.known.last_step ?? 0 })]
     ];
     for (const [button, build] of requests) {
       button.addEventListener("click", () => {
@@ -1487,6 +1567,7 @@ var Agent = class {
     const { parts, transcript } = this;
     if (changed.count !== void 0) transcript.count = Math.max(transcript.count, changed.count);
     this.showPhase();
+    if (changed.session) this.showFields(whole.session?.fields ?? []);
     if (changed.saved !== void 0) parts.saved.textContent = buildHidingStyle(changed.saved);
     if (changed.queued || changed.phase) this.showQueue(whole.queued ?? [], whole.phase ?? "new");
     if (changed.question !== void 0) this.showQuestion(changed.question);
@@ -1587,6 +1668,8 @@ var Agent = class {
     enable(parts.resume, phase === "idle" && interrupted);
     enable(parts.compact, phase === "idle");
     enable(parts.rollback, phase === "idle");
+    enable(parts.apply, phase === "idle");
+    enable(parts.tryFork, hasStarted);
     enable(parts.end, !isOver && phase !== "new");
     for (const button of [parts.fork, parts.diff, parts.all]) enable(button, hasStarted);
     for (const field of [parts.send, parts.draft]) enable(field, !isOver);

@@ -8,12 +8,14 @@ import { makeCopyButton, makeSessionId } from "./copy_button.js";
 import { buildHidingStyle, createRoot, enable, isEnabled, make } from "./elements.js";
 import { connect, watchKernel } from "./kernel.js";
 import { nest } from "./nested_view.js";
+import { createControl } from "./setting_control.js";
 import { Transcript } from "./transcript.js";
 import { reveal } from "./untrusted_text.js";
 
 /** @import { Figures, Files, Gauge, Round } from "./agent_panels.js" */
 /** @import { Details } from "./compaction_details.js" */
 /** @import { Model } from "./nested_view.js" */
+/** @import { Control } from "./setting_control.js" */
 /** @import { Growth, Row } from "./transcript.js" */
 /** @typedef {"new" | "starting" | "working" | "compacting" | "asking" | "idle" | "failed" | "closed"} Phase */
 /**
@@ -25,6 +27,7 @@ import { reveal } from "./untrusted_text.js";
  * @property {string} [kept]
  * @property {string} [note]
  * @property {boolean} [simulated]
+ * @property {Control[]} [fields] Controls of the policy's most important fields.
  * @property {boolean} [begun] Whether anything is logged.
  * @property {string} [reopen] Line of Python that reopens the session.
  */
@@ -109,6 +112,7 @@ function makeReopening(words, lines) {
 /** View of a session in a page, drawn from the states and items sent by the kernel. */
 class Agent {
   id = Math.random().toString(36).slice(2);
+  fields = /** @type {Record<string, unknown>} */ ({});
 
   /**
    * @param {Model} model
@@ -170,6 +174,27 @@ class Agent {
     this.ask({ kind: "round", seq });
   }
 
+  /**
+   * Show the controls of the policy's fields; what the user has moved stays until other values hold.
+   *
+   * @param {Control[]} controls
+   */
+  showFields(controls) {
+    const { policyCard, knobs } = this.parts;
+    policyCard.hidden = !controls.length;
+    const key = JSON.stringify(controls);
+    if (knobs.dataset.shown === key) return;
+    knobs.dataset.shown = key;
+    this.fields = Object.fromEntries(controls.map(({ name, value }) => [name, value]));
+    knobs.replaceChildren(
+      ...controls.map((control) =>
+        createControl(control, control.value, (value) => {
+          this.fields[control.name] = value;
+        }),
+      ),
+    );
+  }
+
   closeDetails() {
     const { details, scroll } = this.parts;
     details.hidden = true;
@@ -192,6 +217,8 @@ class Agent {
       [parts.all, () => ({ kind: "diff", whole: true })],
       [parts.fork, () => ({ kind: "fork", step: readStep() })],
       [parts.rollback, () => ({ kind: "rollback", step: readStep() })],
+      [parts.apply, () => ({ kind: "policy", fields: this.fields })],
+      [parts.tryFork, () => ({ kind: "policy", fields: this.fields, fork: true, step: this.known.last_step ?? 0 })],
     ];
     for (const [button, build] of requests) {
       button.addEventListener("click", () => {
@@ -253,6 +280,7 @@ class Agent {
     const { parts, transcript } = this;
     if (changed.count !== undefined) transcript.count = Math.max(transcript.count, changed.count);
     this.showPhase();
+    if (changed.session) this.showFields(whole.session?.fields ?? []);
     if (changed.saved !== undefined) parts.saved.textContent = buildHidingStyle(changed.saved);
     if (changed.queued || changed.phase) this.showQueue(whole.queued ?? [], whole.phase ?? "new");
     if (changed.question !== undefined) this.showQuestion(changed.question);
@@ -355,6 +383,8 @@ class Agent {
     enable(parts.resume, phase === "idle" && interrupted);
     enable(parts.compact, phase === "idle");
     enable(parts.rollback, phase === "idle");
+    enable(parts.apply, phase === "idle");
+    enable(parts.tryFork, hasStarted);
     enable(parts.end, !isOver && phase !== "new");
     for (const button of [parts.fork, parts.diff, parts.all]) enable(button, hasStarted);
     for (const field of [parts.send, parts.draft]) enable(field, !isOver);

@@ -87,6 +87,10 @@ function createParts() {
     rounds: make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }),
     roundsCard: makeCard("Compactions"),
     totals: make("tbody", {}, makeNothing()),
+    policyCard: makeCard("Policy from the next step on"),
+    knobs: make("div", { class: "a-knobs" }),
+    apply: makeButton("Apply", "Use these values from the next step on; the change is logged"),
+    tryFork: makeButton("Try in a fork", "Continue with these values in another session, below, from the end of the newest step"),
     branchStep: make("input", { type: "number", min: "0", value: "0", name: "step" }),
     fork: makeButton("Fork", "Open another session, below, that continues from the end of this step"),
     rollback: makeButton("Roll back", "Restore the conversation and the files as they were at the end of this step"),
@@ -134,6 +138,7 @@ function makeMain(parts) {
 /** @param {Parts} parts */
 function makeSide(parts) {
   parts.roundsCard.append(parts.curve, parts.rounds);
+  parts.policyCard.append(parts.knobs, make("div", { class: "a-bar" }, parts.apply, parts.tryFork));
   const step = make("label", {}, "step ", parts.branchStep);
   return make(
     "div",
@@ -141,6 +146,7 @@ function makeSide(parts) {
     makeCard("Threshold and reserves", parts.gaugeRest, parts.rule),
     parts.roundsCard,
     makeCard("Totals", make("table", { class: "a-figures" }, parts.totals)),
+    parts.policyCard,
     makeCard("Branch", make("div", { class: "a-bar" }, step, parts.fork, parts.rollback)),
     makeCard("Workspace", make("div", { class: "a-bar" }, parts.diff, parts.all), parts.files),
   );
