@@ -44,6 +44,11 @@ def shorten_line(text: str, max_characters: int) -> str:
     return " ".join(text[: 4 * max_characters].split())[:max_characters]
 
 
+def format_percent(share: float) -> str:
+    """Return a share of 0 to 1 in whole percents, e.g. `40 %`."""
+    return f"{100 * share:.0f} %"
+
+
 def format_duration(seconds: float) -> str:
     """Return a duration as text with its unit, e.g. `3 min`."""
     if seconds < 90:

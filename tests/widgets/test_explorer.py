@@ -13,6 +13,7 @@ from harness.experiment.plan import read_plan
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log, run_on_sample
 from harness.policies import Codex, KeepLast, OracleRetention, find_public_name, resolve_policy
+from harness.text import format_percent
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs
 from harness.widgets.grid import GridWidget
@@ -272,9 +273,7 @@ def test_a_session_with_a_policy_is_shown_with_its_own_policy_window_and_thresho
         run.applied_attempts[0].event.step,
         run.applied_attempts[0].event.tokens_before,
     )
-    share = (
-        f"{budget.threshold_tokens:,} tokens, {budget.threshold_tokens / window_tokens:.0%} of the window of {window_tokens:,}"
-    )
+    share = f"{budget.threshold_tokens:,} tokens, {format_percent(budget.threshold_tokens / window_tokens)} of the window of {window_tokens:,}"
     assert f"threshold {share}" in explorer.render_text()
 
 
@@ -426,6 +425,23 @@ def test_a_policy_is_pinned_and_requests_that_exceed_the_window_are_marked(link,
     linked.settle()
     assert not page.locator(".h-comparison").is_visible()
     assert page.locator(".h-pinned").get_attribute("points") == ""
+
+
+@pytest.mark.browser
+def test_the_comparison_lists_what_differs_and_the_facts_kept_and_the_description_names_the_values_set(link, lossy, page):
+    lossy.pin()
+    lossy.change_settings(policy="keep-last", trigger_tokens=20, keep_last=1, summary_tokens=1)
+    link(lossy)
+    rows = dict(line.split("\t", 1) for line in page.locator(".h-comparison tbody").inner_text().splitlines() if "\t" in line)
+    assert rows["facts kept"] == "0 of 1 in view at the end, 1 loss\t1 of 1 in view at the end, 0 losses"
+    assert rows["compactions"] == "1\t0"
+    assert all(len(set(cells.split("\t"))) == 2 for cells in rows.values())
+    assert "equal in both: requests that exceed the window" in page.locator(".h-comparison").inner_text()
+    sentence = page.locator(".h-sentence").inner_text()
+    assert "Here: " in sentence
+    assert "keep last 1 instead of 10" in sentence
+    lossy.change_settings(policy="none")
+    assert lossy.channel._state["picture"]["values"] == "These are its default values."
 
 
 @pytest.mark.parametrize("rows", [[0, 5], [190, 10**9], [100, 150]])

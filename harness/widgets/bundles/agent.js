@@ -947,14 +947,14 @@ function makeCopyButton(text, label) {
   });
   return button;
 }
-function makeSessionId(id) {
+function makeSessionId(id, noun = "session") {
   const isShort = id.length <= 2 * END_CHARACTERS;
   const short = isShort ? id : `…${id.slice(-END_CHARACTERS)}`;
   return make(
     "span",
     { class: "h-id", title: id },
-    `session ${short} `,
-    ...isShort ? [] : [makeCopyButton(id, "the session id")]
+    `${noun} ${short} `,
+    ...isShort ? [] : [makeCopyButton(id, `the ${noun} id`)]
   );
 }
 

@@ -351,7 +351,12 @@ var MOST_FAILURES = 300;
 var CHECKS_SHOWN = 2;
 var Grid = class {
   /** @type {HTMLButtonElement} */
-  start = make("button", { type: "button", text: "Start", on: { click: () => this.request(this.start, "start") } });
+  start = make("button", {
+    type: "button",
+    class: "h-primary",
+    text: "Start",
+    on: { click: () => this.request(this.start, "start") }
+  });
   /** @type {HTMLButtonElement} */
   stop = make("button", { type: "button", text: "Stop", on: { click: () => this.request(this.stop, "stop") } });
   state = make("span", { class: "g-state", role: "status" });

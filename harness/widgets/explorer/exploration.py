@@ -36,6 +36,7 @@ from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_
 from harness.inspection.session_task import build_session_autopsy, find_session_task
 from harness.policies import find_public_name, load_policy_class, policy_from_plain, policy_from_stored
 from harness.protocols import Policy
+from harness.text import format_percent
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 """What can happen to a message, such as `kept` or `dropped`. Bars in the page refer to an entry by its index in this tuple."""
@@ -391,7 +392,7 @@ class Exploration:
             "threshold": describe_threshold(run.budget),
             "tokens sent in all requests": f"{sum(tokens):,}",
             "tokens in view, mean": f"{sum(tokens) / len(tokens):,.0f}",
-            "tokens in view, largest": f"{max(tokens):,} ({max(tokens) / window_tokens:.0%} of the window)",
+            "tokens in view, largest": f"{max(tokens):,} ({format_percent(max(tokens) / window_tokens)} of the window)",
             "requests that exceed the window": f"{len(run.list_oversized_steps()):,}",
         }
 
@@ -402,7 +403,8 @@ class Exploration:
             return {}
         kept = sum(any(span.end >= run.steps for span in strip.spans) for strip in autopsy.strips)
         losses = sum(len(compaction.lost) for compaction in autopsy.compactions)
-        return {"facts kept": f"{kept} of {len(autopsy.strips)} in view at the end, lost {losses:,} times"}
+        losses_text = f"{losses:,} {'loss' if losses == 1 else 'losses'}"
+        return {"facts kept": f"{kept} of {len(autopsy.strips)} in view at the end, {losses_text}"}
 
     def _list_changes(self) -> list[tuple[str, object, object]]:
         """Return the fields of the policy whose values differ from their defaults, with both values."""
@@ -553,7 +555,7 @@ def describe_threshold(budget: Budget) -> str:
     if budget.threshold_tokens is None:
         return f"no threshold in tokens; window {budget.window_tokens:,} tokens"
     share = budget.threshold_tokens / budget.window_tokens
-    return f"threshold {budget.threshold_tokens:,} tokens, {share:.0%} of the window of {budget.window_tokens:,}"
+    return f"threshold {budget.threshold_tokens:,} tokens, {format_percent(share)} of the window of {budget.window_tokens:,}"
 
 
 def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -41,14 +41,15 @@ export function makeCopyButton(text, label) {
  * Return the end of an id, which differs between sessions of a day, with a button that copies the whole id.
  *
  * @param {string} id
+ * @param {string} [noun] Name of the thing that has the id.
  */
-export function makeSessionId(id) {
+export function makeSessionId(id, noun = "session") {
   const isShort = id.length <= 2 * END_CHARACTERS;
   const short = isShort ? id : `…${id.slice(-END_CHARACTERS)}`;
   return make(
     "span",
     { class: "h-id", title: id },
-    `session ${short} `,
-    ...(isShort ? [] : [makeCopyButton(id, "the session id")]),
+    `${noun} ${short} `,
+    ...(isShort ? [] : [makeCopyButton(id, `the ${noun} id`)]),
   );
 }

@@ -59,7 +59,12 @@ const CHECKS_SHOWN = 2;
 /** View of a grid, drawn from the states and items sent by the kernel. */
 class Grid {
   /** @type {HTMLButtonElement} */
-  start = make("button", { type: "button", text: "Start", on: { click: () => this.request(this.start, "start") } });
+  start = make("button", {
+    type: "button",
+    class: "h-primary",
+    text: "Start",
+    on: { click: () => this.request(this.start, "start") },
+  });
   /** @type {HTMLButtonElement} */
   stop = make("button", { type: "button", text: "Stop", on: { click: () => this.request(this.stop, "stop") } });
   state = make("span", { class: "g-state", role: "status" });

@@ -646,6 +646,44 @@ function measureOutside([left, top, right, bottom]) {
   return beyond.reduce((sum, length) => sum + Math.max(0, length), 0);
 }
 
+// harness/widgets/js/copy_button.js
+var SHOWN_MS = 1500;
+var END_CHARACTERS = 6;
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = make("textarea", { "aria-hidden": "true", tabindex: "-1" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+}
+function makeCopyButton(text, label) {
+  const button = make("button", { type: "button", class: "h-copy", text: "copy", "aria-label": `copy ${label}` });
+  button.addEventListener("click", async () => {
+    await copy(text);
+    button.focus({ preventScroll: true });
+    button.textContent = "copied";
+    setTimeout(() => {
+      button.textContent = "copy";
+    }, SHOWN_MS);
+  });
+  return button;
+}
+function makeSessionId(id, noun = "session") {
+  const isShort = id.length <= 2 * END_CHARACTERS;
+  const short = isShort ? id : `…${id.slice(-END_CHARACTERS)}`;
+  return make(
+    "span",
+    { class: "h-id", title: id },
+    `${noun} ${short} `,
+    ...isShort ? [] : [makeCopyButton(id, `the ${noun} id`)]
+  );
+}
+
 // harness/widgets/js/autopsy.js
 var HEADS = ["before", "what the policy did", "view after", "first consequence"];
 var ROWS_SHOWN = 12;
@@ -1841,7 +1879,9 @@ async function openTrial(page, place, check) {
   const title = `Transcript of ${arms[trials.arm[place]].name}, ${trials.task[place]}, seed ${trials.seed[place]}`;
   const heading = make("h2", { tabindex: "-1", text: title });
   const box = make("div", {}, make("p", { class: "h-faint", text: "reading the session…" }));
-  const facts = [make("p", { class: "h-faint", text: `trial ${trial}, session ${trials.session[place] || "none"}` })];
+  const session = trials.session[place];
+  const ids = [makeSessionId(trial, "trial"), ", ", session ? makeSessionId(session) : "no session"];
+  const facts = [make("p", { class: "h-faint" }, ...ids)];
   const error = trials.error[place];
   const problem = error ? [make("pre", { class: "p-error", tabindex: "0", text: error })] : [];
   page.transcript.replaceChildren(heading, ...facts, ...problem, box);
@@ -1849,15 +1889,15 @@ async function openTrial(page, place, check) {
   heading.focus({ preventScroll: true });
   page.transcript.scrollIntoView({ block: "start" });
   try {
-    const session = await loadSession(page, place);
+    const session2 = await loadSession(page, place);
     if (page.state.trial !== trial) return;
-    if (session === null) {
+    if (session2 === null) {
       const command = `${page.values.inspect_command} ${trial}`;
       box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${command}` }));
       return;
     }
     box.replaceChildren();
-    const inspector = new Inspector(new StoredSession(session), box);
+    const inspector = new Inspector(new StoredSession(session2), box);
     closeInspector = () => inspector.close();
     if (check) inspector.openCheck(check);
   } catch (error2) {

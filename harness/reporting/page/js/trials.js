@@ -1,5 +1,6 @@
 // Trials of an arm, and the transcript of a trial.
 
+import { makeSessionId } from "#widgets/copy_button.js";
 import { make } from "#widgets/elements.js";
 import { Inspector } from "#widgets/inspector.js";
 import { formatNumber } from "#widgets/numbers.js";
@@ -141,7 +142,9 @@ async function openTrial(page, place, check) {
   const title = `Transcript of ${arms[trials.arm[place]].name}, ${trials.task[place]}, seed ${trials.seed[place]}`;
   const heading = make("h2", { tabindex: "-1", text: title });
   const box = make("div", {}, make("p", { class: "h-faint", text: "reading the session…" }));
-  const facts = [make("p", { class: "h-faint", text: `trial ${trial}, session ${trials.session[place] || "none"}` })];
+  const session = trials.session[place];
+  const ids = [makeSessionId(trial, "trial"), ", ", session ? makeSessionId(session) : "no session"];
+  const facts = [make("p", { class: "h-faint" }, ...ids)];
   const error = trials.error[place];
   const problem = error ? [make("pre", { class: "p-error", tabindex: "0", text: error })] : [];
   page.transcript.replaceChildren(heading, ...facts, ...problem, box);
