@@ -273,8 +273,9 @@ def test_a_session_with_a_policy_is_shown_with_its_own_policy_window_and_thresho
         run.applied_attempts[0].event.step,
         run.applied_attempts[0].event.tokens_before,
     )
-    share = f"{budget.threshold_tokens:,} tokens, {format_percent(budget.threshold_tokens / window_tokens)} of the window of {window_tokens:,}"
-    assert f"threshold {share}" in explorer.render_text()
+    share = format_percent(budget.threshold_tokens / window_tokens)
+    words = f"{budget.threshold_tokens:,} tokens, {share} of the window of {window_tokens:,}"
+    assert f"threshold {words}" in explorer.render_text()
 
 
 def test_a_session_whose_policy_cannot_be_applied_is_shown_with_keep_last():
