@@ -35,6 +35,8 @@ class RunState:
     digest: str
     """Text that changes whenever a trial is recorded or the outcomes are seen."""
     finished: int
+    crashed: int
+    """Number of trials that crashed, which the report excludes and the next run repeats."""
     planned: int
     """Number of trials of the plan; the number of finished trials if the plan did not record it."""
     is_running: bool
@@ -77,7 +79,7 @@ class LiveResults:
             self._stage = f"{stage} of {format_count(trials, 'trial')}" if stage == "reading the tables" else stage
             on_stage(self._stage)
 
-        trials, self._began_seconds = len(self._list_starts()), self._clock()
+        trials, self._began_seconds = len(self._list_current()), self._clock()
         begin("reading the tables")
         try:
             self._load_page(begin)
@@ -115,10 +117,10 @@ class LiveResults:
 
     def describe_progress(self) -> RunState:
         """Return how many trials have finished, whether the experiment is running, and how much time is left."""
-        starts = self._list_starts()
+        starts, crashed = self._list_starts(), self._count_crashed()
         digest, is_running = self._compute_digest(), self._is_running()
-        planned = max(self._count_planned(digest), len(starts))
-        text = f"{len(starts):,} of {format_count(planned, 'trial')} finished"
+        planned = max(self._count_planned(digest), len(starts) + crashed)
+        text = f"{len(starts):,} of {format_count(planned, 'trial')} finished" + (f", {crashed:,} crashed" if crashed else "")
         left = planned - len(starts)
         if is_running:
             text += f", {format_count(len(list_trial_journals(self.output)), 'trial')} running"
@@ -126,7 +128,7 @@ class LiveResults:
             text += "" if seconds is None else f", about {format_duration(seconds)} left"
         elif left:
             text += "; no run is active, `harness run` continues it"
-        return RunState(digest=digest, finished=len(starts), planned=planned, is_running=is_running, text=text)
+        return RunState(digest=digest, finished=len(starts), crashed=crashed, planned=planned, is_running=is_running, text=text)
 
     def load_session(self, session_id: str) -> bytes:
         """Return a session as compressed JSON for the page.
@@ -164,9 +166,15 @@ class LiveResults:
         Crashed trials are not finished: the next run repeats them. As on the page, trials of earlier plans count only if there
         are no others.
         """
+        return [row["started_at_ms"] / 1_000 for row in self._list_current() if row["status"] != "crashed"]
+
+    def _count_crashed(self) -> int:
+        return sum(row["status"] == "crashed" for row in self._list_current())
+
+    def _list_current(self) -> Sequence[dict[str, Any]]:
+        """Return the trials of the current plan, or all trials if there are only those of earlier plans."""
         rows = self._query(_STARTS_SQL)
-        current = [row for row in rows if not is_earlier_arm(row["arm"])] or rows
-        return [row["started_at_ms"] / 1_000 for row in current if row["status"] != "crashed"]
+        return [row for row in rows if not is_earlier_arm(row["arm"])] or rows
 
     def _compute_digest(self) -> str:
         rows = self._query(_STATE_SQL)

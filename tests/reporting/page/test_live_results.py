@@ -2,7 +2,9 @@
 
 import fcntl
 import json
+import sqlite3
 import zlib
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -47,14 +49,27 @@ def test_progress_counts_neither_trials_of_earlier_plans_nor_crashed_ones(tmp_pa
         state = live.describe_progress()
     assert (state.finished, state.planned) == (2, 20)
     if is_running:
-        assert state.text == "2 of 20 trials finished, 0 trials running, about 45 s left"  # 5 s for 2 trials, 18 left
+        assert state.text == "2 of 20 trials finished, 1 crashed, 0 trials running, about 45 s left"  # 5 s for 2 trials, 18 left
     else:
-        assert state.text == "2 of 20 trials finished; no run is active, `harness run` continues it"
+        assert state.text == "2 of 20 trials finished, 1 crashed; no run is active, `harness run` continues it"
 
 
 def test_trials_of_earlier_plans_are_counted_where_there_are_no_others(tmp_path):
     write_experiment(tmp_path, arms=("old (earlier plan 0a1b2c)",))
     assert LiveResults(tmp_path).describe_progress().text == "6 of 6 trials finished"
+
+
+def test_finished_and_crashed_trials_add_up_to_the_count_of_the_report(tmp_path):
+    write_experiment(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite", isolation_level=None)) as journal:
+        journal.execute("UPDATE trial SET status = 'crashed' WHERE rowid IN (SELECT rowid FROM trial LIMIT 3)")
+    results = LiveResults(tmp_path)
+    state = results.describe_progress()
+    assert (state.finished, state.crashed, state.planned) == (15, 3, 18)
+    assert state.text == "15 of 18 trials finished, 3 crashed; no run is active, `harness run` continues it"
+    report = results.page.document.render_text()
+    assert "Report on made: 18 trials" in report
+    assert "3 of 18 trials are excluded" in report
 
 
 def test_a_complete_experiment_needs_no_run(tmp_path):
