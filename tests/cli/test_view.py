@@ -17,8 +17,8 @@ def test_the_page_is_served_until_a_signal_ends_it(tmp_path, number):
     assert process.stdout is not None
     address = urlsplit(process.stdout.readline().strip())
     assert process.stderr is not None
-    said = [process.stderr.readline() for _ in range(5)]
-    assert said == [
+    progress_lines = [process.stderr.readline() for _ in range(5)]
+    assert progress_lines == [
         "Ctrl-C stops the server\n",
         "reading the tables of 18 trials ...\n",
         "comparing the arms ...\n",

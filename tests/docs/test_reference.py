@@ -167,7 +167,18 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
     }
     assert public == {
         "AgentWidget": {
-            *("close", "context_tokens", "for_fork", "fork", "fork_at_compaction", "forked", "from_session", "reopen", "state"),
+            *(
+                "change_policy",
+                "close",
+                "context_tokens",
+                "for_fork",
+                "fork",
+                "fork_at_compaction",
+                "forked",
+                "from_session",
+                "reopen",
+                "state",
+            ),
         },
         "CompactionExplorer": {
             *("change_settings", "close", "compare", "draw", "form", "open_form", "pin", "policy", "step", "step_count"),

@@ -206,8 +206,10 @@ var RESTART_MS = 3e3;
 function trySend(model, message) {
   try {
     model.send(message);
+    return true;
   } catch (error) {
     console.debug(error);
+    return false;
   }
 }
 function connect(model, listeners) {
@@ -269,8 +271,7 @@ function watchKernel(model, beat, { silent, heard, isOver = () => false }) {
   };
   let restart = 0;
   const suspectRestart = () => {
-    isCut = true;
-    trySend(model, beat);
+    isCut = !trySend(model, beat);
     clearTimeout(restart);
     restart = setTimeout(() => {
       if (isCut && !isOver()) silent(true);

@@ -54,8 +54,10 @@ var SILENCE_MS = 1e4;
 function trySend(model, message) {
   try {
     model.send(message);
+    return true;
   } catch (error) {
     console.debug(error);
+    return false;
   }
 }
 function connect(model, listeners) {

@@ -22,8 +22,8 @@ const MISSED_MS = 16000;
 const RESTART_MS = 3000;
 
 /**
- * Send a message that no user asked for. It fails if the kernel was restarted, about which the page informs the user after a
- * while.
+ * Send a message that no user asked for, and return whether it was sent. It fails if the kernel was restarted, about which the page
+ * informs the user after a while.
  *
  * @param {Channel} model
  * @param {object} message
@@ -31,8 +31,10 @@ const RESTART_MS = 3000;
 function trySend(model, message) {
   try {
     model.send(message);
+    return true;
   } catch (error) {
     console.debug(error);
+    return false;
   }
 }
 
@@ -108,11 +110,10 @@ export function watchKernel(model, beat, { silent, heard, isOver = () => false }
     isCut = false;
     heard(message);
   };
-  // Jupyter reports a restart of the kernel, but also that a connection is open again; in that case the kernel answers
+  // Jupyter reports a restart of the kernel, but also that a connection is open again; in that case the message is sent
   let restart = 0;
   const suspectRestart = () => {
-    isCut = true;
-    trySend(model, beat);
+    isCut = !trySend(model, beat);
     clearTimeout(restart);
     restart = setTimeout(() => {
       if (isCut && !isOver()) silent(true);
