@@ -233,7 +233,7 @@ class Report:
         raise UnknownName("table heading", heading, [section.heading for section in tables])
 
     def _repr_html_(self) -> str:
-        shown = (section for section in self.sections if not section.is_detail)
+        shown = (section.draw_bars() for section in self.sections if not section.is_detail)
         tables = (
             render_html_table(section.heading, section.columns, section.rows[:MAX_SHORT_ROWS], section.notes) for section in shown
         )
@@ -263,7 +263,7 @@ class Report:
             yield Text(f"\n{escape_control_characters(section.heading)}", style="bold cyan")
             if section.columns:
                 rows = section.rows[:max_rows]
-                yield _build_table(replace(section, rows=rows))
+                yield _build_table(replace(section, rows=rows, bars=section.bars[:max_rows]).draw_bars())
                 if len(rows) < len(section.rows):
                     yield Text(f"and {format_count(len(section.rows) - len(rows), 'more row')} in the full report")
             for note in section.notes:
@@ -382,9 +382,10 @@ def _assemble(
     own_results, _ = split_other_models(current_results)
     names = ", ".join(sorted(trials["experiment"].unique()))
     question = find_question(results)
-    openings = [f"Question: {question}"] if question else []
-    if not is_withheld:
-        openings += _describe_completeness(results, current_results)
+    if is_withheld:
+        openings = [f"Question: {question}"] if question else []
+    else:
+        openings = [*_describe_completeness(results, current_results)]
     if openings:
         first, *notes = all_sections[0].notes
         all_sections[0] = replace(all_sections[0], notes=(" ".join([*openings, first]), *notes))
@@ -440,7 +441,8 @@ def _escape_markdown(text: str) -> str:
     return "".join(f"\\{sign}" if sign in "\\`*_[]<>|#&" else sign for sign in escape_control_characters(text))
 
 
-def _render_section_markdown(section: Section) -> str:
+def _render_section_markdown(plain_section: Section) -> str:
+    section = plain_section.draw_bars()
     lines = [f"## {_escape_markdown(section.heading)}", ""]
     if section.columns:
         rule = ["---", *("---:" for _ in section.columns[1:])]

@@ -1,57 +1,58 @@
-"""First lines of a report: what the experiment shows, what it does not, what threatens the answer, and what to run next."""
+"""First lines of a report: three plain sentences, declared contrasts, what to run next, and what limits the answer."""
 
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import ceil, isnan
+from math import isnan
 
 import pandas as pd
 
 from harness.analysis.arms import ArmSummary, select_excluded, select_valid
 from harness.analysis.comparison import INERT_ACTIVITIES, ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
-from harness.analysis.families import read_plan_table
-from harness.analysis.formatting import describe_level, format_label, format_p, format_relation, format_short_number, format_usd
+from harness.analysis.families import find_source, read_plan_table
+from harness.analysis.formatting import describe_level, format_label, format_p, format_relation, format_usd
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import Cell
 from harness.analysis.tables import Tables
 from harness.analysis.validity import drop_repeats, find_separated_arms
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS, Contrast, compute_smallest_p
 from harness.reporting.claims import Claim, ClaimReport
-from harness.reporting.lost_facts import describe_lost_facts
+from harness.reporting.next_step import advise, are_equal
 from harness.reporting.not_worse import Ranking, describe_not_worse, rank_arms
 from harness.reporting.other_models import RepeatedComparison, group_contradictions
+from harness.reporting.plain_sentences import write_plain_sentences
 from harness.reporting.section import Section
 from harness.reporting.treatments import list_frequent_summaries, list_output_threats
 
 HEADLINES = "In short"
 """Heading of the section with the first lines of a report."""
+READING_HEADING = "How the first lines are computed"
+"""Heading of the section that explains the first lines."""
 MAX_TITLE_CHARACTERS = 200
 """Maximum length of the title of a plan in the first line of a report."""
 MAX_LISTED_ARMS = 5
 """Maximum number of arms that a line of a report's first lines lists by name."""
 MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in a section of their own."""
-TARGET_HALF_WIDTH = 0.05
-"""Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
-EQUAL_VALUES = 1e-9
-"""Largest difference between two means that count as equal."""
 EQUAL_USD = 0.005
 """Largest difference in USD between two costs that are shown as equal."""
 MAX_DESCRIBED_ARMS = 8
 """Maximum number of arms whose settings are listed in the first lines."""
 
 
-def build_headline_section(
+def build_headline_sections(
     results: Tables,
     arms: Sequence[ArmSummary],
     comparer: ArmComparer,
     judged: ClaimReport | None,
     threats: Sequence[str],
     repeated: Sequence[RepeatedComparison] = (),
-) -> Section:
-    """Build the first section of a report: at most ten lines on what is shown, what is not, and what to run next.
+) -> Iterator[Section]:
+    """Yield the first section of a report, and one that explains its numbers, which only the full report has.
+
+    The first section begins with three sentences that a person would say. One line follows for each declared contrast, then what
+    to run next, the highest arm, the arms that are not worse, what cannot be said, and the size of the experiment.
 
     Args:
         results: Tables of results of one fidelity level.
@@ -64,27 +65,47 @@ def build_headline_section(
     trials, known = results.trials, [arm for arm in arms if len(arm.trials)]
     ranking = rank_arms(results, arms, comparer, judged)
     if ranking is None:
-        return Section(heading=HEADLINES, notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
+        yield Section(heading=HEADLINES, notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
+        return
     metric = ranking.metric
     candidates = [arm for arm in known if arm.arm in ranking.cells]
     claims = [] if judged is None else [claim.effect for claim in judged.claims if claim.effect.metric == metric]
+    size = [
+        _describe_size(trials, len(arms)),
+        *_describe_metric(metric, describe_constant_success([arm.trials for arm in known])),
+        *_describe_settings(candidates),
+    ]
+    question = find_question(find_source(results))
     notes = [
-        " ".join(
-            [
-                _describe_size(trials, len(arms)),
-                *_describe_metric(metric, describe_constant_success([arm.trials for arm in known])),
-                *_describe_settings(candidates),
-            ]
-        ),
+        write_plain_sentences(judged, ranking, threats[0] if threats else _describe_level_threat(str(trials["level"].iloc[0]))),
         *_describe_claims(judged, comparer, {arm.arm for arm in known}, group_contradictions(repeated)),
+        f"Run next: {advise(trials, ranking, comparer, judged)}",
         _describe_best(ranking),
         describe_not_worse(ranking, comparer, [*_list_claimed_pairs(judged, metric)]),
-        *describe_lost_facts(results, known),
         _describe_limit(ranking, claims),
-        f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
-        f"Run next: {_advise_equal(trials, metric, ranking.cells) or _advise(list(ranking.effects.values()), metric)}",
+        " ".join([*([f"Question: {question}"] if question else []), *size]),
     ]
-    return Section(heading=HEADLINES, notes=tuple(notes), is_detail=False)
+    yield Section(heading=HEADLINES, notes=tuple(notes), is_detail=False)
+    yield Section(heading=READING_HEADING, notes=tuple(_explain_lines(judged, ranking)))
+
+
+def _explain_lines(judged: ClaimReport | None, ranking: Ranking) -> Iterator[str]:
+    """Yield sentences on how the numbers of the first lines are computed."""
+    yield (
+        "The first three sentences repeat, in plain words, what the lines below them state with intervals: what the declared "
+        "comparisons show, what they do not, and the largest threat to these answers."
+    )
+    if judged is not None and judged.claims:
+        yield _explain_claims(judged)
+    if len(ranking.cells) > 1:
+        yield (
+            "The highest of several arms owes its place partly to luck; new trials would probably give it a lower "
+            f"{ranking.metric}. An interval that contains 0 does not show that arms are equal."
+        )
+    yield (
+        "Run next: the numbers of seeds follow from how the difference varied over tasks and over the seeds of a task, so they "
+        "are estimates themselves."
+    )
 
 
 def find_question(results: Tables) -> str:
@@ -256,7 +277,7 @@ def _describe_claims(
     arms: Collection[str],
     contradictions: Mapping[Contrast, Sequence[RepeatedComparison]],
 ) -> Iterator[str]:
-    """Yield a line for each declared comparison, and explain their numbers in the last one.
+    """Yield a line for each declared comparison, at most three, and one that counts the others.
 
     Args:
         judged: Results of the declared contrasts; None if none was declared.
@@ -273,15 +294,14 @@ def _describe_claims(
     if not judged.claims:
         yield "Declared contrasts: none concerns the arms of this level."
         return
-    *first, last = (
-        _describe_claim(claim, _describe_costs(claim, comparer, arms)) + _describe_contradictions(contradictions, claim)
-        for claim in judged.claims[:MAX_CLAIMS]
-    )
-    yield from first
-    further_count = len(judged.claims) - MAX_CLAIMS
-    further = (
-        f" {format_count(further_count, 'further contrast')} in the section of declared contrasts." if further_count > 0 else ""
-    )
+    for claim in judged.claims[:MAX_CLAIMS]:
+        yield _describe_claim(claim, _describe_costs(claim, comparer, arms)) + _describe_contradictions(contradictions, claim)
+    if (further_count := len(judged.claims) - MAX_CLAIMS) > 0:
+        yield f"{format_count(further_count, 'further contrast')} in the section of declared contrasts."
+
+
+def _explain_claims(judged: ClaimReport) -> str:
+    """Return a sentence on the intervals and p-values of the declared comparisons."""
     count, looks = len(judged.family.contrasts), judged.family.looks
     beginning = "This comparison was" if count == 1 else f"These {count} comparisons were"
     reasons = [*([f"{count} comparisons"] if count > 1 else []), *([f"{looks} declared looks"] if looks > 1 else [])]
@@ -289,7 +309,7 @@ def _describe_claims(
     estimands = {(claim.effect.estimand, claim.effect.task_count): None for claim in judged.claims}
     about = " and ".join(describe_estimand(*estimand).partition(": ")[2].partition(";")[0] for estimand in estimands)
     interval = f"the {'uncorrected ' if reasons else ''}95 % interval for {about}"
-    yield f"{last} {beginning} declared before the run; in brackets, {interval}{correction}.{further}"
+    return f"{beginning} declared before the run; in brackets, {interval}{correction}."
 
 
 def _describe_contradictions(contradictions: Mapping[Contrast, Sequence[RepeatedComparison]], claim: Claim) -> str:
@@ -357,27 +377,17 @@ def _describe_best(ranking: Ranking) -> str:
     basis = "these tasks" if ranking.is_complete else "the tasks and seeds that all these arms have"
     cell, count = cells[best], len(cells)
     remark = f"; {left_out} left out" if (left_out := _describe_left_out(ranking)) else ""
-    if count > 1 and _are_equal(cells):
+    if count > 1 and are_equal(cells):
         return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{remark}, so it does not tell them apart."
-    luck = (
-        f" Being the highest of {count} arms is partly luck; new trials would probably give it a lower {metric}."
-        if count > 1
-        else ""
-    )
     mean = f"mean over {basis}, {format_count(cell.n, 'trial')}{remark}"
-    luck = " Every arm uses an oracle, whose results no real policy attains." if ranking.has_only_bounds else luck
-    return f"Highest observed {metric}: {best}, {cell.value:.2f} ({mean}).{luck}"
+    bound = " Every arm uses an oracle, whose results no real policy attains." if ranking.has_only_bounds else ""
+    return f"Highest observed {metric}: {best}, {cell.value:.2f} ({mean}).{bound}"
 
 
 def _describe_left_out(ranking: Ranking) -> str:
     left_out = [f"{format_count(len(ranking.bounds), 'arm')} with an oracle"] if ranking.bounds else []
     left_out += [format_count(len(ranking.repeats), "A/A arm")] if ranking.repeats else []
     return " and ".join(left_out)
-
-
-def _are_equal(cells: Mapping[str, Cell]) -> bool:
-    values = [cell.value for cell in cells.values()]
-    return max(values) - min(values) < EQUAL_VALUES
 
 
 def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[frozenset[str]]:
@@ -414,10 +424,7 @@ def _describe_limit(ranking: Ranking, claims: Sequence[Effect]) -> str:
         return f"Cannot be said: how large differences in {metric} are ({known[0].refusal})."
     narrow, wide = (f"±{width:.2f}" for width in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
-    return (
-        f"Cannot be said: the exact size of a difference in {metric}. It may lie anywhere in its interval ({span}). "
-        "An interval that contains 0 does not show that arms are equal."
-    )
+    return f"Cannot be said: the exact size of a difference in {metric}. It may lie anywhere in its interval ({span})."
 
 
 def _describe_level_threat(level: str) -> str:
@@ -426,42 +433,3 @@ def _describe_level_threat(level: str) -> str:
         "L1": "the agent is simulated; only the summarizer is real.",
         "L2-open": "the recorded actions do not react to compaction, so only sizes and costs are meaningful.",
     }.get(level, "the model may behave differently on another day; repeat an arm as an A/A arm.")
-
-
-def _advise_equal(trials: pd.DataFrame, metric: str, cells: Mapping[str, Cell]) -> str:
-    """Return what to run next if all arms have the lowest or all have the highest value of a metric; else an empty text."""
-    if len(cells) < 2 or not _are_equal(cells):
-        return ""
-    value = max(cell.value for cell in cells.values())
-    if value > 1 - EQUAL_VALUES:
-        return "harder tasks, a smaller window or other settings, since every arm reached the highest value."
-    if value > EQUAL_VALUES:
-        return ""
-    if (trials["reason"] == "max_steps").mean() > 1 / 4:
-        steps = trials["max_steps"].max()
-        return (
-            f"the same arms with a higher max_steps (now {steps}) or a larger window, since no arm scored before it was stopped."
-        )
-    return f"easier tasks, a larger window or other settings, since every arm has the lowest {metric}."
-
-
-def _advise(effects: Sequence[Effect], metric: str) -> str:
-    """Return how many tasks or seeds would make the intervals narrow, or what else to run next."""
-    known = [effect for effect in effects if effect.pair_count and not effect.refusal]
-    if not known:
-        return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
-    effect = sorted(known, key=lambda effect: effect.half_width)[len(known) // 2]
-    factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
-    goal = (
-        f"The {'median ' if len(known) > 1 else ''}interval of a difference from the highest arm would then be "
-        f"±{TARGET_HALF_WIDTH} in {metric} (now ±{effect.half_width:.2f})."
-    )
-    if effect.estimand == "tasks like these":
-        if factor <= 1:
-            return "new seeds, with the most interesting difference declared in the plan, so that it can be claimed."
-        return f"about {format_short_number(ceil(effect.task_count * factor))} tasks instead of {effect.task_count}. {goal}"
-    advice = f"at least {MIN_TASKS} tasks, for statements about other tasks"
-    if factor <= 1:
-        return f"{advice}."
-    seeds = ceil(effect.unit_count * factor / effect.task_count)
-    return f"{advice}, or about {format_short_number(seeds)} seeds of each task. {goal}"

@@ -1,7 +1,7 @@
-"""Sentences for the first lines of a report on the facts that summaries lost.
+"""Bars behind the first lines of a report on the facts that summaries lost.
 
 A summary is only blamed for facts that no kept message shows. Results written before this was recorded, and policies without a
-summarizer, have a sentence on what compactions lost of all facts in view.
+summarizer, have bars for what compactions lost of all facts in view.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,15 +14,20 @@ from harness.analysis.tables import Tables
 from harness.analysis.validity import find_repeats
 from harness.errors import format_count
 from harness.reporting.not_worse import find_looping_arms
+from harness.reporting.section import Section
 
+SUMMARIES_HEADING = "What summaries lost: share of the facts that stood only in replaced messages"
+"""Heading of the bars for summaries."""
+COMPACTIONS_HEADING = "What compactions lost: share of the facts in view"
+"""Heading of the bars for compactions without a summary."""
 MAX_GROUPS = 4
-"""Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
+"""Maximum number of summarizers or arms whose losses are shown; of more, only the largest and the smallest."""
 MAX_KINDS = 3
-"""Maximum number of kinds of facts that a sentence lists as lost most; the kind that was lost least is listed, too."""
+"""Maximum number of kinds of facts that are shown as lost most; the kind that was lost least is shown, too."""
 SIMILAR_SHARES = 0.15
-"""Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
+"""Largest difference between the lost shares of two kinds of facts at which no kind is shown by itself."""
 MAX_NAMED_ARMS = 3
-"""Maximum number of arms of one summarizer that a sentence names; more are only counted."""
+"""Maximum number of arms of one summarizer that a row names; more are only counted."""
 NO_SUMMARIZER = "no summarizer"
 """Name of the group of compactions in which no summarizer was called."""
 COUNTING = "A fact that survives a compaction counts again at the next, so these are shares per compaction."
@@ -36,8 +41,8 @@ KIND_TEXTS: Mapping[str, str] = {
 """Words for each kind of facts."""
 
 
-def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a sentence on the facts that summaries lost, and one on what compactions lost in trials without a summary.
+def build_lost_fact_sections(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[Section]:
+    """Yield a section with bars on the facts that summaries lost, and one on what compactions lost in trials without a summary.
 
     Losses are stated for each model that wrote the summaries, whatever name the configuration gives it, or for each arm if a
     single model wrote them. Repeated arms (A/A) are left out, and so are arms that looped in at least a third of their trials,
@@ -52,17 +57,24 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     probes = _join_writers(results, chosen)
     was_summarized = probes["trial_id"].isin(set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"]))
     is_lonely = probes["seen_in_kept"].eq(False).to_numpy(dtype=bool, na_value=False)
-    remark = _describe_looping(looping, arms)
-    facts = "facts found only in replaced messages"
     has_summarized_arm = set(probes.loc[was_summarized, "arm"])
-    losses = _list_losses(probes[is_lonely], facts, has_repeats=bool(repeated))
-    if losses:
-        yield f"Lost by summaries: {'; '.join(losses)}. {COUNTING}{remark}"
-        remark = ""
-    facts = "facts in view"
-    losses = _list_losses(probes[~probes["arm"].isin(has_summarized_arm)], facts, has_repeats=bool(repeated))
-    if losses:
-        yield f"Lost by compactions: {'; '.join(losses)}. {COUNTING}{remark}"
+    parts = {
+        SUMMARIES_HEADING: probes[is_lonely],
+        COMPACTIONS_HEADING: probes[~probes["arm"].isin(has_summarized_arm)],
+    }
+    remarks = [COUNTING, *_describe_looping(looping, arms)]
+    for heading, part in parts.items():
+        rows = _list_rows(part, has_repeats=bool(repeated))
+        if rows:
+            yield Section(
+                heading=heading,
+                columns=("", "lost", "of facts", "compactions"),
+                rows=tuple(row.cells for row in rows),
+                bars=tuple(row.share for row in rows),
+                notes=(" ".join(remarks),),
+                is_detail=False,
+            )
+            remarks = [COUNTING]
 
 
 def _join_writers(results: Tables, arms: Sequence[ArmSummary]) -> pd.DataFrame:
@@ -85,23 +97,28 @@ def _join_writers(results: Tables, arms: Sequence[ArmSummary]) -> pd.DataFrame:
     return probes.assign(writer=pd.Series([writers.get(key, NO_SUMMARIZER) for key in keys], index=probes.index, dtype=object))
 
 
-def _describe_looping(looping: Mapping[str, int], arms: Sequence[ArmSummary]) -> str:
-    """Return a sentence on the arms that were left out because they looped; empty if there are none."""
+def _describe_looping(looping: Mapping[str, int], arms: Sequence[ArmSummary]) -> Iterator[str]:
+    """Yield a sentence on the arms that were left out because they looped, if there are any."""
     counts = {arm.arm: len(arm.trials) for arm in arms}
-    if not looping:
-        return ""
     if len(looping) > MAX_NAMED_ARMS:
-        return f" {len(looping)} arms that looped in a third of their trials or more are left out."
-    texts = [f"{arm}, which looped in {looped} of {format_count(counts[arm], 'trial')}" for arm, looped in looping.items()]
-    return f" Left out: {'; '.join(texts)}."
+        yield f"{len(looping)} arms that looped in a third of their trials or more are left out."
+    elif looping:
+        texts = [f"{arm}, which looped in {looped} of {format_count(counts[arm], 'trial')}" for arm, looped in looping.items()]
+        yield f"Left out: {'; '.join(texts)}."
 
 
-def _list_losses(probes: pd.DataFrame, facts: str, *, has_repeats: bool) -> list[str]:
-    """Return a clause for each group of probes on the share of facts that was lost, and on the kinds that were lost most.
+class _Row(NamedTuple):
+    """Row of a table of losses, with the length of its bar."""
+
+    cells: tuple[str, ...]
+    share: float
+
+
+def _list_rows(probes: pd.DataFrame, *, has_repeats: bool) -> list[_Row]:
+    """Return a row for each group of probes, followed by rows for the kinds of facts that were lost most and least.
 
     Args:
         probes: Facts that could be lost, with the columns `arm`, `writer`, `kind` and `seen_after`.
-        facts: Words for the facts that could be lost.
         has_repeats: Whether repeated arms (A/A) are left out.
     """
     groups = _group_probes(probes)
@@ -111,16 +128,21 @@ def _list_losses(probes: pd.DataFrame, facts: str, *, has_repeats: bool) -> list
         ordered = sorted(totals, key=lambda name: -totals[name]["lost"] / totals[name]["facts"])
         totals = {name: totals[name] for name in (ordered[0], ordered[-1])}
     chosen = _choose_kinds([counts[name] for name in totals])
-    return [
-        f"{name}{_list_arms(groups[name], has_repeats=has_repeats)} lost {100 * total['lost'] / total['facts']:.0f} % of "
-        f"{total['facts']:,}{'' if index else f' {facts}'}, in {_count_compactions(groups[name])}"
-        f"{_list_kinds(counts[name], chosen)}"
-        for index, (name, total) in enumerate(totals.items())
-    ]
+    rows = []
+    for name, total in totals.items():
+        label = f"{name}{_list_arms(groups[name], has_repeats=has_repeats)}"
+        compactions = len(groups[name][["trial_id", "event"]].drop_duplicates())
+        rows.append(_make_row(label, total, f"{compactions:,}"))
+        shares = counts[name]["lost"] / counts[name]["facts"]
+        if len(shares) > 1 and shares.max() - shares.min() > SIMILAR_SHARES:
+            kinds = dict.fromkeys(kind for kind in (*chosen.most, chosen.least) if kind in shares)
+            rows += [_make_row(f"– {KIND_TEXTS.get(kind, kind)}", counts[name].loc[kind], "") for kind in kinds]
+    return rows
 
 
-def _count_compactions(probes: pd.DataFrame) -> str:
-    return format_count(len(probes[["trial_id", "event"]].drop_duplicates()), "compaction")
+def _make_row(label: str, counts: pd.Series, compactions: str) -> _Row:
+    share = counts["lost"] / counts["facts"]
+    return _Row((label, f"{100 * share:.0f} %", f"{counts['facts']:,}", compactions), float(share))
 
 
 def _list_arms(probes: pd.DataFrame, *, has_repeats: bool) -> str:
@@ -163,15 +185,3 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> _ChosenKinds:
     shares = (totals["lost"] / totals["facts"]).sort_values(ascending=False, kind="stable")
     kinds = [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
     return _ChosenKinds(kinds, str(shares.index[-1]) if len(shares) > MAX_KINDS else "")
-
-
-def _list_kinds(counts: pd.DataFrame, chosen: _ChosenKinds) -> str:
-    """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
-    shares = counts["lost"] / counts["facts"]
-    if len(shares) > 1 and shares.max() - shares.min() <= SIMILAR_SHARES:
-        lowest, highest = (f"{100 * share:.0f} %" for share in (shares.min(), shares.max()))
-        return " (of each kind)" if lowest == highest else f" ({lowest} to {highest}, depending on the kind)"
-    texts = {kind: f"{100 * share:.0f} % of {KIND_TEXTS.get(kind, kind)}" for kind, share in shares.items()}
-    highest = ", ".join(texts[kind] for kind in chosen.most if kind in texts)
-    lowest = texts.get(chosen.least, "")
-    return f" (most: {highest}; least: {lowest})" if highest and lowest else f" ({highest})" if highest else ""

@@ -1,7 +1,7 @@
 """Section of a report: a heading, a table and notes, before it is rendered as text, Markdown or HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +14,27 @@ class Section:
     notes: tuple[str, ...] = ()
     is_detail: bool = True
     """Whether the section is left out of the short form of the report."""
+    bars: tuple[float, ...] = ()
+    """Share from 0 to 1 of each row, drawn as a bar behind the name of the row; empty for a table without bars."""
+
+    def draw_bars(self) -> "Section":
+        """Return the section with its bars as a column of block characters, for texts."""
+        if not self.bars:
+            return self
+        rows = ((row[0], draw_text_bar(share), *row[1:]) for row, share in zip(self.rows, self.bars, strict=True))
+        return replace(self, columns=(self.columns[0], "", *self.columns[1:]), rows=tuple(rows), bars=())
+
+
+BAR_CHARACTERS = 20
+"""Length of a bar of 100 % in a text."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def draw_text_bar(share: float) -> str:
+    """Return a bar of block characters, as long as a share from 0 to 1 of 20 characters, on a ground of dots."""
+    eighths = round(8 * BAR_CHARACTERS * min(1.0, max(0.0, share)))
+    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+    return bar + "·" * (BAR_CHARACTERS - len(bar))
 
 
 def make_arm_section(

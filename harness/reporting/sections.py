@@ -39,7 +39,8 @@ from harness.analysis.validity import compare_repeats, drop_repeats, find_repeat
 from harness.errors import format_count
 from harness.experiment.contrasts import compute_smallest_p
 from harness.reporting.claims import ClaimReport, build_claim_section, restrict_claims
-from harness.reporting.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
+from harness.reporting.headlines import MAX_CLAIMS, build_headline_sections, describe_constant_success, list_threats
+from harness.reporting.lost_facts import build_lost_fact_sections
 from harness.reporting.monitoring import build_alert_sections, build_overhead_section
 from harness.reporting.other_models import build_other_model_section, repeat_comparisons
 from harness.reporting.reader_quality import describe_readers
@@ -81,10 +82,13 @@ def build_sections(
     threats = list_threats(results.trials, [comparison for comparisons in contrasts.values() for comparison in comparisons])
     kept_facts = measure_retention(results)
     repeated = repeat_comparisons(results, others, judged, baselines[0]) if others else ()
-    yield build_headline_section(results, arms, comparer, judged, threats, repeated)
+    first, *explanations = build_headline_sections(results, arms, comparer, judged, threats, repeated)
+    yield first
     is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
     yield from (replace(section, is_detail=is_named_above) for section in build_claim_section(judged))
     yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
+    yield from build_lost_fact_sections(results, [arm for arm in arms if len(arm.trials)])
+    yield from explanations
     if others:
         yield build_other_model_section(repeated, others, read_model(results.trials), judged)
     yield from build_control_section(results, comparer, [arm.arm for arm in compared])
