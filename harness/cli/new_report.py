@@ -7,8 +7,11 @@ from rich.console import Console
 
 from harness.analysis.chart_options import ChartOptions
 from harness.cli.terminal import print_line
+from harness.errors import format_count
 from harness.reporting.current_report import PAGE_FILE, record_report
-from harness.reporting.experiment_report import TEXT_WIDTH, report, write_charts
+from harness.reporting.experiment_report import TEXT_WIDTH, Report, report, write_charts
+from harness.reporting.explanations import explain_row
+from harness.reporting.methods import write_methods
 from harness.reporting.page.document import write_page
 from harness.store.results import Results
 
@@ -51,3 +54,20 @@ def print_new_report(
         print_line(f"wrote {page}")
         paths.append(page)
     record_report(results, folder, made_from, paths)
+
+
+def print_explanation(results: Results, row: str) -> None:
+    """Print the query and the trials behind each number of a row of the report.
+
+    Raises:
+        UnknownName: The report has no such row.
+    """
+    sections = explain_row(results, row)
+    title = f"{row}, in the report on {format_count(len(results.trials), 'trial')} in {results.output}"
+    document = Report(title=title, sections=sections, results=results)
+    click.echo(document.render_text(TEXT_WIDTH, full=True), nl=False)
+
+
+def print_methods(results: Results) -> None:
+    """Print a paragraph on the methods of an experiment."""
+    print_line(write_methods(results))

@@ -7,6 +7,7 @@ import click
 from harness.analysis.chart_options import FORMATS, METRIC_NAMES, ChartOptions, Format
 from harness.cli import options
 from harness.cli.terminal import print_line
+from harness.errors import UsageError
 from harness.inspection.loading import load
 from harness.reporting.current_report import digest_sources, read_current_report
 from harness.store.results import Results
@@ -37,6 +38,8 @@ from harness.store.sessions.lookup import OUTPUT_FOLDER
 @click.option("--dark", is_flag=True, help="Draw the charts for a dark page.")
 @click.option("--paper", is_flag=True, help="Draw the charts for the width of a printed page.")
 @click.option("--full", is_flag=True, help="Print all sections, not only the summary, the table of arms and validity.")
+@click.option("--explain", "row", metavar="ROW", help="Print the query and the trials behind each number of one row, and stop.")
+@click.option("--methods", "as_methods", is_flag=True, help="Print a paragraph on the methods for a paper, and stop.")
 @click.option("--html", "as_page", is_flag=True, help="Also write report.html, one page with charts, cells and transcripts.")
 def command(
     experiment: Path,
@@ -47,6 +50,8 @@ def command(
     dark: bool,
     paper: bool,
     full: bool,
+    row: str | None,
+    as_methods: bool,
     as_page: bool,
 ) -> None:
     """Show the results of an experiment and draw its charts.
@@ -61,9 +66,22 @@ def command(
     With --html, the command also writes report.html, which fetches nothing and can be sent to others. It contains the sessions
     of all trials or, if there are more than 200, a sample of them.
 
+    With --explain, ROW is the first cell of a row of the report: an arm, or a comparison, `A against B`. With --methods, the
+    paragraph names versions, levels, estimands, declared comparisons and exclusions, as they are stored with the trials.
+
     Example: `harness report experiments/quickstart --figures svg --metric cost`
     """
+    if row is not None and as_methods:
+        raise UsageError("--explain and --methods both print a text instead of the report; use one of them")
     results = load(experiment)
+    if row is not None or as_methods:
+        from harness.cli.new_report import print_explanation, print_methods
+
+        if row is None:
+            print_methods(results)
+        else:
+            print_explanation(results, row)
+        return
     inside = experiment.with_name(f"{experiment.stem}-report") if experiment.is_file() else experiment / OUTPUT_FOLDER
     chart_options = ChartOptions(
         file_format=figures,

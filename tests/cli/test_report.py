@@ -96,6 +96,22 @@ def test_a_report_that_is_outdated_is_written_again(change, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_a_row_is_explained_and_the_methods_are_printed_without_writing_a_report(tmp_path):
+    write_experiment(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    explained = within("report", tmp_path, "--explain", "b against a")
+    assert "Numbers of b against a" in explained.stdout
+    assert "SELECT avg(value) FROM" in explained.stdout
+    assert "on 2 tasks (t1, t2)" in " ".join(within("report", tmp_path, "--methods").stdout.split())
+    assert sorted(tmp_path.iterdir()) == before
+    refused = within("report", tmp_path, "--explain", "bb")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("error: unknown row of the report 'bb'; known: a, b, c. A comparison is named")
+    both = within("report", tmp_path, "--explain", "a", "--methods")
+    assert both.stderr.startswith("error: --explain and --methods both print a text instead of the report")
+
+
+@pytest.mark.slow
 def test_a_page_is_written_on_request(tmp_path):
     write_experiment(tmp_path)
     assert not list(tmp_path.glob("*.html"))
