@@ -28,12 +28,12 @@ def measure_overhead(results: Tables) -> pd.DataFrame:
     | pruning_ms | float | milliseconds, mean of the compactions that inserted nothing; NaN if there are none |
     """
     columns = [f"{part}_seconds" for part in OVERHEAD_PARTS]
-    arms = results.trials.set_index("trial_id")["arm"]
-    steps = results.steps[["trial_id", *columns]].dropna()
-    means = 1_000 * steps.groupby(steps["trial_id"].map(arms))[columns].mean()
+    arms = results.trials[["trial_id", "arm"]]  # joined experiments may share a trial, which then belongs to several arms
+    steps = arms.merge(results.steps[["trial_id", *columns]].dropna(), on="trial_id")
+    means = 1_000 * steps.groupby("arm")[columns].mean()
     table = means.set_axis([f"{part}_ms" for part in OVERHEAD_PARTS], axis=1)
-    pruned = results.compactions.query("status == 'applied' and inserted == 0")
-    table.insert(0, "steps", steps["trial_id"].map(arms).value_counts())
+    pruned = arms.merge(results.compactions.query("status == 'applied' and inserted == 0"), on="trial_id")
+    table.insert(0, "steps", steps["arm"].value_counts())
     table["total_ms"] = table[[f"{part}_ms" for part in OVERHEAD_PARTS]].sum(axis=1)
-    table["pruning_ms"] = 1_000 * pruned.groupby(pruned["trial_id"].map(arms))["wall_seconds"].mean().reindex(table.index)
+    table["pruning_ms"] = 1_000 * pruned.groupby("arm")["wall_seconds"].mean().reindex(table.index)
     return table.rename_axis("arm").reset_index()

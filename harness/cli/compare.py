@@ -10,6 +10,7 @@ from harness.cli import options
 from harness.cli.terminal import print_line
 from harness.errors import UnknownName, UsageError
 from harness.inspection.loading import load
+from harness.reporting.page.document import write_page
 from harness.store.results import Results
 
 
@@ -18,11 +19,15 @@ from harness.store.results import Results
 @click.argument("second", type=options.FOLDER)
 @click.option("--arm-a", metavar="ARM", help="Arm of FIRST.  [default: each arm whose name SECOND has, or the only one]")
 @click.option("--arm-b", metavar="ARM", help="Arm of SECOND that is compared with --arm-a.  [default: the arm of the same name]")
-def command(first: Path, second: Path, arm_a: str | None, arm_b: str | None) -> None:
+@click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False), help="Also write both as one page to this file.")
+def command(first: Path, second: Path, arm_a: str | None, arm_b: str | None, page: Path | None) -> None:
     """Compare arms of the experiments FIRST and SECOND on the tasks and seeds that both ran.
 
     Arms of different fidelity levels are not compared, nor are arms between which a part has changed, such as a task or the
     scripted agent: the difference would not be that of the arms.
+
+    With --html, the report page of both experiments together is written, too: its tables compare each arm with the arm of SECOND,
+    and a click on a number lists the trials behind it.
 
     Example: `harness compare experiments/first experiments/second`
     """
@@ -34,8 +39,11 @@ def command(first: Path, second: Path, arm_a: str | None, arm_b: str | None) -> 
         raise UsageError(f"{str(first)!r} is named twice; `harness report {first}` compares the arms of one experiment")
     joined = load([first, second])
     places = _map_arms(parts, list(joined.trials["arm"]))
-    for name_a, name_b in _choose_pairs(places, arm_a, arm_b):
+    pairs = _choose_pairs(places, arm_a, arm_b)
+    for name_a, name_b in pairs:
         print_line(str(compare(joined, places[0][name_a], places[1][name_b])))
+    if page is not None:
+        print_line(f"wrote {write_page(joined, page, against=places[1][pairs[0][1]])}")
 
 
 def _map_arms(parts: Sequence[Results], joined_arms: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

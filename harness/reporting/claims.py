@@ -32,7 +32,7 @@ from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import SHARE_METRICS, Contrast, Family
 from harness.experiment.interim_analyses import TRANSCRIPTS_NOTE, InterimAnalysis, explain_withheld
 from harness.reporting.reader_counts import find_reading_gap
-from harness.reporting.section import Section
+from harness.reporting.section import AGAINST, Section
 
 PROGRESS_HEADING = "Progress"
 """Heading of the section on progress, the only one shown until all trials of a plan with declared contrasts have finished."""
@@ -225,6 +225,7 @@ def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
         heading="Declared contrasts: comparisons that the plan named before the trials ran",
         columns=("contrast", "metric", "about", "effect, 95 %", "p", "p, corrected", "result"),
         rows=tuple(_format_claim(claim) for claim in judged.claims),
+        sources=tuple(f"{claim.contrast.a}{AGAINST}{claim.contrast.b}" for claim in judged.claims),
         notes=tuple(_describe_family(judged)),
     )
 

@@ -139,8 +139,8 @@ class Report:
 
         Args:
             directory: Folder for the files, created if it does not exist. Required.
-            figures: File format of all charts, `png`, `svg` or `pdf`; None draws only cost against score or,
-                with a single arm, the token curves, as PNG. Default: `None`.
+            figures: File format of all charts, `png`, `svg` or `pdf`; None draws only one loss with its consequence, if there is
+                one, and cost against score or, with a single arm, the token curves, as PNG. Default: `None`.
             metric: Metric of the charts: `score`, `success`, `cost`, `tokens`, `steps` or `retention`; None for success, or score
                 if success is the same in all trials of most arms. Default: `None`.
             baseline: Arm with which the charts compare, by its name or by settings as in `compare`; None for the arm of the

@@ -15,11 +15,9 @@ from harness.analysis.measures import METRICS, add_measures
 from harness.analysis.row_queries import list_arm_queries, list_pair_queries
 from harness.analysis.tables import Tables, read_report_tables, split_by_level
 from harness.errors import UnknownName, UsageError, format_count
-from harness.reporting.section import Section, shorten_arm_names
+from harness.reporting.section import AGAINST, Section, shorten_arm_names
 from harness.store.results import Results
 
-AGAINST = " against "
-"""Words between the two arms in the name of a comparison."""
 MAX_CHECKS_CHARACTERS = 70
 """Maximum length of the titles of failed checks in a table of trials."""
 

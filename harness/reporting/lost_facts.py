@@ -68,7 +68,7 @@ def build_lost_fact_sections(results: Tables, arms: Sequence[ArmSummary]) -> Ite
         if rows:
             yield Section(
                 heading=heading,
-                columns=("", "lost", "of facts", "compactions"),
+                columns=("summary by, kind of fact", "lost", "of facts", "compactions"),
                 rows=tuple(row.cells for row in rows),
                 bars=tuple(row.share for row in rows),
                 notes=(" ".join(remarks),),

@@ -168,7 +168,12 @@ def _advise_other_design(question: _Question, spread: "Spread", metric: str, now
             f"±{TARGET_HALF_WIDTH} in {metric} ({now})."
         )
     seeds = spread.count_own_seeds()
-    if seeds <= MAX_SEEDS:
+    if seeds <= spread.seeds:
+        yield (
+            f'{spread.describe_seeds().capitalize()} seeds of each task are enough about `estimand = "these tasks"` (about '
+            f"±{TARGET_HALF_WIDTH}): declare that with new seeds, {NEW_FOLDER}."
+        )
+    elif seeds <= MAX_SEEDS:
         yield (
             f'With {seeds} seeds of each task instead of {spread.describe_seeds()}, declare it about `estimand = "these tasks"` '
             f"(about ±{TARGET_HALF_WIDTH})."

@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+AGAINST = " against "
+"""Words between the two arms in the name of a comparison."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
@@ -14,6 +17,8 @@ class Section:
     notes: tuple[str, ...] = ()
     is_detail: bool = True
     """Whether the section is left out of the short form of the report."""
+    sources: tuple[str, ...] = ()
+    """Arm, or comparison `A against B`, from whose trials each row is computed; empty if the rows have no such source."""
     bars: tuple[float, ...] = ()
     """Share from 0 to 1 of each row, drawn as a bar behind the name of the row; empty for a table without bars."""
 
@@ -22,7 +27,7 @@ class Section:
         if not self.bars:
             return self
         rows = ((row[0], draw_text_bar(share), *row[1:]) for row, share in zip(self.rows, self.bars, strict=True))
-        return replace(self, columns=(self.columns[0], "", *self.columns[1:]), rows=tuple(rows), bars=())
+        return replace(self, columns=(self.columns[0], "share", *self.columns[1:]), rows=tuple(rows), bars=())
 
 
 BAR_CHARACTERS = 20
@@ -46,6 +51,7 @@ def make_arm_section(
         heading=heading,
         columns=(arm_column, *columns),
         rows=tuple((names[arm], *cells) for arm, cells in rows.items()),
+        sources=tuple(rows),
         notes=tuple(notes),
     )
 

@@ -45,7 +45,7 @@ from harness.reporting.monitoring import build_alert_sections, build_overhead_se
 from harness.reporting.other_models import build_other_model_section, repeat_comparisons
 from harness.reporting.reader_quality import describe_readers
 from harness.reporting.recency_controls import build_control_section
-from harness.reporting.section import Section, make_arm_section
+from harness.reporting.section import AGAINST, Section, make_arm_section
 from harness.reporting.treatments import (
     build_warning_section,
     describe_cut_outputs,
@@ -315,7 +315,7 @@ def _build_comparison_section(
         f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
         f"p: of success, adjusted for the numbers of this table; {method}.",
     )
-    return make_arm_section(
+    section = make_arm_section(
         f"Paired comparison on the same task and seed, against: {baseline}",
         ("pairs", *(("split", "success", "p") if metrics[0] == "success" else ()), "score", "tokens", "cost"),
         rows,
@@ -328,6 +328,7 @@ def _build_comparison_section(
             *([overflow_note] if overflow_trials else []),
         ),
     )
+    return replace(section, sources=tuple(f"{arm}{AGAINST}{baseline}" for arm in rows))
 
 
 def _is_success_constant(comparisons: Sequence[Comparison]) -> bool:

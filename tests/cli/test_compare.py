@@ -1,6 +1,9 @@
 """Tests of `harness compare`, on stored results of two experiments."""
 
+import base64
 import json
+import re
+import zlib
 
 import pytest
 
@@ -82,3 +85,31 @@ def test_a_folder_that_is_no_experiment_and_the_same_folder_are_refused(tmp_path
     assert "is no experiment: it holds sessions" in " ".join(within("compare", first, tmp_path / "sessions").output.split())
     assert "is named twice" in " ".join(within("compare", first, first).output.split())
     assert "does not exist" in within("compare", first, tmp_path / "missing").output
+
+
+@pytest.mark.slow
+def test_both_experiments_are_one_page_with_the_arm_of_the_second_as_baseline(tmp_path):
+    first = store_experiment(tmp_path / "first", arms=("a",), score=0.75)
+    second = store_experiment(tmp_path / "second", arms=("a",), name="second", score=0.5)
+    shown = within("compare", first, second, "--html", tmp_path / "both.html")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.endswith(f"wrote {tmp_path / 'both.html'}\n")
+    values = read_values((tmp_path / "both.html").read_text())
+    (part,) = values["parts"]
+    assert part["arms"][part["baselines"][0]]["name"] == "second: a"
+    place = next(index for index, arm in enumerate(part["arms"]) if arm["name"] == "first: a")
+    assert part["effects"]["second: a"]["score"][str(place)][1] == 0.25
+
+
+def test_no_page_is_written_for_arms_that_are_not_compared(tmp_path):
+    first = store_experiment(tmp_path / "first")
+    second = store_experiment(tmp_path / "second", name="second", level="L3")
+    refused = within("compare", first, second, "--html", tmp_path / "both.html")
+    assert refused.exit_code == 2
+    assert not (tmp_path / "both.html").exists()
+
+
+def read_values(text):
+    """Return the values that a page shows."""
+    (block,) = re.findall(r'id="values">([^<]*)<', text)
+    return json.loads(zlib.decompress(base64.b64decode(block)))

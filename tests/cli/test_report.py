@@ -106,7 +106,7 @@ def test_a_row_is_explained_and_the_methods_are_printed_without_writing_a_report
     assert sorted(tmp_path.iterdir()) == before
     refused = within("report", tmp_path, "--explain", "bb")
     assert refused.exit_code == 2
-    assert refused.stderr.startswith("error: unknown row of the report 'bb'; known: a, b, c. A comparison is named")
+    assert refused.stderr.startswith("error: unknown row of the report 'bb'; did you mean 'b'? A comparison is named")
     both = within("report", tmp_path, "--explain", "a", "--methods")
     assert both.stderr.startswith("error: --explain and --methods both print a text instead of the report")
 

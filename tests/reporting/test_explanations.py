@@ -51,9 +51,9 @@ def test_each_query_of_an_arm_returns_the_number_that_the_report_prints(results)
         assert len(queries) == 10
         for query in queries:
             (values,) = results.sql(query.sql).to_numpy().tolist()
-            metric = METRICS.get(query.number.partition(",")[0])
-            if query.number.endswith("mean over tasks"):
-                assert query.value.startswith(f"{metric.format_value(values[0])} [")
+            name, _, kind = query.number.partition(", ")
+            if kind == "mean over tasks":
+                assert query.value.startswith(f"{METRICS[name].format_value(values[0])} [")
             elif "median" in query.number:
                 assert query.value == "{:,.10g} [{:,.10g}–{:,.10g}]".format(*values)
             else:

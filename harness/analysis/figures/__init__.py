@@ -31,6 +31,7 @@ from harness.analysis.figures import (
     cost_ratios,
     cost_score,
     heat_map,
+    loss_story,
     paired_differences,
     reliability,
     retention,
@@ -40,6 +41,7 @@ from harness.analysis.figures import (
 )
 
 FIGURES: Mapping[str, ModuleType] = {
+    "loss_story": loss_story,
     "cost_score": cost_score,
     "paired_differences": paired_differences,
     "axis_effects": axis_effects,

@@ -13,6 +13,8 @@ from harness.analysis.formatting import format_label
 from harness.analysis.measures import find_metric
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 
+STORY = "loss_story"
+"""Chart that a report draws first if there is a loss to show."""
 FIRST_FIGURES = ("cost_score", "token_curves")
 """Charts of which a report draws the first that has data, unless all are requested. With a single arm, the first has none."""
 
@@ -64,8 +66,8 @@ def write_figures(
     Args:
         results: Results of one experiment.
         directory: Folder that contains or gets the folder `charts`.
-        file_format: File format of all charts; None draws only cost against score or, with a single arm, the token curves,
-            as PNG.
+        file_format: File format of all charts; None draws only one loss with its consequence, if there is one, and cost against
+            score or, with a single arm, the token curves, as PNG.
         metric: Name of a metric in `harness.analysis.measures.METRICS`; None for the default of each chart.
         baseline: Arm to compare with, by its name or by settings as in `harness.compare`; None for the default.
         theme: Colours for a light or a dark page.
@@ -81,7 +83,7 @@ def write_figures(
     paths = []
     for part in parts:
         level_suffix = f"_{format_label(require_single_level(part.trials))}" if len(parts) > 1 else ""
-        names = FIRST_FIGURES if file_format is None else tuple(FIGURES)
+        names = (STORY, *FIRST_FIGURES) if file_format is None else tuple(FIGURES)
         if part.trials["success"].isna().all():
             names = tuple(name for name in names if name in FIGURES_WITHOUT_OUTCOMES)
         for name in names:
@@ -90,6 +92,6 @@ def write_figures(
                 continue
             figure = FIGURES[name].draw(table, theme=theme, width=width)
             paths.append(style.save(figure, folder / f"{name}{level_suffix}.{file_format or 'png'}"))
-            if file_format is None:
+            if file_format is None and name != STORY:
                 break
     return paths

@@ -10,6 +10,7 @@ import html
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 
 from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.families import find_withheld, read_families
+from harness.analysis.loss_story import find_loss_story
 from harness.analysis.other_models import split_other_models
-from harness.analysis.tables import Tables, read_report_tables
+from harness.analysis.tables import Tables, read_report_tables, split_by_level
 from harness.conversation.events import Entry
 from harness.errors import StoreError, format_count
 from harness.experiment.interim_analyses import find_interim_analysis
@@ -32,7 +34,7 @@ from harness.reporting.page.values import build_parts, build_progress_parts
 from harness.reporting.section import Section
 from harness.store.database import replace_file
 from harness.store.journal import Journal
-from harness.store.results import Results, shorten_path
+from harness.store.results import JoinedResults, Results, shorten_path
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.text import escape_control_characters, escape_html, replace_surrogates
 
@@ -131,11 +133,13 @@ def collect_page(
     is_shown = takes_interim_analyses or find_interim_analysis(results.output, current.trials["trial_id"]).is_recorded
     withheld = find_withheld(tables, allows_interim_analysis=is_shown)
     document = document or (report(results, against) if withheld is None else report_progress(tables, withheld.family))
-    session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
+    stories = [find_loss_story(part) for part in split_by_level(own_results)] if withheld is None else []
+    told = [side.trial_id for story in stories if story for side in (story.lost, story.kept)]
+    session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None, first=told) if max_sessions else []
     blocks = _read_blocks(results, session_ids, shows_checks=withheld is None)
     on_stage("collecting the values of the page")
     values = {
-        "parts": build_parts(own_results, against, list(blocks), document.claims, others)
+        "parts": build_parts(own_results, against, list(blocks), document.claims, others, stories)
         if withheld is None
         else build_progress_parts(current, list(blocks)),
         "standing": _describe_standing(current, is_withheld=withheld is not None),
@@ -143,6 +147,7 @@ def collect_page(
         "planned": 0 if withheld is None else withheld.family.planned_trials,
         "headlines": list_headlines(document),
         "inspect_command": f"harness inspect --in {shlex.quote(str(shorten_path(results.output)))}",
+        "explain_command": f"harness report {shlex.quote(str(shorten_path(results.output)))} --explain",
         "served": False,
         "digest": results.digest,
         "sessions": len(blocks),
@@ -160,16 +165,24 @@ def _describe_standing(results: Tables, *, is_withheld: bool) -> str:
 
 
 def _read_blocks(results: Results, session_ids: Sequence[str], *, shows_checks: bool) -> Mapping[str, str]:
-    path = results.output / JOURNAL_FILE
-    if not session_ids or not path.is_file():
-        return {}
-    with Journal.open(path, read_only=True) as journal:
+    journals: dict[str, Journal] = {}
+    with ExitStack() as stack:
+        for part in results.parts if isinstance(results, JoinedResults) else (results,):
+            path = part.output / JOURNAL_FILE
+            if session_ids and path.is_file():
+                journal = stack.enter_context(Journal.open(path, read_only=True))
+                journals = dict.fromkeys(part.trials["session_id"], journal) | journals
 
         def find_task(session_id: str, entries: Sequence[Entry]) -> SessionTask:
-            known = find_session_task(entries, journal, session_id)
+            known = find_session_task(entries, journals[session_id], session_id)
             return known if shows_checks else replace(known, checks=None)
 
-        return build_blocks(session_ids, journal.read_entries, journal.list_saved_outputs, find_task)
+        return build_blocks(
+            [session_id for session_id in session_ids if session_id in journals],
+            lambda session_id, known: journals[session_id].read_entries(session_id, known),
+            lambda session_id: journals[session_id].list_saved_outputs(session_id),
+            find_task,
+        )
 
 
 def build_served_values(data: PageData) -> dict[str, Any]:
@@ -330,11 +343,9 @@ def _render_headline(line: tuple[str, str]) -> str:
 
 
 def _render_section(section: Section) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{html.escape(row[0])}</th>{"".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in section.rows
-    )
-    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in section.columns)
+    columns = (section.columns[0], "share", *section.columns[1:]) if section.bars else section.columns
+    rows = "".join(_render_row(section, place) for place in range(len(section.rows)))
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
     label = html.escape(section.heading)
     table = (
         f'<div class="p-scroll" tabindex="0" role="region" aria-label="{label}"><table class="p-table">'
@@ -343,3 +354,24 @@ def _render_section(section: Section) -> str:
     parts: Iterable[str] = [table if section.columns else "", *(f"<p>{html.escape(note)}</p>" for note in section.notes)]
     state = "" if section.is_detail else " open"
     return f"<details{state}><summary>{label}</summary>{''.join(parts)}</details>"
+
+
+def _render_row(section: Section, place: int) -> str:
+    """Return a row of a table with its bar; its name is a button that lists the trials and queries behind it."""
+    first, *rest = section.rows[place]
+    name = html.escape(first)
+    if section.sources:
+        source = html.escape(section.sources[place])
+        name = f'<button type="button" class="p-link p-source" data-row="{source}">{name}</button>'
+    bar = f"<td>{_render_bar(section.bars[place])}</td>" if section.bars else ""
+    cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in rest)
+    return f'<tr><th scope="row">{name}</th>{bar}{cells}</tr>'
+
+
+def _render_bar(share: float) -> str:
+    """Return a bar from 0 to 100 % as a drawing; the number stands in the next cell."""
+    return (
+        '<svg class="p-share" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="p-share-all" width="100" height="10"/>'
+        f'<rect class="p-share-part" width="{100 * share:.1f}" height="10"/></svg>'
+    )

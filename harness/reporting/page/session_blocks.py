@@ -40,7 +40,9 @@ COMPRESSION_LEVEL = 2
 """Level that compresses a session to a sixth of its size in a few milliseconds."""
 
 
-def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, by_score: bool = True) -> list[str]:
+def choose_sessions(
+    trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, by_score: bool = True, first: Collection[str] = ()
+) -> list[str]:
     """Return the ids of the sessions that a page contains, the most useful first.
 
     If there are too many, the trials with the lowest, the highest and the median score of each arm are chosen first, then others
@@ -50,12 +52,14 @@ def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, b
         trials: Trials of an experiment, with `arm`, `trial_id`, `session_id` and `score`.
         max_sessions: Maximum number of sessions.
         by_score: Whether the scores may decide; False chooses all at random, because the choice would show outcomes.
+        first: Ids of trials whose sessions the page needs before all others.
     """
     known = trials[trials["session_id"] != ""]
     if len(known) <= max_sessions:
         return [str(session_id) for session_id in known["session_id"]]
     ranked = [rows.sort_values(["score", "trial_id"])["session_id"].tolist() for _, rows in known.groupby("arm", sort=False)]
-    first = (
+    needed = known.loc[known["trial_id"].isin(first), "session_id"].tolist()
+    ends = (
         ()
         if not by_score
         else chain(
@@ -66,7 +70,7 @@ def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, b
     )
     rest = sorted(known["session_id"])
     random.Random(0).shuffle(rest)
-    return list(dict.fromkeys(chain(first, rest)))[:max_sessions]
+    return list(dict.fromkeys(chain(needed, ends, rest)))[:max_sessions]
 
 
 def build_blocks(

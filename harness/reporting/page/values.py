@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from math import isnan
 from typing import Any, TypeAlias
 
@@ -20,8 +21,11 @@ from harness.analysis.comparison import ArmComparer
 from harness.analysis.effects import Effect, estimate_effect, estimate_task_effects
 from harness.analysis.estimands import choose_estimand
 from harness.analysis.families import read_families
+from harness.analysis.figures.loss_story import EXAMPLE, TITLE
+from harness.analysis.figures.loss_story import build_table as build_story_table
 from harness.analysis.formatting import describe_level, format_label, label_arms
 from harness.analysis.intervals import ALPHA, Interval
+from harness.analysis.loss_story import LossStory
 from harness.analysis.measures import (
     METRICS,
     Cell,
@@ -32,6 +36,7 @@ from harness.analysis.measures import (
     find_front,
 )
 from harness.analysis.other_models import OtherModel
+from harness.analysis.row_queries import write_arm_queries, write_pair_queries
 from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.trajectories import add_trajectories
@@ -75,6 +80,7 @@ def build_parts(
     session_ids: Sequence[str],
     judged: ClaimReport | None = None,
     others: Sequence[OtherModel] = (),
+    stories: Sequence[LossStory | None] = (),
 ) -> list[Json]:
     """Return the values of the page for each fidelity level, then for each other model; they are never pooled.
 
@@ -85,8 +91,12 @@ def build_parts(
         session_ids: Ids of the sessions that the page contains, in their order in the page.
         judged: Results of the declared contrasts; None if none was declared.
         others: Tables of results with each other model.
+        stories: One loss with its consequence for each level, or None; empty for none at all.
     """
-    parts = [_build_part(part, against, session_ids, judged) for part in split_by_level(results)]
+    parts = [
+        _build_part(part, against, session_ids, judged) | {"story": encode_story(part, story)}
+        for part, story in zip_longest(split_by_level(results), stories)
+    ]
     for other in others:
         for part in split_by_level(other.results):
             values = _build_part(part, against, session_ids, None)
@@ -149,14 +159,17 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     bounds, standings = find_bounds(results), _encode_standings(results, judged)
     marks, labels = read_marks(results), label_arms(names, MAX_LABEL_CHARACTERS)
     choices = {name: cells[name] for name in names if name not in bounds} or cells
+    level = require_single_level(measured)
     part = {
-        "level": describe_level(require_single_level(measured)),
+        "level": describe_level(level),
+        "story": None,
         "metrics": [_encode_metric(metric) for metric in METRICS.values()],
         "metric": choose_metric([rows for rows in groups.values() if len(rows)]).name,
         "baselines": [names.index(name) for name in baselines],
         "arms": [
             _encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name])
             | {"repeats": repeats.get(name, ""), "mark": marks[name], "label": labels[name]}
+            | {"queries": list(write_arm_queries(name, level).items())}
             | standings.get(name, {"badge": "", "standing": ""})
             for name in names
         ],
@@ -165,12 +178,46 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         "task_effects": task_effects,
         "verdicts": EXPLORATORY_VERDICTS,
         "about_verdicts": ABOUT_VERDICTS,
+        "pair_queries": _write_pair_queries(effects, names, level),
         **_build_task_cells(groups),
         "about": _describe_estimands(groups),
         "tables": lay_out_arms(measured),
         **_encode_trials(measured, names, session_ids, getattr(results, "checks", None)),
     }
     return part | {"shades": shade_cells(part, names)}
+
+
+def _write_pair_queries(effects: Mapping[str, Json], names: Sequence[str], level: str) -> Json:
+    """Return the queries behind the comparison of each arm with each baseline, by baseline and index of the arm."""
+    queries: Json = {}
+    for baseline, by_metric in effects.items():
+        places = sorted({place for places in by_metric.values() for place in places})
+        queries[baseline] = {place: list(write_pair_queries(names[place], baseline, level).items()) for place in places}
+    return queries
+
+
+def encode_story(results: Tables, story: LossStory | None) -> Json | None:
+    """Return one loss and its consequence for the first chart of the page; None without a story.
+
+    Each side has its steps as lists of step, tokens in view and, at a compaction, tokens before it.
+    """
+    if story is None:
+        return None
+    rows = build_story_table(results, story)
+    sides = [
+        {
+            **{name: getattr(side, name) for name in ("arm", "fate", "use", "round_step", "use_step", "has_failed")},
+            "mark": str(part["mark"].iloc[0]),
+            "trial": side.trial_id,
+            "steps": [
+                [int(step), _encode_number(tokens), _encode_number(before)]
+                for step, tokens, before in zip(part["step"], part["view_tokens"], part["tokens_before"], strict=True)
+            ],
+        }
+        for side in (story.lost, story.kept)
+        for part in [rows[rows["trial_id"] == side.trial_id]]
+    ]
+    return {"title": TITLE, "example": EXAMPLE, "task": story.task, "seed": story.seed, "check": story.check, "sides": sides}
 
 
 def _describe_estimands(groups: Mapping[str, pd.DataFrame]) -> str:

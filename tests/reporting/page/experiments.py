@@ -1,21 +1,34 @@
 """Small experiments in real journals, with sessions whose every text can be given, for the tests of the report page."""
 
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation import codec
 from harness.conversation.events import Compaction, Insert, ItemId, MessageAdded, Patch, SessionEnded, SessionStarted
 from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.conversation.tokens import Estimated
 from harness.experiment.contrasts import Contrast, Family
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import Trial
 from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.results import Results
+from harness.task import World
 from tests.experiment.records import record
 from tests.inspection.test_counterfactual import finished
 
 PLAIN = "plain text"
+
+
+def run_losses(folder: Path) -> Results:
+    """Run two summarizers on one seed of a task, of which the lossy one loses a fact that a check needs."""
+    policy = KeepLast(threshold=0.8, keep_last=10)
+    base = Trial(task="flashcards", world=World(difficulty="easy"), policy=policy, window_tokens=32_768, max_steps=300)
+    axes: dict[str, Sequence[object]] = {"policy.summarizer": ["scripted/extractive", "scripted/lossy-0.8"], "seed": [3]}
+    return Experiment(name="losses", base=base, axes=axes, folder=folder).run(progress="off", workers=1)
 
 
 def declare(planned_trials: int, looks: int = 1) -> str:

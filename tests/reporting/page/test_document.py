@@ -294,6 +294,7 @@ def test_names_that_begin_alike_have_different_labels_in_the_chart(open_page, tm
 def test_colours_of_cells_do_not_show_differences_within_the_intervals(open_page, written):
     page = open_page(written)
     page.locator("select[name=baseline]").select_option("-1")
+    page.locator(".p-grid .p-how summary").click()
     ends = page.locator(".p-grid .p-key").inner_text()
     low, high = (float(end) for end in re.findall(r"(?:Dark|yellow): (\d\.\d+)", ends))
     intervals = [re.findall(r"\[([\d.]+), ([\d.]+)\]", text) for text in page.locator(".g-cell button").all_inner_texts()]

@@ -178,7 +178,7 @@ function listTicks(low, high) {
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((factor) => factor >= rough) ?? 10 * power;
   const ticks = [];
   for (let index = Math.ceil(low / step - 1e-9); index * step <= high + 1e-9 * step; index += 1) ticks.push(index *
-  step);
+  step || 0);
   return ticks;
 }
 
@@ -199,12 +199,20 @@ function makeTable({ label, key, head, rows, kind = "p-table", caption = "" }) {
 function makeHead(texts) {
   return texts.map((text) => make("th", { scope: "col", text }));
 }
-function explain(text, hint) {
-  return make("p", { class: "h-faint p-key" }, `${text} `, make("span", { class: "p-hint", text: hint }));
+var opened = /* @__PURE__ */ new Set();
+function explain(part, text, hint) {
+  const box = make(
+    "details",
+    { class: "p-how", open: opened.has(part), on: { toggle: () => box.open ? opened.add(part) : opened.delete(
+    part) } },
+    make("summary", { text: `How to read the ${part}`, "data-key": `how ${part}` }),
+    make("p", { text })
+  );
+  return make("div", { class: "h-faint p-key" }, make("span", { class: "p-hint", text: hint }), box);
 }
 
 // harness/reporting/page/js/arms_table.js
-var HINT = "Select an arm to list its trials.";
+var HINT = "Select an arm, or a difference, to list its trials and the queries behind its numbers.";
 var OTHER_METRICS = ["retention", "cost", "score", "success", "tokens", "steps"];
 var HEADINGS = /* @__PURE__ */ new Map([
   ["cost", "cost, USD"],
@@ -247,7 +255,7 @@ function drawArms(page, shown) {
   page.arms.replaceChildren(
     make("h2", { text: "Arms" }),
     makeTable({ label: "table of arms", key: "arms", head, rows }),
-    explain(describeColumns(page, order), HINT)
+    explain("table", describeColumns(page, order), HINT)
   );
 }
 function makeRow(page, index, ...cells) {
@@ -348,8 +356,12 @@ function makeEffect(page, index) {
 ls" })];
   }
   const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
+  const choose = () => page.choose({ arm: index, task: null, against: state.baseline });
+  const key = `effect ${part.arms[index].name}`;
+  const label = `${effect[4]}: trials and queries of ${part.arms[index].name} against ${page.baseline}`;
+  const given = { type: "button", class: "p-number", "data-key": key, "aria-label": label, text: effect[4] };
   return [
-    make("b", { text: effect[4] }),
+    make("button", { ...given, on: { click: choose } }),
     make("span", { class: "p-interval", text: effect[5] }),
     make("span", { class: `p-verdict ${classes[effect[6]]}`, text: effect[8] ?? part.verdicts[effect[6]] }),
     drawForest(page, effect)
@@ -393,8 +405,11 @@ function drawCells(page, shown) {
   shown)];
   const boxes = tables.map((table) => makeHeatMap(page, table, table.title || heading, isPaired ? "g-d" : "g-s"));
   const key = isPaired ? describeDifferences(page, byAxes) : describeValues(page, byAxes);
-  page.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), explain(key, "Click a cell to \
-list its trials."));
+  page.grid.replaceChildren(
+    title,
+    make("div", { class: "g-heats" }, ...boxes),
+    explain("cells", key, "Click a cell to list its trials.")
+  );
 }
 function describeDifferences({ metric, baseline, part }, byAxes) {
   const kind = metric.ratio ? "ratio" : "difference";
@@ -521,6 +536,7 @@ values.` },
       points.map(({ x, y }) => [px(x[0]), py(y[0])])
     )
   );
+  addHover(svg);
   const key = [
     `Point: one arm, with 95 % intervals about ${page.part.about}.`,
     corners.length > 1 ? "Dashed: Pareto front: no other arm is better and no dearer, or cheaper and no worse." :
@@ -530,8 +546,8 @@ values.` },
     named.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the t\
 able." : ""
   ];
-  page.chart.replaceChildren(title, svg, explain(key.filter(Boolean).join(" "), "Click a point to list its tri\
-als."));
+  page.chart.replaceChildren(title, svg, explain("chart", key.filter(Boolean).join(" "), "Click a point to lis\
+t its trials."));
 }
 function listPoints(page, shown, metric) {
   return shown.flatMap((index) => {
@@ -593,7 +609,8 @@ function drawPoint(page, point, upright, px, py) {
   const [value, cost] = [cells[upright.name], cells.cost].map(([, , , , text, interval]) => `${text} ${interval}`);
   const kinds = [classifyMark(mark), isBaseline(page, point) && "p-baseline", isChosen(page, point) && "p-chos\
 en"];
-  const group = draw("g", { class: ["p-point", ...kinds].filter(Boolean).join(" ") });
+  const words = `${name}: ${upright.name} ${value}, cost ${cost} USD per trial, n ${cells[upright.name][0]}`;
+  const group = draw("g", { class: ["p-point", ...kinds].filter(Boolean).join(" "), "data-words": words });
   if (xLow !== null && xHigh !== null)
     group.append(draw("line", { class: "p-bar", x1: px(xLow), x2: px(xHigh), y1: at.cy, y2: at.cy }));
   if (yLow !== null && yHigh !== null)
@@ -603,10 +620,28 @@ en"];
   group.append(
     drawMark(mark, at.cx, at.cy, 5.5),
     draw("circle", { class: "p-hit", ...at, r: 13 }),
-    draw("title", { text: `${name}: ${upright.name} ${value}, cost ${cost} USD per trial, n ${cells[upright.name][0]}` })
+    draw("title", { text: words })
   );
   group.addEventListener("click", () => page.choose({ arm: point.index, task: null }));
   return group;
+}
+function addHover(svg) {
+  const readout = draw("text", { class: "p-readout", x: FRAME.right, y: FRAME.top, "text-anchor": "end", text: "" });
+  svg.append(readout);
+  for (
+    const group of
+    /** @type {NodeListOf<SVGGElement>} */
+    svg.querySelectorAll(".p-point")
+  ) {
+    group.addEventListener("pointerenter", () => {
+      group.classList.add("p-hovered");
+      readout.textContent = group.dataset.words ?? "";
+    });
+    group.addEventListener("pointerleave", () => {
+      group.classList.remove("p-hovered");
+      readout.textContent = "";
+    });
+  }
 }
 function placeLabels(page, labels, dots) {
   const taken = dots.map(([x, y]) => (
@@ -644,6 +679,144 @@ function measureOverlap(a, b) {
 function measureOutside([left, top, right, bottom]) {
   const beyond = [FRAME.left - left, right - FRAME.right, FRAME.top - top, bottom - FRAME.bottom];
   return beyond.reduce((sum, length) => sum + Math.max(0, length), 0);
+}
+
+// harness/reporting/page/js/story_chart.js
+var [WIDTH2, PANEL, GAP] = [640, 190, 34];
+var FRAME2 = { left: 46, right: WIDTH2 - 122, top: 46 };
+var NOTE_CHARACTERS = 44;
+function drawStory(page) {
+  const { story } = page.part;
+  page.story.hidden = !story || page.values.is_withheld;
+  if (!story || page.values.is_withheld) return;
+  const [lost, kept] = story.sides;
+  const opens = story.sides.map(
+    (side) => make("button", {
+      type: "button",
+      "data-key": `story ${side.arm}`,
+      text: `Open the session of ${side.arm}`,
+      on: { click: () => page.openTrial(side.trial, side.has_failed ? story.check : "") }
+    })
+  );
+  page.story.replaceChildren(
+    make("h2", { text: story.title }),
+    make("p", { class: "p-key h-faint", text: `${story.task}, seed ${story.seed}. Check: ${story.check}.` }),
+    drawPanels(story),
+    make("p", { class: "p-story-words", text: `${describe(lost)} ${describe(kept)}` }),
+    make("div", { class: "p-story-open p-hint" }, ...opens),
+    make("p", { class: "p-key h-faint", text: `${story.example}. ▼: compaction. Height: tokens that the model \
+sees.` })
+  );
+}
+function describe({ arm, fate, round_step, use, use_step, has_failed }) {
+  const end = has_failed ? "and the check fails" : "and the check passes";
+  return `${arm}: at step ${round_step}, ${fate}; at step ${use_step} it ${use}, ${end}.`;
+}
+function drawPanels(story) {
+  const last = Math.max(...story.sides.map(({ steps }) => steps[steps.length - 1][0]));
+  const most = Math.max(...story.sides.flatMap(({ steps }) => steps.flatMap(([, tokens, before]) => [tokens, before ??
+  0])));
+  const height = 2 * (PANEL + GAP) + 12;
+  const svg = draw("svg", { viewBox: `0 0 ${WIDTH2} ${height}`, role: "img", "aria-label": `${story.title}; to\
+ld below.` });
+  for (const [place, side] of story.sides.entries()) svg.append(drawPanel(side, place * (PANEL + GAP), last, most));
+  svg.append(
+    draw("text", { class: "p-axis", x: (FRAME2.left + FRAME2.right) / 2, y: height - 2, "text-anchor": "middle",
+    text: "step" })
+  );
+  return svg;
+}
+function drawPanel(side, top, last, most) {
+  const bottom = top + PANEL;
+  const x = (step) => FRAME2.left + (FRAME2.right - FRAME2.left) * step / last;
+  const y = (tokens) => bottom - (bottom - top - FRAME2.top - 10) * tokens / most;
+  const group = draw("g", { class: `p-story ${classifyMark(side.mark)} ${side.has_failed ? "p-story-bad" : "p-\
+story-good"}` });
+  for (const tick of listTicks(0, most)) {
+    group.append(
+      draw("line", { class: "p-rule", x1: FRAME2.left, x2: FRAME2.right, y1: y(tick), y2: y(tick) }),
+      draw("text", { class: "p-tick", x: FRAME2.left - 5, y: y(tick) + 4, "text-anchor": "end", text: formatTokens(
+      tick) })
+    );
+  }
+  for (const tick of listTicks(0, last)) {
+    group.append(
+      draw("text", { class: "p-tick", x: x(tick), y: bottom + 15, "text-anchor": "middle", text: formatNumber(
+      tick) })
+    );
+  }
+  group.append(draw("text", { class: "p-story-arm", x: FRAME2.left, y: top + 14, text: side.arm }));
+  const points = side.steps.flatMap(([step, tokens, before]) => [
+    ...before === null ? [] : [`${x(step)},${y(before)}`],
+    `${x(step)},${y(tokens)}`
+  ]);
+  group.append(draw("polyline", { class: "p-story-line", points: points.join(" ") }));
+  for (const [step, , before] of side.steps) {
+    if (before !== null && step !== side.round_step) group.append(drawDrop(x(step), y(before), 4, "p-story-dro\
+p"));
+  }
+  const [loss, use] = [side.round_step, side.use_step].map((step) => findStep(side, step));
+  const height = y(loss[2] ?? loss[1]);
+  group.append(
+    drawDrop(x(loss[0]), height, 8, "p-story-mark"),
+    ...drawNote(`step ${side.round_step}: ${side.fate}`, x(loss[0]) + 10, height - 12, true),
+    draw("line", { class: "p-story-lead", x1: x(use[0]), x2: x(use[0]), y1: y(use[1]), y2: bottom - 12 }),
+    drawUse(x(use[0]), y(use[1]), side.has_failed),
+    ...drawNote(`step ${side.use_step}: ${side.use}`, x(use[0]) + 5, bottom - 6, false)
+  );
+  const end = side.steps[side.steps.length - 1];
+  const verdict = side.has_failed ? "✕ check failed" : "● check passed";
+  group.append(draw("text", { class: "p-story-end", x: x(end[0]) + 5, y: y(end[1]) + 4, text: verdict }));
+  addHover2(group, side, { x, top: top + 22, bottom });
+  return group;
+}
+function findStep({ steps }, step) {
+  return steps.find(([number]) => number === step) ?? steps[steps.length - 1];
+}
+function drawDrop(x, y, size, kind) {
+  return draw("path", { class: kind, d: `M${x - size},${y - 1.5 * size}h${2 * size}l${-size},${1.5 * size}z` });
+}
+function drawUse(x, y, hasFailed) {
+  if (!hasFailed) return draw("circle", { class: "p-story-mark", cx: x, cy: y, r: 6 });
+  return draw("path", { class: "p-story-cross", d: `M${x - 6},${y - 6}l12,12m0,-12l-12,12` });
+}
+function drawNote(text, x, y, wraps) {
+  const lines = wraps ? wrap(text) : [text];
+  return lines.map(
+    (line, place) => draw("text", { class: "p-story-note", x, y: y - 14 * (lines.length - 1 - place), text: line })
+  );
+}
+function wrap(text) {
+  const lines = [];
+  for (const word of text.split(" ")) {
+    const line = lines.length ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines.length && line.length <= NOTE_CHARACTERS) lines[lines.length - 1] = line;
+    else lines.push(word);
+  }
+  return lines;
+}
+function addHover2(group, side, { x, top, bottom }) {
+  const line = draw("line", { class: "p-story-pointer", y1: top, y2: bottom, visibility: "hidden" });
+  const words = draw("text", { class: "p-story-readout", x: FRAME2.right, y: top - 8, "text-anchor": "end", text: "" });
+  const area = draw("rect", { class: "p-hit", x: FRAME2.left, y: top, width: FRAME2.right - FRAME2.left, height: bottom -
+  top });
+  group.append(line, words, area);
+  area.addEventListener("pointermove", (event) => {
+    const box = area.getBoundingClientRect();
+    const share = (event.clientX - box.left) / (box.width || 1);
+    const wanted = FRAME2.left + share * (FRAME2.right - FRAME2.left);
+    const near = side.steps.reduce((best, one) => Math.abs(x(one[0]) - wanted) < Math.abs(x(best[0]) - wanted) ?
+    one : best);
+    const [step, tokens, before] = near;
+    for (const name of ["x1", "x2"]) line.setAttribute(name, String(x(step)));
+    line.setAttribute("visibility", "visible");
+    const dropped = before === null ? "" : `, compacted from ${formatNumber(before)}`;
+    words.textContent = `step ${step}: ${formatNumber(tokens)} tokens${dropped}`;
+  });
+  area.addEventListener("pointerleave", () => {
+    line.setAttribute("visibility", "hidden");
+    words.textContent = "";
+  });
 }
 
 // harness/widgets/js/copy_button.js
@@ -1158,11 +1331,11 @@ function createTimeline(choose, openRound) {
     key
   );
   let steps = 1;
-  let describe = (_) => "";
+  let describe2 = (_) => "";
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     const index = Math.min(steps - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps)));
-    readout.textContent = describe(index);
+    readout.textContent = describe2(index);
     pointer.hidden = false;
     pointer.style.left = `${100 * (index + 0.5) / steps}%`;
   });
@@ -1256,7 +1429,7 @@ function createTimeline(choose, openRound) {
         return make("span", { class: "h-axis-place" }, tick);
       })
     );
-    describe = (index) => {
+    describe2 = (index) => {
       const here = marks.flatMap((mark) => mark.index === index ? [mark.text] : []);
       const size = index < curve.length ? `${formatCount(curve[index], "token")} in view` : "not computed yet";
       return [`step ${formatNumber(numbers[index] ?? index + 1)}: ${size}`, ...here].join("; ");
@@ -1787,9 +1960,10 @@ var CHECKS_SHOWN = 2;
 function drawTrials(page, moves) {
   const { state, part, values } = page;
   if (!state.chosen) return;
-  const { arm, task } = state.chosen;
+  const { arm, task, against = -1 } = state.chosen;
   const { trials } = part;
-  const places = listPlaces2(page, arm, task);
+  const places = [arm, ...against < 0 ? [] : [against]].flatMap((index) => listPlaces2(page, index, task));
+  const names = against < 0 ? part.arms[arm].name : `${part.arms[arm].name} against ${part.arms[against].name}`;
   const metrics = part.metrics.filter(({ name }) => name !== "success");
   const rows = places.slice(0, state.limit).map((place) => {
     const replicate = trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : "";
@@ -1809,7 +1983,7 @@ function drawTrials(page, moves) {
     return make(
       "tr",
       { class: trials.id[place] === state.trial ? "p-current" : "" },
-      make("th", { scope: "row" }, link),
+      make("th", { scope: "row" }, ...against < 0 ? [] : [makeMark(part.arms[trials.arm[place]].mark)], link),
       make("td", { class: "p-text", text: trials.outcome[place] }),
       ...values.is_withheld ? [] : [makeFailedChecks(page, place)],
       ...numbers.map((text) => make("td", { text })),
@@ -1818,7 +1992,7 @@ function drawTrials(page, moves) {
   });
   const columns = values.is_withheld ? ["state"] : ["outcome", "failed checks", ...metrics.map(({ name }) => name),
   "compactions"];
-  const title = `Trials of ${part.arms[arm].name}${task === null ? "" : ` on ${task}`}`;
+  const title = `Trials of ${names}${task === null ? "" : ` on ${task}`}`;
   const heading = make("h2", { tabindex: "-1", "data-key": "heading", text: title });
   const showAll = () => {
     state.limit = Infinity;
@@ -1832,6 +2006,7 @@ function drawTrials(page, moves) {
   });
   page.trials.replaceChildren(
     heading,
+    ...values.is_withheld ? [] : [makeQueries(page, arm, against)],
     makeTable({ label: "table of trials", key: "trials", head: makeHead(["trial", ...columns, "transcript"]), rows }),
     ...places.length > state.limit ? [more] : []
   );
@@ -1840,6 +2015,22 @@ function drawTrials(page, moves) {
     heading.focus({ preventScroll: true });
     page.trials.scrollIntoView({ block: "start", behavior: "auto" });
   }
+}
+function makeQueries({ part, values }, arm, against) {
+  const { name, queries } = part.arms[arm];
+  const known = against < 0 ? queries : part.pair_queries[part.arms[against].name]?.[arm] ?? [];
+  const row = against < 0 ? name : `${name} against ${part.arms[against].name}`;
+  const items = known.map(([number, sql]) => make("li", {}, make("b", { text: `${number}: ` }), make("code", {
+  text: sql })));
+  const text = `Run a query with harness.load(FOLDER).sql(…); harness report FOLDER --explain "${row}" runs \
+all of them.`;
+  return make(
+    "details",
+    { class: "p-how p-queries" },
+    make("summary", { text: "Queries behind the numbers", "data-key": "queries" }),
+    make("p", { class: "h-faint", text: known.length ? text : `${values.explain_command} "${row}" prints them.` }),
+    make("ul", {}, ...items)
+  );
 }
 function makeFailedChecks(page, place) {
   const { trials, checks = [] } = page.part;
@@ -1942,6 +2133,7 @@ var ReportPage = class {
     this.makeFilter(),
     this.about
   );
+  story = make("section", { class: "p-card p-story-card", "aria-label": "one loss and its consequence", hidden: true });
   chart = make("section", { class: "p-card p-chart", "aria-label": "cost and result of each arm" });
   grid = make("section", { class: "p-card p-grid g-root", "aria-label": "cells" });
   arms = make("section", { class: "p-card p-arms", "aria-label": "arms" });
@@ -1955,7 +2147,7 @@ var ReportPage = class {
   constructor(root, values) {
     this.root = root;
     this.values = values;
-    root.replaceChildren(this.controls, this.chart, this.arms, this.grid, this.trials, this.transcript);
+    root.replaceChildren(this.controls, this.story, this.chart, this.arms, this.grid, this.trials, this.transcript);
     this.usePart(0);
   }
   get part() {
@@ -2007,6 +2199,7 @@ var ReportPage = class {
     });
     this.drawControls();
     this.draw();
+    drawStory(this);
     this.trials.hidden = this.transcript.hidden = true;
   }
   /**
@@ -2032,9 +2225,11 @@ var ReportPage = class {
     const kept = find2(baseline);
     if (part.baselines.length) state.baseline = this.part.baselines.includes(kept) ? kept : -1;
     else state.baseline = this.part.baselines[0] ?? -1;
-    state.chosen = chosen && find2(chosen.arm) >= 0 ? { ...chosen, arm: find2(chosen.arm) } : null;
+    const against = chosen?.against === void 0 ? void 0 : find2(chosen.against);
+    state.chosen = chosen && find2(chosen.arm) >= 0 ? { ...chosen, arm: find2(chosen.arm), against } : null;
     this.drawControls();
     this.draw();
+    drawStory(this);
     if (state.chosen) drawTrials(this, false);
     else this.trials.hidden = true;
   }
@@ -2136,6 +2331,36 @@ var ReportPage = class {
     this.draw();
     drawTrials(this, true);
   }
+  /**
+   * List the trials and queries behind a row of the report.
+   *
+   * @param {string} row Name of an arm, or of two arms as `A against B`.
+   */
+  openRow(row) {
+    const names = this.values.parts.map(({ arms }) => arms.map(({ name }) => name));
+    for (const index of [this.state.part, ...names.keys()]) {
+      const known = names[index];
+      const arm = known.includes(row) ? row : known.find((name) => row.startsWith(`${name} against `));
+      const other = arm === void 0 || arm === row ? void 0 : known.indexOf(row.slice(arm.length + " against ".
+      length));
+      if (arm === void 0 || other === -1) continue;
+      if (index !== this.state.part) this.usePart(index);
+      this.choose({ arm: known.indexOf(arm), task: null, against: other });
+      return;
+    }
+  }
+  /**
+   * Open the session of a trial, at the compaction that lost a fact which a check needs.
+   *
+   * @param {string} trial
+   * @param {string} title Title of the check; empty for none.
+   */
+  openTrial(trial, title) {
+    const place = this.part.trials.id.indexOf(trial);
+    const check = (this.part.checks ?? []).find(([, one]) => one === title);
+    this.choose({ arm: this.part.trials.arm[place], task: null });
+    openTrial(this, place, check?.[0] ?? "");
+  }
 };
 function makeField({ name, options, choose }) {
   const field = make(
@@ -2201,12 +2426,16 @@ function drawReport({ standing, headlines, about_sessions, sections }) {
     ...drawn
   ));
 }
-function makeSection({ heading, columns, rows, notes }, open) {
-  const body = rows.map(
-    ([first, ...rest]) => make("tr", {}, make("th", { scope: "row", text: first }), ...rest.map((text) => make(
-    "td", { text })))
-  );
-  const table = makeTable({ label: heading, key: `table ${heading}`, head: makeHead(columns), rows: body });
+function makeSection({ heading, columns, rows, notes, sources, bars }, open) {
+  const body = rows.map(([first, ...rest], place) => {
+    const given = { type: "button", class: "p-link p-source", "data-row": sources[place], "data-key": `row ${heading}\
+ ${place}` };
+    const name = sources.length ? [make("button", { ...given, text: first })] : [first];
+    const bar = bars.length ? [make("td", {}, drawBar(bars[place]))] : [];
+    return make("tr", {}, make("th", { scope: "row" }, ...name), ...bar, ...rest.map((text) => make("td", { text })));
+  });
+  const names = bars.length ? [columns[0], "share", ...columns.slice(1)] : columns;
+  const table = makeTable({ label: heading, key: `table ${heading}`, head: makeHead(names), rows: body });
   return make(
     "details",
     { open },
@@ -2215,11 +2444,26 @@ function makeSection({ heading, columns, rows, notes }, open) {
     ...notes.map((text) => make("p", { text }))
   );
 }
+function drawBar(share) {
+  return draw(
+    "svg",
+    { class: "p-share", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    draw("rect", { class: "p-share-all", width: 100, height: 10 }),
+    draw("rect", { class: "p-share-part", width: (100 * share).toFixed(1), height: 10 })
+  );
+}
+function listenToRows(page) {
+  document.querySelector(".p-report")?.addEventListener("click", ({ target }) => {
+    const row = target instanceof HTMLElement ? target.dataset.row : void 0;
+    if (row !== void 0) page.openRow(row);
+  });
+}
 function openWhilePrinting() {
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details")].filter(
-      ({ open, parentElement }) => !open && parentElement?.matches(".p-report")
+      ({ open, className, parentElement }) => !open && (parentElement?.matches(".p-report") || className === "\
+p-how")
     );
     for (const section of closed) section.open = true;
   });
@@ -2231,6 +2475,7 @@ function openWhilePrinting() {
 try {
   const page = new ReportPage(find("explorer"), await readBlock("values"));
   openWhilePrinting();
+  listenToRows(page);
   document.documentElement.dataset.ready = "true";
   if (page.values.served) {
     drawReport(page.values);

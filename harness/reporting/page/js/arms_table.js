@@ -16,7 +16,7 @@ import { explain, makeHead, makeTable } from "./tables.js";
  * @property {(index: number) => Node[]} cell
  */
 
-const HINT = "Select an arm to list its trials.";
+const HINT = "Select an arm, or a difference, to list its trials and the queries behind its numbers.";
 const OTHER_METRICS = ["retention", "cost", "score", "success", "tokens", "steps"];
 const HEADINGS = new Map([
   ["cost", "cost, USD"],
@@ -70,7 +70,7 @@ export function drawArms(page, shown) {
   page.arms.replaceChildren(
     make("h2", { text: "Arms" }),
     makeTable({ label: "table of arms", key: "arms", head, rows }),
-    explain(describeColumns(page, order), HINT),
+    explain("table", describeColumns(page, order), HINT),
   );
 }
 
@@ -221,8 +221,12 @@ function makeEffect(page, index) {
     return [make("span", { class: "h-faint", text: repeats ? `only compared with ${repeats}` : "no shared trials" })];
   }
   const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
+  const choose = () => page.choose({ arm: index, task: null, against: state.baseline });
+  const key = `effect ${part.arms[index].name}`;
+  const label = `${effect[4]}: trials and queries of ${part.arms[index].name} against ${page.baseline}`;
+  const given = { type: "button", class: "p-number", "data-key": key, "aria-label": label, text: effect[4] };
   return [
-    make("b", { text: effect[4] }),
+    make("button", { ...given, on: { click: choose } }),
     make("span", { class: "p-interval", text: effect[5] }),
     make("span", { class: `p-verdict ${classes[effect[6]]}`, text: effect[8] ?? part.verdicts[effect[6]] }),
     drawForest(page, effect),

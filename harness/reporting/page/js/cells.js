@@ -30,7 +30,11 @@ export function drawCells(page, shown) {
   const tables = byAxes ? part.tables.map((table) => buildAxisTable(page, table, shown)) : [buildTaskTable(page, shown)];
   const boxes = tables.map((table) => makeHeatMap(page, table, table.title || heading, isPaired ? "g-d" : "g-s"));
   const key = isPaired ? describeDifferences(page, byAxes) : describeValues(page, byAxes);
-  page.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), explain(key, "Click a cell to list its trials."));
+  page.grid.replaceChildren(
+    title,
+    make("div", { class: "g-heats" }, ...boxes),
+    explain("cells", key, "Click a cell to list its trials."),
+  );
 }
 
 /**

@@ -63,6 +63,7 @@ export function drawChart(page, shown) {
       points.map(({ x, y }) => [px(x[0]), py(y[0])]),
     ),
   );
+  addHover(svg);
   const key = [
     `Point: one arm, with 95 % intervals about ${page.part.about}.`,
     corners.length > 1 ? "Dashed: Pareto front: no other arm is better and no dearer, or cheaper and no worse." : "",
@@ -70,7 +71,7 @@ export function drawChart(page, shown) {
     "Colours and shapes are those of the figures.",
     named.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the table." : "",
   ];
-  page.chart.replaceChildren(title, svg, explain(key.filter(Boolean).join(" "), "Click a point to list its trials."));
+  page.chart.replaceChildren(title, svg, explain("chart", key.filter(Boolean).join(" "), "Click a point to list its trials."));
 }
 
 /**
@@ -177,7 +178,8 @@ function drawPoint(page, point, upright, px, py) {
   const { name, mark, cells } = point.arm;
   const [value, cost] = [cells[upright.name], cells.cost].map(([, , , , text, interval]) => `${text} ${interval}`);
   const kinds = [classifyMark(mark), isBaseline(page, point) && "p-baseline", isChosen(page, point) && "p-chosen"];
-  const group = draw("g", { class: ["p-point", ...kinds].filter(Boolean).join(" ") });
+  const words = `${name}: ${upright.name} ${value}, cost ${cost} USD per trial, n ${cells[upright.name][0]}`;
+  const group = draw("g", { class: ["p-point", ...kinds].filter(Boolean).join(" "), "data-words": words });
   if (xLow !== null && xHigh !== null)
     group.append(draw("line", { class: "p-bar", x1: px(xLow), x2: px(xHigh), y1: at.cy, y2: at.cy }));
   if (yLow !== null && yHigh !== null)
@@ -187,10 +189,30 @@ function drawPoint(page, point, upright, px, py) {
   group.append(
     drawMark(mark, at.cx, at.cy, 5.5),
     draw("circle", { class: "p-hit", ...at, r: 13 }),
-    draw("title", { text: `${name}: ${upright.name} ${value}, cost ${cost} USD per trial, n ${cells[upright.name][0]}` }),
+    draw("title", { text: words }),
   );
   group.addEventListener("click", () => page.choose({ arm: point.index, task: null }));
   return group;
+}
+
+/**
+ * Show the values of the point below the pointer in a line above the points.
+ *
+ * @param {SVGSVGElement} svg
+ */
+function addHover(svg) {
+  const readout = draw("text", { class: "p-readout", x: FRAME.right, y: FRAME.top, "text-anchor": "end", text: "" });
+  svg.append(readout);
+  for (const group of /** @type {NodeListOf<SVGGElement>} */ (svg.querySelectorAll(".p-point"))) {
+    group.addEventListener("pointerenter", () => {
+      group.classList.add("p-hovered");
+      readout.textContent = group.dataset.words ?? "";
+    });
+    group.addEventListener("pointerleave", () => {
+      group.classList.remove("p-hovered");
+      readout.textContent = "";
+    });
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 // Report page. All statistics and verdicts are computed in Python; the scripts show them.
 // Texts come from models, tools and plans: `make` and `draw` set them as texts, never as HTML.
 
-import { keepFocus, make } from "#widgets/elements.js";
+import { draw, keepFocus, make } from "#widgets/elements.js";
 import { inflate, readBlock } from "./blocks.js";
 import "./page.css";
 import { ReportPage } from "./report_page.js";
@@ -81,11 +81,15 @@ function drawReport({ standing, headlines, about_sessions, sections }) {
  * @param {Section} section
  * @param {boolean} open
  */
-function makeSection({ heading, columns, rows, notes }, open) {
-  const body = rows.map(([first, ...rest]) =>
-    make("tr", {}, make("th", { scope: "row", text: first }), ...rest.map((text) => make("td", { text }))),
-  );
-  const table = makeTable({ label: heading, key: `table ${heading}`, head: makeHead(columns), rows: body });
+function makeSection({ heading, columns, rows, notes, sources, bars }, open) {
+  const body = rows.map(([first, ...rest], place) => {
+    const given = { type: "button", class: "p-link p-source", "data-row": sources[place], "data-key": `row ${heading} ${place}` };
+    const name = sources.length ? [make("button", { ...given, text: first })] : [first];
+    const bar = bars.length ? [make("td", {}, drawBar(bars[place]))] : [];
+    return make("tr", {}, make("th", { scope: "row" }, ...name), ...bar, ...rest.map((text) => make("td", { text })));
+  });
+  const names = bars.length ? [columns[0], "share", ...columns.slice(1)] : columns;
+  const table = makeTable({ label: heading, key: `table ${heading}`, head: makeHead(names), rows: body });
   return make(
     "details",
     { open },
@@ -95,13 +99,39 @@ function makeSection({ heading, columns, rows, notes }, open) {
   );
 }
 
+/**
+ * Draw a bar from 0 to 100 %; the number stands in the next cell.
+ *
+ * @param {number} share
+ */
+function drawBar(share) {
+  return draw(
+    "svg",
+    { class: "p-share", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    draw("rect", { class: "p-share-all", width: 100, height: 10 }),
+    draw("rect", { class: "p-share-part", width: (100 * share).toFixed(1), height: 10 }),
+  );
+}
+
+/**
+ * Let the name of a row of the report list the trials and queries behind the row.
+ *
+ * @param {ReportPage} page
+ */
+function listenToRows(page) {
+  document.querySelector(".p-report")?.addEventListener("click", ({ target }) => {
+    const row = target instanceof HTMLElement ? target.dataset.row : undefined;
+    if (row !== undefined) page.openRow(row);
+  });
+}
+
 /** Open all sections of the report while the page is printed. */
 function openWhilePrinting() {
   /** @type {HTMLDetailsElement[]} */
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details")].filter(
-      ({ open, parentElement }) => !open && parentElement?.matches(".p-report"),
+      ({ open, className, parentElement }) => !open && (parentElement?.matches(".p-report") || className === "p-how"),
     );
     for (const section of closed) section.open = true;
   });
@@ -114,6 +144,7 @@ function openWhilePrinting() {
 try {
   const page = new ReportPage(find("explorer"), await readBlock("values"));
   openWhilePrinting();
+  listenToRows(page);
   document.documentElement.dataset.ready = "true";
   if (page.values.served) {
     drawReport(page.values);

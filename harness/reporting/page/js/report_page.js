@@ -5,10 +5,11 @@ import { formatCount, formatNumber } from "#widgets/numbers.js";
 import { drawArms, drawProgress } from "./arms_table.js";
 import { drawCells } from "./cells.js";
 import { drawChart } from "./cost_chart.js";
-import { drawTrials, TRIALS_SHOWN } from "./trials.js";
+import { drawStory } from "./story_chart.js";
+import { drawTrials, openTrial, TRIALS_SHOWN } from "./trials.js";
 
 /** @import { Metric, Values } from "./values.d.ts" */
-/** @typedef {{ arm: number, task: string | null }} Target Arm, or an arm on one task, whose trials are listed. */
+/** @typedef {{ arm: number, task: string | null, against?: number }} Target Arm, arm on one task, or two arms; lists trials. */
 /** @typedef {[value: string | number, text: string]} Option */
 /** @typedef {{ name: string, value: string | number, options: Option[], choose: (value: string) => void }} Choice */
 
@@ -35,6 +36,7 @@ export class ReportPage {
     this.makeFilter(),
     this.about,
   );
+  story = make("section", { class: "p-card p-story-card", "aria-label": "one loss and its consequence", hidden: true });
   chart = make("section", { class: "p-card p-chart", "aria-label": "cost and result of each arm" });
   grid = make("section", { class: "p-card p-grid g-root", "aria-label": "cells" });
   arms = make("section", { class: "p-card p-arms", "aria-label": "arms" });
@@ -49,7 +51,7 @@ export class ReportPage {
   constructor(root, values) {
     this.root = root;
     this.values = values;
-    root.replaceChildren(this.controls, this.chart, this.arms, this.grid, this.trials, this.transcript);
+    root.replaceChildren(this.controls, this.story, this.chart, this.arms, this.grid, this.trials, this.transcript);
     this.usePart(0);
   }
 
@@ -104,6 +106,7 @@ export class ReportPage {
     });
     this.drawControls();
     this.draw();
+    drawStory(this);
     this.trials.hidden = this.transcript.hidden = true;
   }
 
@@ -136,9 +139,11 @@ export class ReportPage {
     const kept = find(baseline);
     if (part.baselines.length) state.baseline = this.part.baselines.includes(kept) ? kept : -1;
     else state.baseline = this.part.baselines[0] ?? -1;
-    state.chosen = chosen && find(chosen.arm) >= 0 ? { ...chosen, arm: find(chosen.arm) } : null;
+    const against = chosen?.against === undefined ? undefined : find(chosen.against);
+    state.chosen = chosen && find(chosen.arm) >= 0 ? { ...chosen, arm: find(chosen.arm), against } : null;
     this.drawControls();
     this.draw();
+    drawStory(this);
     if (state.chosen) drawTrials(this, false);
     else this.trials.hidden = true;
   }
@@ -241,6 +246,37 @@ export class ReportPage {
     Object.assign(this.state, { chosen: target, limit: TRIALS_SHOWN });
     this.draw();
     drawTrials(this, true);
+  }
+
+  /**
+   * List the trials and queries behind a row of the report.
+   *
+   * @param {string} row Name of an arm, or of two arms as `A against B`.
+   */
+  openRow(row) {
+    const names = this.values.parts.map(({ arms }) => arms.map(({ name }) => name));
+    for (const index of [this.state.part, ...names.keys()]) {
+      const known = names[index];
+      const arm = known.includes(row) ? row : known.find((name) => row.startsWith(`${name} against `));
+      const other = arm === undefined || arm === row ? undefined : known.indexOf(row.slice(arm.length + " against ".length));
+      if (arm === undefined || other === -1) continue;
+      if (index !== this.state.part) this.usePart(index);
+      this.choose({ arm: known.indexOf(arm), task: null, against: other });
+      return;
+    }
+  }
+
+  /**
+   * Open the session of a trial, at the compaction that lost a fact which a check needs.
+   *
+   * @param {string} trial
+   * @param {string} title Title of the check; empty for none.
+   */
+  openTrial(trial, title) {
+    const place = this.part.trials.id.indexOf(trial);
+    const check = (this.part.checks ?? []).find(([, one]) => one === title);
+    this.choose({ arm: this.part.trials.arm[place], task: null });
+    openTrial(this, place, check?.[0] ?? "");
   }
 }
 

@@ -36,12 +36,23 @@ export function makeHead(texts) {
   return texts.map((text) => make("th", { scope: "col", text }));
 }
 
+/** Explanations that the reader has opened, by the name of their part of the page; they stay open when it is drawn again. */
+const opened = new Set();
+
 /**
- * Create the explanation below a part of the page; the hint on what to click is not printed.
+ * Create the folded explanation below a part of the page, and the hint on what to click, which is not printed.
  *
+ * @param {string} part Name of the part of the page, such as `chart`.
  * @param {string} text
  * @param {string} hint
  */
-export function explain(text, hint) {
-  return make("p", { class: "h-faint p-key" }, `${text} `, make("span", { class: "p-hint", text: hint }));
+export function explain(part, text, hint) {
+  /** @type {HTMLDetailsElement} */
+  const box = make(
+    "details",
+    { class: "p-how", open: opened.has(part), on: { toggle: () => (box.open ? opened.add(part) : opened.delete(part)) } },
+    make("summary", { text: `How to read the ${part}`, "data-key": `how ${part}` }),
+    make("p", { text }),
+  );
+  return make("div", { class: "h-faint p-key" }, make("span", { class: "p-hint", text: hint }), box);
 }

@@ -1,5 +1,6 @@
 // Trials of an arm, and the transcript of a trial.
 
+import { makeMark } from "#widgets/arm_marks.js";
 import { makeSessionId } from "#widgets/copy_button.js";
 import { make } from "#widgets/elements.js";
 import { Inspector } from "#widgets/inspector.js";
@@ -24,9 +25,10 @@ const CHECKS_SHOWN = 2;
 export function drawTrials(page, moves) {
   const { state, part, values } = page;
   if (!state.chosen) return;
-  const { arm, task } = state.chosen;
+  const { arm, task, against = -1 } = state.chosen;
   const { trials } = part;
-  const places = listPlaces(page, arm, task);
+  const places = [arm, ...(against < 0 ? [] : [against])].flatMap((index) => listPlaces(page, index, task));
+  const names = against < 0 ? part.arms[arm].name : `${part.arms[arm].name} against ${part.arms[against].name}`;
   const metrics = part.metrics.filter(({ name }) => name !== "success");
   const rows = places.slice(0, state.limit).map((place) => {
     const replicate = trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : "";
@@ -42,7 +44,7 @@ export function drawTrials(page, moves) {
     return make(
       "tr",
       { class: trials.id[place] === state.trial ? "p-current" : "" },
-      make("th", { scope: "row" }, link),
+      make("th", { scope: "row" }, ...(against < 0 ? [] : [makeMark(part.arms[trials.arm[place]].mark)]), link),
       make("td", { class: "p-text", text: trials.outcome[place] }),
       ...(values.is_withheld ? [] : [makeFailedChecks(page, place)]),
       ...numbers.map((text) => make("td", { text })),
@@ -52,7 +54,7 @@ export function drawTrials(page, moves) {
   const columns = values.is_withheld
     ? ["state"]
     : ["outcome", "failed checks", ...metrics.map(({ name }) => name), "compactions"];
-  const title = `Trials of ${part.arms[arm].name}${task === null ? "" : ` on ${task}`}`;
+  const title = `Trials of ${names}${task === null ? "" : ` on ${task}`}`;
   const heading = make("h2", { tabindex: "-1", "data-key": "heading", text: title });
   const showAll = () => {
     state.limit = Infinity;
@@ -66,6 +68,7 @@ export function drawTrials(page, moves) {
   });
   page.trials.replaceChildren(
     heading,
+    ...(values.is_withheld ? [] : [makeQueries(page, arm, against)]),
     makeTable({ label: "table of trials", key: "trials", head: makeHead(["trial", ...columns, "transcript"]), rows }),
     ...(places.length > state.limit ? [more] : []),
   );
@@ -74,6 +77,28 @@ export function drawTrials(page, moves) {
     heading.focus({ preventScroll: true });
     page.trials.scrollIntoView({ block: "start", behavior: "auto" });
   }
+}
+
+/**
+ * List the queries behind the numbers of an arm or, with a baseline, of its comparison with the baseline.
+ *
+ * @param {ReportPage} page
+ * @param {number} arm
+ * @param {number} against Index of the baseline; -1 for none.
+ */
+function makeQueries({ part, values }, arm, against) {
+  const { name, queries } = part.arms[arm];
+  const known = against < 0 ? queries : (part.pair_queries[part.arms[against].name]?.[arm] ?? []);
+  const row = against < 0 ? name : `${name} against ${part.arms[against].name}`;
+  const items = known.map(([number, sql]) => make("li", {}, make("b", { text: `${number}: ` }), make("code", { text: sql })));
+  const text = `Run a query with harness.load(FOLDER).sql(…); harness report FOLDER --explain "${row}" runs all of them.`;
+  return make(
+    "details",
+    { class: "p-how p-queries" },
+    make("summary", { text: "Queries behind the numbers", "data-key": "queries" }),
+    make("p", { class: "h-faint", text: known.length ? text : `${values.explain_command} "${row}" prints them.` }),
+    make("ul", {}, ...items),
+  );
 }
 
 /**
@@ -132,7 +157,7 @@ let closeInspector = () => {};
  * @param {number} place
  * @param {string} check Name of a failed check whose compaction is shown; empty for none.
  */
-async function openTrial(page, place, check) {
+export async function openTrial(page, place, check) {
   const { trials, arms } = page.part;
   const trial = trials.id[place];
   page.state.trial = trial;

@@ -7,6 +7,7 @@ export interface Values {
   planned: number;
   headlines: [lead: string, rest: string][];
   inspect_command: string;
+  explain_command: string;
   served: boolean;
   digest: string;
   about_sessions: string;
@@ -19,6 +20,10 @@ export interface Section {
   rows: string[][];
   notes: string[];
   is_detail: boolean;
+  /** Arm, or `A against B`, from whose trials each row is computed; empty if the rows have no such source. */
+  sources: string[];
+  /** Share of each row that is drawn as a bar; empty without bars. */
+  bars: number[];
 }
 
 export interface Metric {
@@ -53,6 +58,8 @@ export interface Part {
   fronts: Record<string, number[]>;
   effects: ByBaseline<Effect>;
   task_effects: ByBaseline<(Estimate | null)[]>;
+  story: Story | null;
+  pair_queries: Record<string, Record<number, [number: string, sql: string][]>>;
   verdicts: Record<Verdict, string>;
   about_verdicts: string;
   about: string;
@@ -83,6 +90,31 @@ export interface Arm {
   excluded: number;
   overflow: number;
   cells: Record<string, Estimate>;
+  queries: [number: string, sql: string][];
+}
+
+export type StoryStep = [step: number, tokens: number, before: Size];
+
+/** Session of one loss and its consequence. */
+export interface StorySide {
+  arm: string;
+  mark: string;
+  trial: string;
+  fate: string;
+  use: string;
+  round_step: number;
+  use_step: number;
+  has_failed: boolean;
+  steps: StoryStep[];
+}
+
+export interface Story {
+  title: string;
+  example: string;
+  task: string;
+  seed: number;
+  check: string;
+  sides: [StorySide, StorySide];
 }
 
 export interface AxisTable {
