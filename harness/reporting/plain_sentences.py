@@ -53,9 +53,9 @@ def _tell_claims(claims: Sequence[Claim], spread: str) -> tuple[str, str]:
         if count == 1:
             return f"{claim.contrast.a} against {claim.contrast.b} shows nothing.", "It was the only declared comparison."
         return f"{'Neither' if count == 2 else 'None'} of the {_spell(count)} declared comparisons shows anything.", spread
-    told = sorted(shown, key=_measure_size, reverse=True)[:MAX_TOLD_CLAIMS]
-    text = "; ".join(map(_tell_claim, told))
-    if len(shown) > len(told):
+    largest = sorted(shown, key=_measure_size, reverse=True)[:MAX_TOLD_CLAIMS]
+    text = "; ".join(map(_tell_claim, largest))
+    if len(shown) > len(largest):
         text = f"{_spell(len(shown)).capitalize()} of {_spell(count)} declared comparisons are shown, the largest first: {text}"
     rest = count - len(shown)
     if not rest:

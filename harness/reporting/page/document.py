@@ -134,8 +134,8 @@ def collect_page(
     withheld = find_withheld(tables, allows_interim_analysis=is_shown)
     document = document or (report(results, against) if withheld is None else report_progress(tables, withheld.family))
     stories = [find_loss_story(part) for part in split_by_level(own_results)] if withheld is None else []
-    told = [side.trial_id for story in stories if story for side in (story.lost, story.kept)]
-    session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None, first=told) if max_sessions else []
+    shown = [side.trial_id for story in stories if story for side in (story.lost, story.kept)]
+    session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None, first=shown) if max_sessions else []
     blocks = _read_blocks(results, session_ids, shows_checks=withheld is None)
     on_stage("collecting the values of the page")
     values = {

@@ -91,8 +91,8 @@ def test_there_is_no_story_without_two_arms_or_without_a_journal(results, tmp_pa
     assert find_loss_story(alone) is None
     without_journal = dataclasses.replace(select(results, results.trials), source=None)
     assert find_loss_story(without_journal) is None
-    made = make_selection()
-    assert loss_story.table(made).empty
+    selection = make_selection()
+    assert loss_story.table(selection).empty
     with pytest.raises(UsageError, match="there is no loss to draw"):
-        loss_story.draw(loss_story.table(made))
-    assert [path.name for path in write_figures(made, tmp_path)] == ["cost_score.png"]
+        loss_story.draw(loss_story.table(selection))
+    assert [path.name for path in write_figures(selection, tmp_path)] == ["cost_score.png"]

@@ -47,6 +47,6 @@ export function listTicks(low, high) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((factor) => factor >= rough) ?? 10 * power;
   const ticks = [];
-  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + 1e-9 * step; index += 1) ticks.push(index * step || 0); // never -0
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + 1e-9 * step; index += 1) ticks.push(index * step || 0);
   return ticks;
 }

@@ -17,8 +17,8 @@ def results(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(results, tmp_path_factory):
-    return write_page(results, tmp_path_factory.mktemp("told") / "report.html")
+def story_page(results, tmp_path_factory):
+    return write_page(results, tmp_path_factory.mktemp("page") / "report.html")
 
 
 def tell(results):
@@ -50,8 +50,8 @@ def open_page(browser):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_loss_its_consequence_and_both_verdicts_are_on_the_first_screen(open_page, told, results, scheme):
-    page = open_page(told, color_scheme=scheme)
+def test_the_loss_its_consequence_and_both_verdicts_are_on_the_first_screen(open_page, story_page, results, scheme):
+    page = open_page(story_page, color_scheme=scheme)
     story = tell(results)
     box = page.locator(".p-story-card")
     text = " ".join(box.inner_text().split())
@@ -62,8 +62,8 @@ def test_the_loss_its_consequence_and_both_verdicts_are_on_the_first_screen(open
     assert Axe().run(page, options=RULES).response["violations"] == []
 
 
-def test_the_pointer_shows_step_and_tokens_of_the_line_below_it(open_page, told, results):
-    page = open_page(told)
+def test_the_pointer_shows_step_and_tokens_of_the_line_below_it(open_page, story_page, results):
+    page = open_page(story_page)
     area = page.locator(".p-story .p-hit").first.bounding_box()
     page.mouse.move(area["x"] + area["width"] - 1, area["y"] + 30)
     story = tell(results)
@@ -74,8 +74,8 @@ def test_the_pointer_shows_step_and_tokens_of_the_line_below_it(open_page, told,
     assert page.locator(".p-story-readout").first.text_content() == ""
 
 
-def test_the_failed_session_opens_at_the_compaction_that_lost_the_fact_by_keyboard_alone(open_page, told, results):
-    page = open_page(told)
+def test_the_failed_session_opens_at_the_compaction_that_lost_the_fact_by_keyboard_alone(open_page, story_page, results):
+    page = open_page(story_page)
     story = tell(results)
     page.locator(".p-story-open button").first.focus()
     page.keyboard.press("Enter")
@@ -86,14 +86,14 @@ def test_the_failed_session_opens_at_the_compaction_that_lost_the_fact_by_keyboa
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written")
     experiment = write_experiment(folder)
     return experiment, write_page(experiment, folder / "report.html")
 
 
-def test_a_row_of_the_report_leads_to_its_trials_and_to_queries_that_return_its_numbers(open_page, made):
-    results, path = made
+def test_a_row_of_the_report_leads_to_its_trials_and_to_queries_that_return_its_numbers(open_page, written):
+    results, path = written
     page = open_page(path)
     assert page.locator(".p-story-card").is_hidden()
     page.locator("button.p-source:visible", has_text="b").first.press("Enter")
@@ -108,8 +108,8 @@ def test_a_row_of_the_report_leads_to_its_trials_and_to_queries_that_return_its_
     assert Axe().run(page, options=RULES).response["violations"] == []
 
 
-def test_a_difference_leads_to_the_trials_of_both_arms_and_to_the_query_of_the_difference(open_page, made):
-    results, path = made
+def test_a_difference_leads_to_the_trials_of_both_arms_and_to_the_query_of_the_difference(open_page, written):
+    results, path = written
     page = open_page(path)
     page.locator(".p-controls select[name=metric]").select_option("score")
     page.locator(".p-controls select[name=baseline]").select_option(label="a")
@@ -124,8 +124,8 @@ def test_a_difference_leads_to_the_trials_of_both_arms_and_to_the_query_of_the_d
 
 
 @pytest.mark.parametrize("width", [600, 400])
-def test_a_narrow_screen_shows_the_story_without_scrolling_sideways(open_page, told, width):
-    page = open_page(told, viewport={"width": width, "height": 1400})
+def test_a_narrow_screen_shows_the_story_without_scrolling_sideways(open_page, story_page, width):
+    page = open_page(story_page, viewport={"width": width, "height": 1400})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     drawing = page.locator(".p-story-card svg").bounding_box()
     assert drawing["width"] <= width
