@@ -19,6 +19,7 @@ from harness.reporting.section import Section
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from tests.analysis.selections import grid, results, trial
+from tests.reporting.page.experiments import write_experiment
 
 
 def small():
@@ -229,3 +230,12 @@ def test_the_short_form_has_at_most_120_lines_whatever_the_number_of_arms_and_le
     assert lines.count(HEADLINES) == level_count
     assert any(line.startswith("a" * 20) for line in lines)
     assert "in the full report" not in document.render_text(full=True)
+
+
+@pytest.mark.slow
+def test_experiments_that_share_trials_have_a_report_together(tmp_path):
+    for name, arms in (("first", ("a", "b")), ("second", ("a", "c"))):  # the trials of a are in both
+        write_experiment(tmp_path / name / "output", arms=arms)
+    joined = load([tmp_path / "first", tmp_path / "second"])
+    (table,) = (section for section in report(joined).sections if section.heading.startswith("How the trials ended"))
+    assert {row[0]: row[1] for row in table.rows} == dict.fromkeys(joined.trials["arm"].unique(), "6")
