@@ -34,15 +34,22 @@ SETS = {
     "third": ("third_templates.toml", "third_wordings.toml"),
     "fourth": ("fourth_templates.toml", "fourth_wordings.toml"),
     "fifth": ("fifth_templates.toml", "fourth_wordings.toml"),
+    "sixth": ("sixth_templates.toml", "sixth_wordings.toml"),
 }
 """Files of templates and of words for facts, by name of the set."""
-NEGATIVES = frozenset({"superseded", "refused", "suggested", "hypothetical", "elsewhere", "undecided", "failed"})
+NEGATIVES = frozenset(
+    (
+        *("superseded", "refused", "suggested", "hypothetical", "elsewhere", "undecided", "failed"),
+        *("question", "conditional", "negated", "past", "comparison", "range", "planned", "default", "claimed"),
+    )
+)
 """Groups of templates of sentences with a value that must not be read."""
 STRUCTURED = ("bullets", "table", "equals", "yaml", "json", "heading", "bold", "backticks")
 WORDED = ("arrows", "units", "words")
 TEXTS_PER_TEMPLATE = 12
 FACTS_PER_TEXT = 5
 FIRST_SEED = {"tuned": 6_000, "second": 7_000, "first-kept-back": 8_000, "third": 9_000, "fourth": 10_000, "fifth": 11_000}
+FIRST_SEED |= {"sixth": 12_000}
 OLDER_SEEDS = 500
 """Distance to the seed whose values serve as older and as wrong values."""
 ONES = (
