@@ -6,97 +6,46 @@ grammar and of projects in general, and no words of particular tasks.
 """
 
 import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-_GRAMMAR = (
+DETERMINER, PREPOSITION, COPULA, PERSON, THAT, NOUN, QUALITY, VERB = "d", "p", "c", "u", "t", "g", "a", "w"
+REPORT = "r"
+"""Role of words that say who stated a value, e.g. "agreed"."""
+REPORT_STEM = "b"
+"""Role of the same verbs in the form that also an order or a plan has, as in "we still have to confirm"."""
+ORIGIN = "o"
+"""Role of "from", behind which an older value stands."""
+DISTANCE = "f"
+"""Role of prepositions that make a limit of the value behind them, except behind a verb, as in "ends after"."""
+OTHER = "x"
+"""Role of words that are harmless only beside the words of a fact, e.g. "which"."""
+
+_DETERMINERS = (
+    "what",
+    "there",
+    *("a", "an", "the", "this", "these", "those", "it", "its", "our", "my", "your", "each", "every", "everything"),
+    *("all", "any", "both", "whole", "entire", "s"),
+)
+_PREPOSITIONS = (
+    "according",
+    "and",
+    *("of", "to", "in", "on", "at", "by", "for", "with", "within", "as", "into", "onto", "per"),
+    *("via", "during", "along", "together"),
+)
+_DISTANCES = ("over", "under", "between", "after")
+_COPULAS = (
+    *("is", "are", "be", "being", "am", "has", "have", "having", "shall", "should", "must", "will", "need", "needs"),
+    *("ought", "equal", "equals", "become", "becomes", "remain", "remains", "stay", "stays"),
+)
+_PERSONS = (*("we", "i", "you", "us", "user"),)
+_ADVERBS = (
+    "already",
     *(
-        "a",
-        "an",
-        "the",
-        "this",
-        "that",
-        "these",
-        "those",
-        "it",
-        "its",
-        "we",
-        "i",
-        "our",
-        "us",
-        "my",
-        "you",
-        "your",
-        "who",
-        "whose",
-    ),
-    *(
-        "which",
-        "what",
-        "and",
-        "of",
-        "to",
-        "in",
-        "on",
-        "at",
-        "by",
-        "for",
-        "from",
-        "with",
-        "within",
-        "as",
-        "into",
-        "onto",
-        "per",
-        "via",
-    ),
-    *(
-        "so",
-        "then",
-        "after",
-        "there",
-        "here",
-        "s",
-        "since",
-        "because",
-        "over",
-        "under",
-        "between",
-        "during",
-    ),
-    *(
-        "is",
-        "are",
-        "be",
-        "being",
-        "am",
-        "has",
-        "have",
-        "having",
-        "do",
-        "does",
-        "shall",
-        "should",
-        "must",
-        "will",
-        "need",
-        "ought",
-    ),
-    *(
-        "each",
-        "every",
-        "everything",
-        "everywhere",
-        "all",
-        "any",
-        "both",
-        "whole",
-        "entire",
-        "one",
         "only",
         "exactly",
         "precisely",
         "just",
-    ),
-    *(
         "also",
         "too",
         "always",
@@ -106,35 +55,40 @@ _GRAMMAR = (
         "today",
         "moreover",
         "again",
-        "remember",
-        "note",
-        "please",
+        "then",
     ),
-    *("i", "e", "eg", "ie", "etc", "etc", "namely", "therefore", "thus", "hence", "whoever"),
-    *("up", "along", "together", "own", "way", "time", "times", "moment", "onwards", "forward", "on"),
     *(
+        "everywhere",
+        "altogether",
+        "onwards",
+        "forward",
+        "own",
+        "up",
         "max",
         "min",
         "upper",
         "lower",
-        "bound",
-        "cap",
-        "ceiling",
-        "floor",
         "total",
-        "altogether",
-        "equal",
-        "equals",
+        "highest",
+        "lowest",
+        "longest",
     ),
-    *("highest", "lowest", "longest", "shortest", "largest", "smallest", "ago"),
+    *("shortest", "largest", "smallest", "namely", "therefore", "thus", "hence"),
 )
+_OTHERS = (
+    "one",
+    *("who", "whose", "which", "so", "here", "since", "because", "between", "do", "does", "whoever"),
+    *("i", "e", "eg", "ie", "etc", "way", "times", "moment", "ago", "option", "part", "thing", "question"),
+    *("point", "case", "word", "result", "remainder", "certain", "usual", "common", "order"),
+)
+"""Known words that state nothing by themselves, e.g. those that begin another clause."""
 _NOUNS = (
+    *("time", "reference", "answer"),
     *(
         "value",
         "number",
         "name",
         "setting",
-        "option",
         "parameter",
         "field",
         "key",
@@ -143,12 +97,33 @@ _NOUNS = (
         "limit",
         "entry",
         "item",
-        "point",
+        "bound",
+        "cap",
     ),
-    *("constraint", "constraints", "requirement", "decision", "detail", "note", "list", "state", "status", "progress"),
-    *("context", "goal", "task", "project", "work", "session", "request", "order", "agreement", "instruction"),
     *(
-        "user",
+        "ceiling",
+        "floor",
+        "constraint",
+        "constraints",
+        "requirement",
+        "decision",
+        "detail",
+        "note",
+        "list",
+        "state",
+        "status",
+        "progress",
+        "context",
+        "goal",
+    ),
+    *(
+        "task",
+        "project",
+        "work",
+        "session",
+        "request",
+        "agreement",
+        "instruction",
         "memory",
         "knowledge",
         "data",
@@ -156,15 +131,24 @@ _NOUNS = (
         "configuration",
         "config",
         "settings",
-        "part",
-        "thing",
-        "word",
+    ),
+    *(
         "amount",
         "count",
-    ),
-    *("id", "identifier", "date", "day", "hour", "level", "size", "length", "text", "character", "string", "case"),
-    *(
+        "id",
+        "identifier",
+        "date",
+        "day",
+        "hour",
+        "level",
+        "size",
+        "length",
+        "text",
+        "character",
+        "string",
         "factor",
+    ),
+    *(
         "rate",
         "period",
         "interval",
@@ -172,8 +156,6 @@ _NOUNS = (
         "path",
         "target",
         "source",
-    ),
-    *(
         "prefix",
         "suffix",
         "format",
@@ -181,35 +163,75 @@ _NOUNS = (
         "mode",
         "type",
         "host",
+    ),
+    *(
         "unit",
         "position",
         "index",
         "column",
         "table",
         "row",
+        "system",
+        "database",
+        "capacity",
+        "width",
+        "height",
+        "maximum",
+        "timeout",
+        "symbol",
     ),
-    *("system", "database", "capacity", "width", "height", "maximum", "timeout", "symbol", "sign", "digit", "question"),
-    *("lifetime", "retention", "delay", "quota", "frequency", "speed", "share", "budget"),
-    *("chapter", "section", "reference", "remainder", "result", "title", "label"),
+    *(
+        "sign",
+        "digit",
+        "lifetime",
+        "retention",
+        "delay",
+        "quota",
+        "frequency",
+        "speed",
+        "share",
+        "budget",
+        "chapter",
+        "section",
+        "title",
+        "label",
+    ),
 )
 _QUALITIES = (
-    *("new", "current", "actual", "final", "fixed", "exact", "literal", "required", "mandatory", "important"),
-    *("critical", "relevant", "valid", "correct", "right", "official", "essential", "ok", "yes"),
     *(
+        "new",
+        "current",
+        "actual",
+        "final",
+        "fixed",
+        "exact",
+        "literal",
+        "required",
+        "mandatory",
+        "important",
+        "critical",
+        "relevant",
+        "valid",
+        "correct",
+    ),
+    *(
+        "right",
+        "official",
+        "essential",
+        "ok",
+        "yes",
         "unchanged",
         "immutable",
         "constant",
         "sure",
-        "certain",
         "known",
         "good",
         "true",
-        "true",
         "hard",
         "firm",
-        "strict",
     ),
     *(
+        "strict",
         "sole",
         "single",
         "same",
@@ -220,20 +242,16 @@ _QUALITIES = (
         "latest",
         "newest",
         "ready",
-        "usual",
         "wide",
         "high",
         "large",
-        "common",
     ),
 )
 _OWNERS = frozenset({"project", "user", "system", "task", "session", "database", "host"})
 """Nouns of which several are others, as in "most projects have"."""
 _VERBS = (
-    *("set", "use", "agree", "confirm", "decide", "settle", "fix", "chosen", "choice", "define", "give", "given", "state"),
-    *("require", "request", "say", "said", "tell", "told", "ask", "insist", "demand", "want", "order"),
-    *("change", "update", "raise", "raised", "revise", "correct", "adjust", "bump", "increase", "decrease", "switch", "become"),
-    *("remain", "stay", "stand", "hold", "held", "holds", "apply", "applies", "kept", "call", "name", "know", "known"),
+    *("issue", "grant", "concern", "involve", "assign", "refer"),
+    *("set", "use", "define", "chosen", "choice", "fix", "stand", "hold", "held", "holds", "apply", "applies", "call", "name"),
     *("begin", "begun", "start", "end", "finish", "run", "go", "goes", "gone", "come", "leave", "left", "take", "takes"),
     *("make", "made", "get", "put", "place", "lie", "lies", "belong", "live", "reside", "store", "contain", "consist", "carry"),
     *(
@@ -243,38 +261,156 @@ _VERBS = (
         "wear",
         "write",
         "written",
-        "read",
-        "reads",
-        "show",
-        "shown",
-        "display",
         "print",
         "send",
         "sent",
+        "post",
+        "book",
+        "booked",
+        "file",
+        "filed",
     ),
-    *("post", "book", "booked", "file", "filed", "sign", "signed", "mark", "tag", "sort", "order", "separate", "join", "divide"),
-    *("reach", "return", "answer", "allow", "permit", "limit", "cap", "lead", "count", "treat", "mean", "means", "meant"),
     *(
-        "happen",
-        "occur",
-        "appear",
-        "exist",
-        "find",
-        "found",
-        "see",
-        "seen",
-        "note",
-        "list",
-        "document",
-        "record",
+        "sign",
+        "signed",
+        "mark",
+        "tag",
+        "sort",
+        "separate",
+        "join",
+        "divide",
+        "reach",
+        "return",
+        "allow",
+        "permit",
+        "limit",
+        "cap",
+    ),
+    *(
+        "lead",
+        "count",
+        "treat",
+        "mean",
+        "means",
+        "meant",
+        "identify",
+        "identified",
+        "measure",
+        "expire",
+        "elapse",
+        "cover",
+        "provide",
+        "include",
+    ),
+    *(
+        "associate",
+        "attach",
+        "bind",
+        "pin",
+        "pinned",
+        "lock",
+        "locked",
+        "freeze",
+        "introduce",
+        "enforce",
         "register",
         "track",
+        "announce",
+        "publish",
     ),
-    *("identify", "identified", "confirm", "verify", "verified", "ensure", "guarantee", "follow", "obey"),
-    *("measure", "expire", "elapse", "went", "calculate", "amount", "rest", "cover", "provide", "include"),
-    *("associate", "attach", "bind", "bound", "pin", "pinned", "lock", "locked", "freeze", "finalize"),
-    *("introduce", "accept", "accepted", "approve", "approved", "adopt", "adopted", "apply", "applied", "enforce"),
-    *("mention", "refer", "quote", "announce", "publish", "turn", "bring", "brings", "brought", "act", "follow", "fill", "touch"),
+    *(
+        "bring",
+        "brings",
+        "brought",
+        "change",
+        "update",
+        "raise",
+        "raised",
+        "revise",
+        "correct",
+        "adjust",
+        "bump",
+        "increase",
+        "decrease",
+        "switch",
+    ),
+    *("kept", "found", "seen", "shown", "display", "applied", "bounded", "act"),
+)
+"""Verbs that can join the name of a fact with its value."""
+_REPORTS = (
+    *(
+        "agree",
+        "confirm",
+        "decide",
+        "settle",
+        "state",
+        "require",
+        "request",
+        "give",
+        "tell",
+        "ask",
+        "insist",
+        "demand",
+        "want",
+        "approve",
+    ),
+    *("adopt", "accept", "document", "record", "note", "finalize", "ensure", "guarantee", "follow", "verify", "mention", "list"),
+)
+_REPORT_FORMS = (
+    *(
+        "agreed",
+        "confirmed",
+        "confirms",
+        "decided",
+        "decides",
+        "settled",
+        "stated",
+        "states",
+        "required",
+        "requires",
+        "requested",
+        "requests",
+        "given",
+        "gives",
+    ),
+    *(
+        "said",
+        "says",
+        "told",
+        "asked",
+        "insists",
+        "insisted",
+        "demanded",
+        "demands",
+        "wants",
+        "wanted",
+        "approved",
+        "adopted",
+        "accepted",
+        "documented",
+    ),
+    *(
+        "recorded",
+        "noted",
+        "finalized",
+        "specified",
+        "specifies",
+        "ordered",
+        "verified",
+        "read",
+        "reads",
+        "show",
+        "shows",
+        "known",
+        "listed",
+        "remember",
+    ),
+    *("note", "please"),
+)
+"""Forms of verbs that say who stated a value."""
+_OTHER_VERBS = (
+    *("say", "said", "tell", "show", "see", "find", "happen", "occur", "appear", "exist", "refer", "quote", "obey", "turn"),
+    *("fill", "touch", "rest", "calculate", "answer", "went", "amount", "know", "order"),
 )
 
 
@@ -283,16 +419,31 @@ def _list_forms(word: str) -> tuple[str, ...]:
     return (word, f"{word}s", f"{stem}ed", f"{stem}es", f"{stem}ing", f"{word}{word[-1]}ed", f"{word}{word[-1]}ing")
 
 
-KNOWN_WORDS = frozenset(
-    {
-        *_GRAMMAR,
-        *_QUALITIES,
-        *_NOUNS,
-        *(f"{noun}s" for noun in _NOUNS if noun not in _OWNERS),
-        *(form for verb in _VERBS for form in _list_forms(verb)),
-    }
-)
-"""Words that may stand in every statement."""
+def _list_roles() -> Iterator[tuple[str, str]]:
+    """Yield each known word with its role; later roles replace earlier ones."""
+    yield from ((f"{word}s", OTHER) for word in _OTHERS)
+    yield from ((form, OTHER) for verb in (*_OTHER_VERBS, *_REPORTS, *_VERBS) for form in _list_forms(verb))
+    yield from ((form, VERB) for verb in _VERBS for form in _list_forms(verb) if not form.endswith("ing"))
+    yield from ((word, REPORT_STEM) for word in _REPORTS)
+    yield from ((word, NOUN) for noun in _NOUNS for word in (noun, f"{noun}s") if word == noun or noun not in _OWNERS)
+    yield from ((word, REPORT) for word in _REPORT_FORMS)
+    yield from ((word, QUALITY) for word in (*_QUALITIES, *_ADVERBS, "using"))
+    yield from ((word, OTHER) for word in _OTHERS)
+    yield from ((word, COPULA) for word in _COPULAS)
+    yield from ((word, PREPOSITION) for word in _PREPOSITIONS)
+    yield from ((word, DISTANCE) for word in _DISTANCES)
+    yield from ((word, PERSON) for word in _PERSONS)
+    yield from ((word, DETERMINER) for word in _DETERMINERS)
+    yield "from", ORIGIN
+    yield "that", THAT
+
+
+ROLES: Mapping[str, str] = MappingProxyType(dict(_list_roles()))
+"""Role of each known word in a sentence."""
+FOREIGN_WORDS = frozenset(f"{noun}s" for noun in _OWNERS)
+"""Forms of known nouns that are unknown themselves."""
+KNOWN_WORDS = frozenset(ROLES)
+"""Words that may stand in the remarks of every statement."""
 COUNTED_WORDS = frozenset({*_NOUNS, *(f"{noun}s" for noun in _NOUNS if noun not in _OWNERS)})
 """Nouns that a number right before them counts, as in "3 items"."""
 TURNING_WORDS = frozenset(
@@ -414,7 +565,7 @@ _NEGATION = r"(?:\b(?:not|never|no|cannot|nobody|nothing)\b|n['’]t\b)"
 HARMLESS_PHRASES = re.compile(
     rf"{_NEGATION}(?:\s+[^\W\d]+){{0,6}}?\s+(?:{_LIMITS}|(?:exceed|surpass)(?:s|ed|ing)?\b"
     r"|(?:fall|go|sink|get|rise|grow|be|take)s?\s+(?:below|above|beyond|under|over|past))"
-    rf"|{_NEGATION}\s+(?:to\s+|be\s+|have\s+to\s+)?(?:change|alter|modif|touch|renam|forget|violat|negotiable|optional|vary|varies)\w*"
+    rf"|(?:\b(?:do|does|must|may|shall|should|can|will)\s+)?{_NEGATION}\s+(?:to\s+|be\s+|have\s+to\s+)?(?:change|alter|modif|touch|renam|forget|violat|negotiable|optional|vary|varies)\w*"
     r"|\b(?:no|any)\s+(?:longer|later|earlier|higher|lower)\s+than\b"
     r"|\bor\s+(?:less|fewer|more|below|lower|earlier|better|sooner)\b"
     r"|\b(?:was|were|been)\s+"

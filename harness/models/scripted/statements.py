@@ -99,6 +99,14 @@ class Clause(NamedTuple):
     """Next sentence, if it refers to the clause, as in "This was rejected."."""
 
 
+class Sentence(NamedTuple):
+    """Position of a sentence in a text."""
+
+    start: int
+    end: int
+    is_question: bool
+
+
 @dataclass(slots=True)
 class _Object:
     """Object or array of JSON, or record of YAML, that is being read."""
@@ -123,6 +131,12 @@ def list_clauses(text: str) -> Iterator[Clause]:
     if "~~" in text:
         text = _STRUCK.sub(lambda match: " " * len(match[0]), text)
     yield from _Splitter(text).split()
+
+
+def split_sentences(text: str, offset: int = 0) -> Iterator[Sentence]:
+    """Yield the sentences of a line, with positions that begin at an offset."""
+    for sentence, start in _split(_SENTENCE_END, text, offset):
+        yield Sentence(start, start + len(sentence), sentence.rstrip(" *_").endswith("?"))
 
 
 class _Splitter:
@@ -376,9 +390,10 @@ class _Splitter:
             yield from self._split_sentences(row[filled[0]][0].rstrip(), row[filled[0]][1], "", self._heading)
         old = {at for at in filled if columns[at] in _OLD_KEYS}
         reasons = {at for at in filled if columns[at] in _REASON_KEYS}
+        named = {at for at in filled if "value" in columns[at]} - old
         for at in filled:
             text, start = row[at]
-            if at in old | reasons:
+            if at in old | reasons or (named and at not in named):
                 continue
             others = [index for index in filled if index not in old | {at}]
             for name_at in others:

@@ -27,18 +27,24 @@ from harness.errors import UsageError
 from harness.models.scripted import patterns
 from harness.models.scripted.known_words import (
     COUNTED_WORDS,
+    FOREIGN_WORDS,
     HARMFUL_PHRASES,
     HARMFUL_STEMS,
     HARMLESS_PHRASES,
     KNOWN_WORDS,
+    OTHER,
+    ROLES,
     TURNING_WORDS,
 )
 from harness.models.scripted.quantities import UNITS, Quantity, list_quantities
-from harness.models.scripted.statements import Clause, list_clauses
+from harness.models.scripted.shapes import LIMIT_MARK, VALUE_MARK, has_stating_shape, list_roles
+from harness.models.scripted.statements import Clause, list_clauses, split_sentences
 from harness.task import Fact
 
 MAX_CANDIDATES = 30
 """Maximum number of possible values in a clause that states a fact; a longer enumeration states none."""
+MAX_BRIEF_WORDS = 3
+"""Maximum number of words of a text pattern that other sentences contain by chance, e.g. "ticket is"."""
 MIN_WHOLE_SHARE = 0.8
 """Minimum share of the words of a text pattern in a clause that names its fact without a word that is special to it."""
 MIN_PHRASE_SHARE = 0.6
@@ -114,6 +120,7 @@ _UNITS = frozenset(
 _ALIASES = {
     "maximum": "max",
     "maximal": "max",
+    **dict.fromkeys(("minimum", "minimal"), "min"),
     "license": "licence",
     "identifier": "id",
     "ids": "id",
@@ -206,6 +213,12 @@ def extract_words(pattern: str) -> str:
     return re.sub(r"[^A-Za-z0-9\s]", " ", text)
 
 
+def _list_halves(pattern: str) -> tuple[str, str]:
+    """Return the plain words of a regular expression before and behind its capturing group."""
+    start, end = find_group(pattern)
+    return extract_words(f"{pattern[:start]}(x)"), extract_words(f"(x){pattern[end:]}")
+
+
 @dataclass(frozen=True, slots=True)
 class _ValueType:
     """Form that all values of a fact have, as regular expressions.
@@ -252,11 +265,15 @@ class _Subject(NamedTuple):
     """Stems of the name and of the key words that the task declares."""
     pairs: frozenset[tuple[str, str]]
     """Stems of words that follow each other in the name, the key words or a text pattern."""
+    conditions: frozenset[str]
+    """Stems behind "if" or "when" in a text pattern."""
     numbered_families: frozenset[str]
     """Beginning of the key words with a number, e.g. `stage` of "stage 1"; such a fact must be named in full."""
     value: _ValueType
     unit: str
     """Unit of the value that can be converted, e.g. `seconds`; empty if there is none."""
+    is_brief: bool
+    """Whether a text pattern has at most `MAX_BRIEF_WORDS` words."""
     is_outdated: bool
     """Whether the fact is a value that another one replaces, e.g. the old name of a function."""
 
@@ -296,6 +313,7 @@ def make_subject(fact: Fact) -> _Subject | None:
         if not numbered:  # facts that differ in their number only are named in full
             wholes.append(frozenset(stem for stem in stems - _SHORT_STEMS if not stem.isdigit()))
     texts = [fact.name.replace("_", " "), *phrases, *fact.subjects]
+    halves = [half for pattern in fact.patterns for half in _list_halves(pattern)]
     vocabulary = frozenset(list_stems(" ".join(texts)))
     keys = tuple(dict.fromkeys(key for key in sets if key))
     if any(word[-1:].isdigit() for key in keys for word in key):
@@ -308,10 +326,17 @@ def make_subject(fact: Fact) -> _Subject | None:
         phrases=tuple(whole for whole in wholes if len(whole) > 1),
         vocabulary=vocabulary | {stem for key in keys for stem in key},
         name_stems=frozenset(list_stems(" ".join([fact.name.replace("_", " "), *fact.subjects]))),
-        pairs=frozenset(pair for text in texts for pair in pairwise(map(stem, _WORD.findall(text)))),
+        pairs=frozenset(
+            pair for text in [*halves, *texts[:1], *fact.subjects] for pair in pairwise(map(stem, _WORD.findall(text)))
+        ),
+        conditions=frozenset(
+            word for phrase in phrases for text in re.split(r"\b(?:if|when|while)\b", phrase)[1:] for word in list_stems(text)
+        )
+        - _FUNCTION_STEMS,
         numbered_families=frozenset(re.sub(r"\d+$", "", word) for key in keys for word in key if re.search(r"\D\d+$", word)),
         value=value,
         unit=_find_unit(fact),
+        is_brief=any(len(phrase.split()) <= MAX_BRIEF_WORDS for phrase in phrases),
         is_outdated=not {"old", "former", "previous"}.isdisjoint(fact.name.split("_")),
     )
 
@@ -364,6 +389,9 @@ class TolerantStatements:
     def __init__(self, facts: Iterable[Fact]) -> None:
         self._subjects = [subject for fact in facts if (subject := make_subject(fact))]
         self._content = frozenset(word for subject in self._subjects for word in subject.content & subject.name_stems)
+        self._harmless = frozenset(word for subject in self._subjects for word in subject.content) - HARMFUL_STEMS
+        """Stems of all words that name a fact or stand in a text pattern."""
+        self._by_name = {subject.name: subject for subject in self._subjects}
         self._by_stem: dict[str, list[_Subject]] = {}
         for subject in self._subjects:
             for word in {word for key in subject.keys for word in key} | subject.content:
@@ -381,6 +409,30 @@ class TolerantStatements:
         whole = (clause for clause in list_clauses(readable_text) if clause.offset + len(clause.text) <= end)
         matches = {match for clause in whole for match in self._read_clause(clause)}
         return tuple(sorted(matches, key=lambda match: match.offset))
+
+    def is_only_mentioned(self, text: str, match: patterns.FactMatch) -> bool:
+        """Return whether a sentence contains the words of a text pattern without stating the value, e.g. as a question.
+
+        The words before a pattern of a few words, such as "ticket is", must be known, because many sentences contain one.
+        """
+        subject = self._by_name.get(match.name)
+        if subject is None:
+            return False
+        if match.value in _SHORT_WORDS:
+            return True
+        start = max(text.rfind("\n", 0, match.offset), text.rfind("|", 0, match.offset)) + 1
+        end = text.find("\n", match.offset)
+        sentence = next(
+            (one for one in split_sentences(text[start : end if end >= 0 else len(text)], start) if one.end > match.offset), None
+        )
+        if sentence is None or sentence.is_question:
+            return sentence is not None
+        before = text[sentence.start : match.offset]
+        if HARMFUL_STEMS & {*list_stems(before)} - subject.vocabulary - _POLITE_STEMS:
+            return True
+        return subject.is_brief and not (
+            _is_known(before, subject) and has_stating_shape(_list_roles(f"{before} {VALUE_MARK}", subject, frozenset()))
+        )
 
     def _has_subject(self, line: str) -> bool:
         """Return whether a text contains all words of a set of key words of any fact."""
@@ -406,7 +458,7 @@ class TolerantStatements:
         ]
         for reading in best:
             others = [other for other in best if other is not reading and other.evidence.is_complete]
-            if _is_stated(clause, reading, others, self._content):
+            if _is_stated(clause, reading, others, self._harmless):
                 yield patterns.FactMatch(reading.subject.name, reading.value.value, clause.offset + reading.value.start)
 
     def _make_reading(self, clause: Clause, subject: _Subject) -> _Reading | None:
@@ -491,8 +543,13 @@ _BEHIND = re.compile(r"\s+[(\[].*$|,\s.*$|\s+[-–—]\s.*$|\s{2,}.*$")
 """Remark behind a value."""
 _ENUMERATION = re.compile(r"^[\s*_]*[a-z-]+,\s+[a-z-]+(?:,|\s+(?:and|or)\b)")
 """Several words in a row, none of which is a value, as in "the client itself: announce, list, ask for one"."""
+_LIMIT = re.compile(r"\b(?:than|most|least|exceed|surpass|below|above|beyond|under|over|past)", re.IGNORECASE)
 _LEAD = re.compile(r"(?:(?:currently|now|use|set to|is|must be|always|still|stays|remains|exactly)\s+)+", re.IGNORECASE)
 """Words before a value that need no other value."""
+_POLITE_STEMS = frozenset({"question", "would"})
+"""Stems of harmful words that requests contain, too, as in "questions go to" and "we would like"."""
+_CONDITIONS = frozenset({"if", "when", "while"})
+"""Words that begin a condition."""
 _OLD_BEFORE = re.compile(
     r"\b(?:(?:has|have|had) been|used to be|instead of|rather than|in place of|no longer|not|previously|formerly|earlier|before"
     r"|originally|initially|was|were|been|from|replac(?:es|ing|ed)|supersed(?:es|ing|ed)|old|former|previous|overrides)\b"
@@ -534,6 +591,8 @@ def _choose(clause: Clause, candidates: Sequence[_Candidate], subject: _Subject)
     for one in candidates:
         before = text[: one.start].rstrip(" `\"'*(:=")
         behind, ahead = _OLD_BEFORE.search(before), _OLD_AFTER.match(text, one.end)
+        if behind and older and behind.start() < spans[-1][1]:  # e.g. the word "before" in "80 before, 90 now"
+            behind = None
         (older if behind or ahead else newer).append(one)
         if behind:
             spans.append(behind.span())
@@ -578,6 +637,10 @@ def _list_candidates(clause: Clause, subject: _Subject) -> Iterator[_Candidate]:
     if arrow := _ARROW.search(text):  # e.g. "from Ito → Tanaka (changed)"
         shift = arrow.end()
         bare = text[shift:]
+        older = text[: arrow.start()].strip(" *_`\"'")
+        if clause.label and value.whole.fullmatch(older) and not any(one.start < arrow.start() for one in quoted):
+            start = text.find(older)
+            yield _Candidate(older, start, start + len(older))
     if _ENUMERATION.match(bare):
         return
     bare = _BEHIND.sub("", bare).strip(" .*_`\"'")
@@ -608,7 +671,11 @@ def _counts_another(text: str, quantity: Quantity, number: str, subject: _Subjec
     if before is None:
         return False
     if stem(before[1]) + number in subject.vocabulary or (
-        len(number) == 1 and quantity.is_plain and not behind and stem(before[1]) not in _FUNCTION_STEMS
+        len(number) == 1
+        and quantity.is_plain
+        and not behind
+        and not _OLD_AFTER.match(text, quantity.end)
+        and stem(before[1]) not in _FUNCTION_STEMS
     ):
         return True
     return bool(_ORDINAL.search(text[: quantity.start])) and stem(before[1]) not in subject.content
@@ -629,7 +696,32 @@ def _is_stated(clause: Clause, reading: _Reading, others: Sequence[_Reading], co
         return False
     if clause.remarks and not _is_known(clause.remarks, subject, known, with_numbers=True):
         return False
-    return not clause.following or _is_known(clause.following, subject) or _is_about_older(clause.following, subject)
+    if clause.following and not _is_known(clause.following, subject) and not _is_about_older(clause.following, subject):
+        return False
+    return _has_stating_shape(clause.label, rest, reading, known)
+
+
+def _has_stating_shape(label: str, rest: str, reading: _Reading, others: frozenset[str]) -> bool:
+    """Return whether a clause with its label is built like a statement of the value."""
+    value = reading.value
+    text = f"{label} : {rest[: value.start]}{VALUE_MARK}{rest[value.end :]}"
+    return has_stating_shape(_list_roles(text, reading.subject, others))
+
+
+def _list_roles(text: str, subject: _Subject, others: frozenset[str]) -> str:
+    def is_own(before: str, word: str, behind: str) -> bool:
+        root = stem(word)
+        if word in TURNING_WORDS:  # the other check has refused those that are not of the fact
+            return True
+        if ROLES.get(word) == OTHER and root not in subject.content:
+            return (stem(before), root) in subject.pairs or (root, stem(behind)) in subject.pairs
+        return root in subject.vocabulary or root in others or (word not in ROLES and root in ROLES)
+
+    return list_roles(HARMLESS_PHRASES.sub(_mark_limit, _CAMEL.sub(" ", text)), is_own)
+
+
+def _mark_limit(match: re.Match[str]) -> str:
+    return LIMIT_MARK if _LIMIT.search(match[0]) else " "
 
 
 def _is_about_older(text: str, subject: _Subject) -> bool:
@@ -650,18 +742,27 @@ def _is_known(text: str, subject: _Subject, others: frozenset[str] = frozenset()
             return False
         if word in TURNING_WORDS:
             # a condition of the fact itself, as in "if no card is due"
-            is_own_condition = word in {"if", "when", "while"} and (*stems[at + 1 : at + 3],) in subject.pairs
+            is_own_condition = word in _CONDITIONS and _begins_with_one_of(subject.conditions, stems[at + 1 :])
+            is_own_condition |= previous in _CONDITIONS and word in {"no", "nothing"} and bool(subject.conditions)
             if not is_own_condition and (previous, root) not in subject.pairs and (root, stems[at + 1]) not in subject.pairs:
                 return False
         elif word.isdigit():
             if not with_numbers and root not in subject.vocabulary:
                 return False
         elif (subject.value.is_number and root in _UNIT_STEMS and root not in subject.vocabulary) or (
-            word not in KNOWN_WORDS and root not in subject.vocabulary and root not in KNOWN_WORDS and root not in others
+            word not in KNOWN_WORDS
+            and root not in subject.vocabulary
+            and (root not in KNOWN_WORDS or word in FOREIGN_WORDS)
+            and root not in others
         ):
             return False
         previous = root
     return True
+
+
+def _begins_with_one_of(wanted: frozenset[str], stems: Sequence[str]) -> bool:
+    """Return whether the first of several stems that is no word of grammar is a wanted one."""
+    return next((stem in wanted for stem in stems if stem not in _FUNCTION_STEMS), False)
 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)

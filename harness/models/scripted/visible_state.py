@@ -163,37 +163,42 @@ class FactReader:
 
     def find_newest(self, message: Message) -> tuple[patterns.FactMatch, ...]:
         """Return the last value of each fact in a message; facts without a value in the message are left out."""
-        exact = self._patterns.find_newest(extract_searchable_text(message))
-        if not (values := self._find_stated(message)):
-            return exact
+        text = extract_searchable_text(message)
+        if self._statements is None or message.role == "tool":
+            return self._patterns.find_newest(text)
         newest: dict[str, patterns.FactMatch] = {}
-        for match in sorted([*values, *exact], key=lambda match: match.offset):
+        for match in self._find_stated(self._statements, message, text):
             newest[match.name] = match
         return tuple(newest.values())
 
     def find_values(self, message: Message) -> dict[str, tuple[str, ...]]:
         """Return all values in a message, in order, by name of the fact; facts without a value are left out."""
         text = extract_searchable_text(message)
-        if not (stated_values := self._find_stated(message)):
+        if self._statements is None or message.role == "tool":
             return dict(self._patterns.find_values(text))
         values_by_fact: dict[str, list[str]] = {}
-        for match in sorted([*stated_values, *self._patterns.find_matches(text)], key=lambda match: match.offset):
+        for match in self._find_stated(self._statements, message, text):
             values_by_fact.setdefault(match.name, []).append(match.value)
         return {name: tuple(values) for name, values in values_by_fact.items()}
 
-    def _find_stated(self, message: Message) -> list[patterns.FactMatch]:
-        """Return the values that a message states in other words than the task; offsets refer to its searchable text."""
-        if self._statements is None or message.role == "tool":
-            return []
+    def _find_stated(self, statements: TolerantStatements, message: Message, text: str) -> list[patterns.FactMatch]:
+        """Return the values that a message states in the words of the task or in others, in order.
+
+        Offsets refer to the searchable text of the message. Arguments of tool calls are read only in the words of the task.
+        """
+        exact = self._patterns.find_matches(text)
         matches, offset = list[patterns.FactMatch](), 0
         for part in message.parts:
+            end = offset + len(_extract_part_text(part)) + 1
+            inside = [match for match in exact if offset <= match.offset < end]
             if isinstance(part, Text):
+                inside = [match for match in inside if not statements.is_only_mentioned(text, match)]
                 matches += [
-                    patterns.FactMatch(name, value, position + offset)
-                    for name, value, position in self._statements.find(part.text)
+                    patterns.FactMatch(name, value, position + offset) for name, value, position in statements.find(part.text)
                 ]
-            offset += len(_extract_part_text(part)) + 1
-        return matches
+            matches += inside
+            offset = end
+        return sorted(matches, key=lambda match: match.offset)
 
 
 class MessageReader:
