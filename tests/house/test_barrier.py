@@ -33,7 +33,7 @@ IMPORTS = frozenset(
         *(
             f"harness.models.scripted.{name}"
             for name in (
-                *("agent", "known_words", "notes", "patterns", "profiles", "quantities", "statements"),
+                *("agent", "known_words", "notes", "patterns", "profiles", "quantities", "shapes", "statements"),
                 *("summarizers", "summary_prompts", "tolerant", "visible_state"),
             )
         ),

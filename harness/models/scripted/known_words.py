@@ -28,7 +28,6 @@ _DETERMINERS = (
     *("all", "any", "both", "whole", "entire", "s"),
 )
 _PREPOSITIONS = (
-    "according",
     "and",
     *("of", "to", "in", "on", "at", "by", "for", "with", "within", "as", "into", "onto", "per"),
     *("via", "during", "along", "together"),
@@ -83,6 +82,17 @@ _OTHERS = (
 )
 """Known words that state nothing by themselves, e.g. those that begin another clause."""
 _NOUNS = (
+    *(
+        "function",
+        "module",
+        "variable",
+        "person",
+        "people",
+        "place",
+        "marker",
+        "placeholder",
+    ),
+    *("separator", "boundary", "response", "recipient", "contact", "extension"),
     *("time", "reference", "answer"),
     *(
         "value",
@@ -250,7 +260,7 @@ _QUALITIES = (
 _OWNERS = frozenset({"project", "user", "system", "task", "session", "database", "host"})
 """Nouns of which several are others, as in "most projects have"."""
 _VERBS = (
-    *("issue", "grant", "concern", "involve", "assign", "refer"),
+    *("issue", "grant", "concern", "involve", "refer"),
     *("set", "use", "define", "chosen", "choice", "fix", "stand", "hold", "held", "holds", "apply", "applies", "call", "name"),
     *("begin", "begun", "start", "end", "finish", "run", "go", "goes", "gone", "come", "leave", "left", "take", "takes"),
     *("make", "made", "get", "put", "place", "lie", "lies", "belong", "live", "reside", "store", "contain", "consist", "carry"),
@@ -381,7 +391,6 @@ _REPORT_FORMS = (
         "insists",
         "insisted",
         "demanded",
-        "demands",
         "wants",
         "wanted",
         "approved",
@@ -393,8 +402,6 @@ _REPORT_FORMS = (
         "recorded",
         "noted",
         "finalized",
-        "specified",
-        "specifies",
         "ordered",
         "verified",
         "read",
@@ -416,6 +423,8 @@ _OTHER_VERBS = (
 
 def _list_forms(word: str) -> tuple[str, ...]:
     stem = word.removesuffix("e")
+    if word.endswith("y"):
+        stem = f"{word[:-1]}i"  # e.g. "carried"
     return (word, f"{word}s", f"{stem}ed", f"{stem}es", f"{stem}ing", f"{word}{word[-1]}ed", f"{word}{word[-1]}ing")
 
 
@@ -426,6 +435,7 @@ def _list_roles() -> Iterator[tuple[str, str]]:
     yield from ((form, VERB) for verb in _VERBS for form in _list_forms(verb) if not form.endswith("ing"))
     yield from ((word, REPORT_STEM) for word in _REPORTS)
     yield from ((word, NOUN) for noun in _NOUNS for word in (noun, f"{noun}s") if word == noun or noun not in _OWNERS)
+    yield from ((form, REPORT) for verb in _REPORTS for form in _list_forms(verb)[1:] if not form.endswith("ing"))
     yield from ((word, REPORT) for word in _REPORT_FORMS)
     yield from ((word, QUALITY) for word in (*_QUALITIES, *_ADVERBS, "using"))
     yield from ((word, OTHER) for word in _OTHERS)
@@ -566,14 +576,17 @@ HARMLESS_PHRASES = re.compile(
     rf"{_NEGATION}(?:\s+[^\W\d]+){{0,6}}?\s+(?:{_LIMITS}|(?:exceed|surpass)(?:s|ed|ing)?\b"
     r"|(?:fall|go|sink|get|rise|grow|be|take)s?\s+(?:below|above|beyond|under|over|past))"
     rf"|(?:\b(?:do|does|must|may|shall|should|can|will)\s+)?{_NEGATION}\s+(?:to\s+|be\s+|have\s+to\s+)?(?:change|alter|modif|touch|renam|forget|violat|negotiable|optional|vary|varies)\w*"
+    r"|\bas\s+(?:the\s+user\s+)?\w+ified\b"
+    r"|\bnot\s+yet\s+(?:applied|done|started|written|tested|used|built)\b"
+    r"|\b(?:later|since|finally|then)\s+(?=(?:been\s+)?(?:changed|switched|raised|lowered|updated|set|corrected|moved|revised)\b)"
     r"|\b(?:no|any)\s+(?:longer|later|earlier|higher|lower)\s+than\b"
     r"|\bor\s+(?:less|fewer|more|below|lower|earlier|better|sooner)\b"
     r"|\b(?:was|were|been)\s+"
     r"(?=[^\W\d]+ed\s+(?:as|at|to|by|with|on|in|under|for|that)\b)"
-    r"|\b(?:was|were|been)\s+(?:then |later |now |finally |explicitly )?"
+    r"|\b(?:was|were|been)\s+(?:then |later |now |finally |explicitly |since )?"
     r"(?:set|agreed|decided|fixed|settled|chosen|changed|raised|lowered|updated|confirmed|revised|given|stated|found|identified"
     r"|registered|granted|issued|recorded|accepted|increased|decreased|moved|renamed|defined)\b"
-    r"|\bat\s+(?:the\s+)?(?:most|least)\b|\bsupersed(?:es|ing)\b|\bhas\s+been\b|\bhave\s+been\b"
+    r"|\bat\s+(?:the\s+)?(?:most|least)\b|\bsupersed(?:es|ing)\b|\b(?:has|have)\s+(?:since\s+|now\s+|already\s+|finally\s+)?been\b"
     r"|\bfrom now on\b|\bas of now\b|\bfor the time being\b|\bturned out to be\b"
     r"|\bthe rest\b"
     r"|\b(?:may|can)\s+(?:be\s+)?(?:at most|no|only|up to|take|reached)\b|\bcan\s+be\s+[^\W\d]+ed\b|\bno\s+matter\b"

@@ -27,7 +27,7 @@ _MIN_WRAPPED_CHARACTERS = 60
 _ITEM = re.compile(r"[\s>]*(?:(?:[-*+•▪◦–]|\d+[.)]|[a-zA-Z][.)])\s+)*(?:\[[ xX✓✔]?\]\s*)?")
 _HEADING = re.compile(r"\s*(?![-*+•▪◦–`\"'(\[{|~>_$:])[^\w\s]{1,6}\s+(?=\S)")
 """Mark of a heading before its words: punctuation that begins neither a list item nor a quotation."""
-_UNDERLINE = re.compile(r"\s*(?:-{3,}|={3,}|~{3,})\s*$")
+_UNDERLINE = re.compile(r"\s*([-=~.*_^])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(?:`{3}|~{3})")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[^a-z])|\s*;\s+")
 _LABEL_END = re.compile(r"\s*(?::=|:|={1,3})[*_`]*(?=\s|$)|\s+(?:[-–—]|--)\s+|\s*(?:→|⇒|➜|-{1,2}>|=>)\s*")
@@ -50,6 +50,7 @@ _JSON_TOKEN = re.compile(r"\"((?:[^\"\\]|\\.)*)\"(\s*:)?|([{\[])|([}\]])|(-?\d[\
 _YAML_PAIR = re.compile(r"([\s>]*(?:[-*+]\s+)?)([`\"']?[A-Za-z_][\w .-]{0,60}?[`\"']?)\s*:\s+(\S.*)$")
 _NAME_KEYS = frozenset(
     {"name", "key", "fact", "item", "label", "title", "field", "parameter", "subject", "setting", "id", "what", "option"}
+    | {"constraint", "requirement", "rule", "decision", "property", "variable"}
 )
 _VALUE_KEYS = frozenset(
     {"value", "val", "current", "current value", "content", "is", "now", "new", "setting", "to", "after", "new value"}
@@ -61,6 +62,8 @@ _OLD_KEYS = frozenset(
 """Keys of a field with an older value."""
 _REASON_KEYS = frozenset({"why", "reason", "source", "origin", "where", "because", "evidence", "said by", "by"})
 """Keys of a field that says where a value comes from."""
+_REASON_WORDS = frozenset({"why", "reason", "source", "origin", "where", "because", "evidence", "by", "note", "notes", "comment"})
+"""Words in the heading of a table column that says where values come from, or comments on them."""
 _PRONOUN = re.compile(
     r"(?:(?:and|but|so|then|now|currently|today|since then|in the end|finally|later|instead)\b,?\s*)*"
     r"(?:it|this|that|the value"
@@ -389,7 +392,7 @@ class _Splitter:
         if len(filled) == 1:
             yield from self._split_sentences(row[filled[0]][0].rstrip(), row[filled[0]][1], "", self._heading)
         old = {at for at in filled if columns[at] in _OLD_KEYS}
-        reasons = {at for at in filled if columns[at] in _REASON_KEYS}
+        reasons = {at for at in filled if not _REASON_WORDS.isdisjoint(columns[at].split())} - old
         named = {at for at in filled if "value" in columns[at]} - old
         for at in filled:
             text, start = row[at]

@@ -109,6 +109,7 @@ _SHORT_WORDS = frozenset(
 _NO_VALUES = frozenset(
     (
         *("none", "unknown", "pending", "tbd", "yes", "no", "true", "false", "done", "required", "same", "missing", "null"),
+        *("rejected", "refused", "suggested", "proposed", "outdated", "final", "agreed", "fixed", "confirmed"),
         *("unspecified", "undefined", "defined", "set", "here", "this", "that", "it", "complete", "completed"),
         *("string", "integer", "number", "word", "todo", "value", "optional", "open", "used", "unchanged", "is", "the"),
     )
@@ -120,7 +121,6 @@ _UNITS = frozenset(
 _ALIASES = {
     "maximum": "max",
     "maximal": "max",
-    **dict.fromkeys(("minimum", "minimal"), "min"),
     "license": "licence",
     "identifier": "id",
     "ids": "id",
@@ -396,6 +396,7 @@ class TolerantStatements:
         for subject in self._subjects:
             for word in {word for key in subject.keys for word in key} | subject.content:
                 self._by_stem.setdefault(word, []).append(subject)
+        self._shared = frozenset(word for word in self._harmless if len(self._by_stem.get(word, ())) > 1)
         self._near = {word: list(subjects) for word, subjects in self._by_stem.items()}
         for subject in self._subjects:
             for word in {word for phrase in subject.phrases if not phrase & subject.content for word in phrase}:
@@ -458,7 +459,7 @@ class TolerantStatements:
         ]
         for reading in best:
             others = [other for other in best if other is not reading and other.evidence.is_complete]
-            if _is_stated(clause, reading, others, self._harmless):
+            if _is_stated(clause, reading, others, self._harmless, self._shared):
                 yield patterns.FactMatch(reading.subject.name, reading.value.value, clause.offset + reading.value.start)
 
     def _make_reading(self, clause: Clause, subject: _Subject) -> _Reading | None:
@@ -681,8 +682,13 @@ def _counts_another(text: str, quantity: Quantity, number: str, subject: _Subjec
     return bool(_ORDINAL.search(text[: quantity.start])) and stem(before[1]) not in subject.content
 
 
-def _is_stated(clause: Clause, reading: _Reading, others: Sequence[_Reading], content: frozenset[str]) -> bool:
-    """Return whether all words around a value are known to leave the statement as it is."""
+def _is_stated(
+    clause: Clause, reading: _Reading, others: Sequence[_Reading], harmless: frozenset[str], shared: frozenset[str]
+) -> bool:
+    """Return whether the words around a value are known, and form a statement.
+
+    `harmless` are the stems of the words of all facts, `shared` those of words that several facts have.
+    """
     subject = reading.subject
     rest = _blank(reading.rest, [other.value[1:3] for other in others])
     if HARMFUL_PHRASES.search(clause.label) or HARMFUL_PHRASES.search(rest):
@@ -691,7 +697,9 @@ def _is_stated(clause: Clause, reading: _Reading, others: Sequence[_Reading], co
         return False
     known = frozenset(word for other in others for word in other.subject.vocabulary)
     if reading.evidence.words > 1:
-        known |= content
+        known |= harmless
+    elif clause.label and reading.evidence.is_complete:
+        known |= shared
     if not _is_known(f"{clause.label} : {rest}", subject, known):
         return False
     if clause.remarks and not _is_known(clause.remarks, subject, known, with_numbers=True):
