@@ -260,6 +260,7 @@ _QUALITIES = (
 _OWNERS = frozenset({"project", "user", "system", "task", "session", "database", "host"})
 """Nouns of which several are others, as in "most projects have"."""
 _VERBS = (
+    *("move", "went"),
     *("issue", "grant", "concern", "involve", "refer"),
     *("set", "use", "define", "chosen", "choice", "fix", "stand", "hold", "held", "holds", "apply", "applies", "call", "name"),
     *("begin", "begun", "start", "end", "finish", "run", "go", "goes", "gone", "come", "leave", "left", "take", "takes"),
@@ -417,7 +418,7 @@ _REPORT_FORMS = (
 """Forms of verbs that say who stated a value."""
 _OTHER_VERBS = (
     *("say", "said", "tell", "show", "see", "find", "happen", "occur", "appear", "exist", "refer", "quote", "obey", "turn"),
-    *("fill", "touch", "rest", "calculate", "answer", "went", "amount", "know", "order"),
+    *("fill", "touch", "rest", "calculate", "answer", "amount", "know", "order"),
 )
 
 
@@ -565,6 +566,7 @@ HARMFUL_STEMS = frozenset(
             "revok",
             "if",
             "would",
+            "plan",
         ),
     )
 )

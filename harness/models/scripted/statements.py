@@ -238,7 +238,9 @@ class _Splitter:
                 rest = " . ".join(key for key in parents if key != awaited)
                 yield Clause(body.rstrip(), start, awaited, rest, self._heading)
             label = _strip_marks(next(group for group in header.groups() if group))
-            self._keys.append((begin, label if len(label.split()) <= MAX_KEY_WORDS else f"{INTRODUCTION}{label}"))
+            # a line above the text that it introduces is like a heading, but one among list items is part of what they state
+            is_title = begin == 0 and (len(label.split()) > MAX_KEY_WORDS or not body.endswith(":"))
+            self._keys.append((begin, f"{INTRODUCTION}{label}" if is_title else label))
             self._awaited = label if len(label.split()) <= MAX_LABEL_WORDS else ""
             return 1
         self._awaited = ""
@@ -337,6 +339,8 @@ class _Splitter:
         """Yield the statements of an object: one of a name and a value, or one of each key."""
         names = [text for key, text, _ in record.pairs if _normalize_key(key) in _NAME_KEYS]
         values = [pair for pair in record.pairs if _normalize_key(pair[0]) in _VALUE_KEYS]
+        if names:  # e.g. the value in {"setting": "port", "value": 80}
+            values = [pair for pair in values if _normalize_key(pair[0]) not in _NAME_KEYS] or values
         path = [part for part in record.path if part]
         # the outermost key of several names the whole document
         root = path.pop(0) if len(path) + bool(record.key) > 1 else ""

@@ -549,10 +549,13 @@ _LEAD = re.compile(r"(?:(?:currently|now|use|set to|is|must be|always|still|stay
 """Words before a value that need no other value."""
 _POLITE_STEMS = frozenset({"question", "would"})
 """Stems of harmful words that requests contain, too, as in "questions go to" and "we would like"."""
+_ENDINGS = frozenset({"s", "es", "ed", "ing", "ly"})
+"""Endings of regular forms of words."""
 _CONDITIONS = frozenset({"if", "when", "while"})
 """Words that begin a condition."""
 _OLD_BEFORE = re.compile(
-    r"\b(?:(?:has|have|had) been|used to be|instead of|rather than|in place of|no longer|not|previously|formerly|earlier|before"
+    r"\b(?:ignore|forget|disregard|(?:has|have|had) been|used to be"
+    r"|instead of|rather than|in place of|no longer|not|previously|formerly|earlier|before"
     r"|originally|initially|was|were|been|from|replac(?:es|ing|ed)|supersed(?:es|ing|ed)|old|former|previous|overrides)\b"
     r"\W*(?:(?:the|it|its|value|of|was|at|be)\b\W*){0,3}$",
     re.IGNORECASE,
@@ -653,7 +656,7 @@ def _list_candidates(clause: Clause, subject: _Subject) -> Iterator[_Candidate]:
         candidate = _Candidate(whole[whole.lastindex or 0], start, start + len(bare))
         if not any(_overlap(candidate, other) for other in quoted):
             yield candidate
-    elif final := re.search(r"\b(?:is|be|was|to|by|as|called|named)\s+(?:now\s+|currently\s+)?([^\W\d_]\S*?)[.*_]*$", text):
+    elif final := re.search(r"\b(?:is|be|was|to|by|as|called|named)\s+(?:now\s+|currently\s+)?([^\W\d_]\S*?)[.*_)]*$", text):
         bare = final[1]
         if re.search(r"[A-Z\d_]", bare) and value.whole.fullmatch(bare) and bare.lower() not in _NO_VALUES:
             yield _Candidate(bare, final.start(1), final.end(1))
@@ -723,7 +726,7 @@ def _list_roles(text: str, subject: _Subject, others: frozenset[str]) -> str:
             return True
         if ROLES.get(word) == OTHER and root not in subject.content:
             return (stem(before), root) in subject.pairs or (root, stem(behind)) in subject.pairs
-        return root in subject.vocabulary or root in others or (word not in ROLES and root in ROLES)
+        return root in subject.vocabulary or root in others or (word not in ROLES and _is_known_form(word, root))
 
     return list_roles(HARMLESS_PHRASES.sub(_mark_limit, _CAMEL.sub(" ", text)), is_own)
 
@@ -758,14 +761,16 @@ def _is_known(text: str, subject: _Subject, others: frozenset[str] = frozenset()
             if not with_numbers and root not in subject.vocabulary:
                 return False
         elif (subject.value.is_number and root in _UNIT_STEMS and root not in subject.vocabulary) or (
-            word not in KNOWN_WORDS
-            and root not in subject.vocabulary
-            and (root not in KNOWN_WORDS or word in FOREIGN_WORDS)
-            and root not in others
+            word not in KNOWN_WORDS and root not in subject.vocabulary and not _is_known_form(word, root) and root not in others
         ):
             return False
         previous = root
     return True
+
+
+def _is_known_form(word: str, root: str) -> bool:
+    """Return whether a word is a regular form of a known word; "factory" is none of "fact", though they share their stem."""
+    return root in KNOWN_WORDS and word not in FOREIGN_WORDS and word.removeprefix(root) in _ENDINGS
 
 
 def _begins_with_one_of(wanted: frozenset[str], stems: Sequence[str]) -> bool:
