@@ -528,6 +528,7 @@ TURNING_WORDS = frozenset(
             "against",
             "about",
             "some",
+            "next",
         ),
         *("exceed", "exceeds"),
     )
@@ -567,6 +568,7 @@ HARMFUL_STEMS = frozenset(
             "if",
             "would",
             "plan",
+            *("upstream", "vend", "suppli", "riv", "sampl", "tutori", "neighbour", "candidat"),
         ),
     )
 )
@@ -597,7 +599,8 @@ HARMLESS_PHRASES = re.compile(
 )
 """Phrases with a turning word that leave a statement as it is: limits, the past of a decision, and orders to change nothing."""
 HARMFUL_PHRASES = re.compile(
-    r"\bat first\b|\bin case\b|\bgiven up\b|\bused to\b|\bas if\b|\bno longer\b(?! than)"
+    r"\bfalls?\s+back\b|\bwill\s+(?:become|change|move|switch)\b"
+    r"|\bat first\b|\bin case\b|\bgiven up\b|\bused to\b|\bas if\b|\bno longer\b(?! than)"
     r"|\b(?:ask|asks|say|says) (?:if|whether)\b"
     r"|\b(?:to|must|should|shall|will|still|yet|please)\s+(?:be\s+)?(?:see|find|check|decide|confirm|verif|settle|agree|approve|ask|clarif|fix|say|tell|reply)\w*"
     r"|\b(?:can|may|could|might)\s+be\b(?!\s+(?:[^\W\d]+ed|at|up|no|only)\b)|\bsome\b|^\W*(?:were|had|should)\b",

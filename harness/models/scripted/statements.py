@@ -30,7 +30,7 @@ _HEADING = re.compile(r"\s*(?![-*+•▪◦–`\"'(\[{|~>_$:])[^\w\s]{1,6}\s+(?=
 _UNDERLINE = re.compile(r"\s*([-=~.*_^])\1{2,}\s*$")
 _FENCE = re.compile(r"\s*(?:`{3}|~{3})")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[*_)\"]*\s+(?=[^a-z])|\s*;\s+")
-_LABEL_END = re.compile(r"\s*(?::=|:|={1,3})[*_`]*(?=\s|$)|\s+(?:[-–—]|--)\s+|\s*(?:→|⇒|➜|-{1,2}>|=>)\s*")
+_LABEL_END = re.compile(r"(?<![!~])\s*(?<![!~])(?::=|:|={1,3})[*_`]*(?=\s|$)|\s+(?:[-–—]|--)\s+|\s*(?:→|⇒|➜|-{1,2}>|=>)\s*")
 _ARROW = re.compile(r"→|⇒|➜|->|=>")
 _BOUND_KEY = re.compile(
     r"(?:(?:export|set|let|const|var) )?(\$?[`*_\"'\[]*[A-Za-z_][\w.-]*[`*_\"'\]]*(?<!\d)(?=[:=])|[A-Za-z_][\w .-]{0,60}\w(?==))"
@@ -84,6 +84,9 @@ _PAIRS = re.compile(r"[^,=:]{1,60}(?:\s?=\s?|:\s)[^,=:]+(?:,\s+[^,=:]{1,60}(?:\s
 """Several pairs of a label and a value in one line, separated by commas."""
 _MARKED = re.compile(r"\s*(?:`[^`]+`|\"[^\"]+\"|\*\*[^*]+\*\*|\S*\d\S*)\s*")
 """Text that can be a value by its form: marked, or with a digit."""
+_NUMBERING = re.compile(r"\W*[A-Za-z]{0,2}-?\d{1,3}\W*")
+"""First cell of a row that only numbers it."""
+_ITALIC = re.compile(r"(?<![\w`\"'])_([^_\n`]+)_(?![\w`\"'])")
 _STRUCK = re.compile(r"~~[^~\n]+~~")
 
 
@@ -133,6 +136,8 @@ def list_clauses(text: str) -> Iterator[Clause]:
     """Yield the clauses of a text in order."""
     if "~~" in text:
         text = _STRUCK.sub(lambda match: " " * len(match[0]), text)
+    if "_" in text:
+        text = _ITALIC.sub(r" \1 ", text)
     yield from _Splitter(text).split()
 
 
@@ -391,7 +396,7 @@ class _Splitter:
         filled = [
             at
             for at, (text, _) in enumerate(row)
-            if text.strip(" -–—") and not (len(row) > 2 and re.fullmatch(r"\W*\d{1,3}\W*", text) and at == 0)
+            if text.strip(" -–—") and not (len(row) > 2 and _NUMBERING.fullmatch(text) and at == 0)
         ]
         if len(filled) == 1:
             yield from self._split_sentences(row[filled[0]][0].rstrip(), row[filled[0]][1], "", self._heading)
