@@ -438,7 +438,7 @@ def _list_roles() -> Iterator[tuple[str, str]]:
     yield from ((word, NOUN) for noun in _NOUNS for word in (noun, f"{noun}s") if word == noun or noun not in _OWNERS)
     yield from ((form, REPORT) for verb in _REPORTS for form in _list_forms(verb)[1:] if not form.endswith("ing"))
     yield from ((word, REPORT) for word in _REPORT_FORMS)
-    yield from ((word, QUALITY) for word in (*_QUALITIES, *_ADVERBS, "using"))
+    yield from ((word, QUALITY) for word in (*_QUALITIES, *_ADVERBS, "using", "changing"))
     yield from ((word, OTHER) for word in _OTHERS)
     yield from ((word, COPULA) for word in _COPULAS)
     yield from ((word, PREPOSITION) for word in _PREPOSITIONS)

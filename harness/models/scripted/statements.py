@@ -84,6 +84,8 @@ _PAIRS = re.compile(r"[^,=:]{1,60}(?:\s?=\s?|:\s)[^,=:]+(?:,\s+[^,=:]{1,60}(?:\s
 """Several pairs of a label and a value in one line, separated by commas."""
 _MARKED = re.compile(r"\s*(?:`[^`]+`|\"[^\"]+\"|\*\*[^*]+\*\*|\S*\d\S*)\s*")
 """Text that can be a value by its form: marked, or with a digit."""
+_TITLE = re.compile(r"[A-Z]\w+(?:\W+(?:[A-Z]\w+|[a-z]{1,3}\b))+")
+"""Words that begin with capital letters, as in "Key Technical Decisions"."""
 _NUMBERING = re.compile(r"\W*[A-Za-z]{0,2}-?\d{1,3}\W*")
 """First cell of a row that only numbers it."""
 _ITALIC = re.compile(r"(?<![\w`\"'])_([^_\n`]+)_(?![\w`\"'])")
@@ -244,7 +246,7 @@ class _Splitter:
                 yield Clause(body.rstrip(), start, awaited, rest, self._heading)
             label = _strip_marks(next(group for group in header.groups() if group))
             # a line above the text that it introduces is like a heading, but one among list items is part of what they state
-            is_title = begin == 0 and (len(label.split()) > MAX_KEY_WORDS or not body.endswith(":"))
+            is_title = (begin == 0 or _TITLE.fullmatch(label)) and (len(label.split()) > MAX_KEY_WORDS or not body.endswith(":"))
             self._keys.append((begin, f"{INTRODUCTION}{label}" if is_title else label))
             self._awaited = label if len(label.split()) <= MAX_LABEL_WORDS else ""
             return 1

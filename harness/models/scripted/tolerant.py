@@ -26,6 +26,7 @@ from typing import NamedTuple
 from harness.errors import UsageError
 from harness.models.scripted import patterns
 from harness.models.scripted.known_words import (
+    COPULA,
     COUNTED_WORDS,
     FOREIGN_WORDS,
     HARMFUL_PHRASES,
@@ -336,9 +337,14 @@ def make_subject(fact: Fact) -> _Subject | None:
         numbered_families=frozenset(re.sub(r"\d+$", "", word) for key in keys for word in key if re.search(r"\D\d+$", word)),
         value=value,
         unit=_find_unit(fact),
-        is_brief=any(len(phrase.split()) <= MAX_BRIEF_WORDS for phrase in phrases),
+        is_brief=any(_is_brief(phrase.lower().split()) for phrase in phrases),
         is_outdated=not {"old", "former", "previous"}.isdisjoint(fact.name.split("_")),
     )
+
+
+def _is_brief(words: Sequence[str]) -> bool:
+    """Return whether other sentences contain the words of a text pattern by chance; a verb at their beginning has a subject."""
+    return bool(words) and len(words) <= MAX_BRIEF_WORDS and ROLES.get(words[0]) != COPULA
 
 
 def _find_unit(fact: Fact) -> str:
@@ -431,6 +437,7 @@ class TolerantStatements:
         before = text[sentence.start : match.offset]
         if HARMFUL_STEMS & {*list_stems(before)} - subject.vocabulary - _POLITE_STEMS:
             return True
+        before = re.sub(r"\d+", " ", before)
         return subject.is_brief and not (
             _is_known(before, subject) and has_stating_shape(_list_roles(f"{before} {VALUE_MARK}", subject, frozenset()))
         )
