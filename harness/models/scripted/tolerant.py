@@ -42,6 +42,8 @@ from harness.models.scripted.shapes import LIMIT_MARK, VALUE_MARK, has_stating_s
 from harness.models.scripted.statements import Clause, list_clauses, split_sentences
 from harness.task import Fact
 
+MAX_CACHED_WORDS, MAX_CACHED_FACTS = 20_000, 2_000
+"""Maximum number of words whose stems, and of facts whose key words, are kept for reuse."""
 MAX_CANDIDATES = 30
 """Maximum number of possible values in a clause that states a fact; a longer enumeration states none."""
 MAX_BRIEF_WORDS = 3
@@ -151,6 +153,7 @@ _RECORD = re.compile(r"(?<!`{3}yaml\n)(?<!`{3}yml\n)^([a-z][a-z\d -]*: .*)\n(?:[
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
 
 
+@lru_cache(maxsize=MAX_CACHED_WORDS)
 def stem(word: str) -> str:
     """Return the beginning (stem) that the forms of a word share, e.g. `cop` for copy and copies, by a rough rule."""
     word = _ALIASES.get(word.lower(), word.lower())
@@ -295,6 +298,7 @@ def _stem_key(word: str) -> str:
     return stem(match[1]) + match[2] if match else stem(word)
 
 
+@lru_cache(maxsize=MAX_CACHED_FACTS)
 def make_subject(fact: Fact) -> _Subject | None:
     """Return the key words of a fact and the form of its values; None if its first text pattern has no group."""
     try:
