@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "compare": ("compare", "Compare arms of two experiments on the tasks and seeds that both ran."),
     "view": ("view", "Serve the report of an experiment as a page on this machine."),
     "price": ("price", "Show what stored sessions would have cost under other price rules."),
+    "replay": ("replay", "Show what your sessions would have cost under other compaction settings."),
     "experiments": ("experiments", "List experiments with their titles, tags and notes."),
     "inspect": ("inspect_session", "Show the totals and the timeline of a session, or one of its requests."),
     "sessions": ("sessions", "List, read, search, archive and clean up logged sessions."),

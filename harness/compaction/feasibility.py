@@ -85,14 +85,22 @@ def explain_never_due(policy: object, budget: Budget) -> str:
     The result is also empty if the window is unknown. Show it as a warning: a policy with constants for a larger window may be
     used in a small one on purpose.
     """
-    window, rules = budget.window_tokens, _list_rules(policy)
-    smallest_views = [_find_smallest_view(rule, budget) for rule in rules]
-    if window == 0 or not rules or any(amount is None or amount.size <= window for amount in smallest_views):
+    window, smallest_view = budget.window_tokens, find_smallest_view(policy, budget)
+    if window == 0 or smallest_view is None or smallest_view.size <= window:
         return ""
-    smallest_view = min((amount for amount in smallest_views if amount is not None), key=lambda amount: amount.size)
     requirement = f"it acts at {smallest_view} at the earliest" if math.isfinite(smallest_view.size) else "nothing triggers it"
     unit = "" if smallest_view.unit == "tokens" else " tokens"
     return f"{requirement}, and the window has {window}{unit}: it will never act before an overflow"
+
+
+def find_smallest_view(policy: object, budget: Budget) -> Amount | None:
+    """Return the minimum size of the conversation at which a policy can act before the window overflows.
+
+    None if it is unknown. Sizes in tokens and in messages are compared as numbers, because a message has at least one token.
+    """
+    smallest_views = [_find_smallest_view(rule, budget) for rule in _list_rules(policy)]
+    known = [amount for amount in smallest_views if amount is not None]
+    return min(known, key=lambda amount: amount.size) if known and len(known) == len(smallest_views) else None
 
 
 def compute_kept_tokens(policy: object, budget: Budget) -> int:

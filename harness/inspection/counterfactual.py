@@ -94,6 +94,14 @@ class SessionTrace:
         self.calibration = fit_calibration(list_prompts(entries)) if is_recording(entries) else None
         """Calibration of a recording of another agent; None if it has too little usage, or for a session of this package."""
         self._counts: dict[Counter, _CachedCounter] = {}
+        self._sizes: dict[int, tuple[Message, TextSizes]] = {}  # keeps the messages, so no other message gets the `id` of one
+
+    def measure_texts(self, message: Message) -> TextSizes:
+        """Return the sizes of the texts of a message, which is measured only once."""
+        known = self._sizes.get(id(message))
+        if known is None:
+            known = self._sizes[id(message)] = message, measure_texts(message)
+        return known[1]
 
     def make_cached_counter(self, counter: Counter) -> Counter:
         """Return a token counter that gives the same results as `counter`, but counts each message only once."""
@@ -229,9 +237,13 @@ class CounterfactualRun:
         """Log entries of the compactions that the policy attempted in the counterfactual run, in order, applied or not."""
         self._items: list[ItemId] = []
         """Ids of the recorded messages that the counterfactual run has processed so far, in the order of the session."""
+        self.sent_view = View()
+        """Messages that the model would have seen in the last step processed so far."""
         self._history = ViewHistory(self.counter)
         self._places: list[tuple[int, int]] = []
         """For each step processed so far, the number of log events and of attempted compactions before its model call."""
+        self._ends: list[int] = []
+        """For each step processed so far, the number of log events at its end."""
         self._usage = cast("Usage | None", None)
         self._sent = (0, 0, TextSizes())
         """Number of edits, number of messages and sizes of the texts of the view when its tokens were last counted."""
@@ -275,6 +287,29 @@ class CounterfactualRun:
             if should_stop():
                 return
 
+    def begin_like(self, other: "CounterfactualRun", steps: int) -> None:
+        """Take over the first steps of another run of the same trace, in which its policy attempted nothing.
+
+        The policy of this run must have nothing to do in these steps either, and both must count tokens alike.
+
+        Args:
+            other: Run that has processed at least so many steps, without any attempt in them.
+            steps: Number of steps to take over; this run has not processed any.
+        """
+        if not steps:
+            return
+        assert not self.steps
+        assert not other.count_attempts(steps - 1)
+        assert self.counter is other.counter
+        last = self.trace.steps[steps - 1]
+        ends = other._ends[:steps]
+        self.view_tokens, self._places, self._ends = other.view_tokens[:steps], other._places[:steps], ends
+        self._items = other._items[: last.messages_at_end]
+        self._history = other._history.copy_beginning(ends[-1])
+        self.sent_view = other.find_state(steps - 1).view
+        self._usage, self._last_step = self._estimate_usage(last, self.view_tokens[-1]), last.end_event.step
+        self._seq = 1 + ends[-1]
+
     def _run_step(self, step: TraceStep) -> None:
         if step.asked_seconds is not None:
             seconds = max(step.asked_seconds, self._history.view.now_seconds or 0.0)
@@ -290,19 +325,24 @@ class CounterfactualRun:
             if self._count_sent_tokens() >= tokens_before:
                 break
         sent_tokens = self._count_sent_tokens()
+        self.sent_view = self._history.view
         self.view_tokens.append(sent_tokens)
         self._places.append((len(self._history), len(self.attempts)))
         self._add_messages(step.messages_at_end, step.end_event.step)
         self._last_step = step.end_event.step
+        self._usage = self._estimate_usage(step, sent_tokens)
+        self._fold_event(replace(step.end_event, usage=self._usage))  # the recorded report measured the recorded messages
+        self._ends.append(len(self._history))
+
+    def _estimate_usage(self, step: TraceStep, sent_tokens: int) -> Usage:
         answers = self.trace.messages[step.messages_at_request : step.messages_at_end][:1]
         calibration = self.trace.calibration
         output_tokens = (
             sum(map(self.counter.count, answers))
             if calibration is None
-            else round(sum(calibration.count_texts(measure_texts(answer)) for answer in answers))
+            else round(sum(calibration.count_texts(self.trace.measure_texts(answer)) for answer in answers))
         )
-        self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
-        self._fold_event(replace(step.end_event, usage=self._usage))  # the recorded report measured the recorded messages
+        return Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
 
     def _count_sent_tokens(self) -> int:
         """Return the estimated tokens of a request with the messages in view, as the provider would count them."""
@@ -313,7 +353,7 @@ class CounterfactualRun:
         if edits != view.edits or counted > len(view.items):
             counted, sizes = 0, TextSizes()
         for item in view.items[counted:]:
-            sizes = add_sizes(sizes, measure_texts(item.message))
+            sizes = add_sizes(sizes, self.trace.measure_texts(item.message))
         self._sent = (view.edits, len(view.items), sizes)
         return calibration.count(sizes)
 
@@ -336,6 +376,10 @@ class CounterfactualRun:
         entry = Entry(self._seq, event)
         self._history.append(entry)
         return entry
+
+    def count_attempts(self, index: int) -> int:
+        """Return how many compactions the policy attempted before a model call, given its index from 0, below `steps`."""
+        return self._places[index][1]
 
     def find_state(self, index: int) -> StepState:
         """Return what the model would have seen at a step, and how many compactions were attempted before it.
@@ -441,6 +485,6 @@ def _count_calibrated_tokens(trace: SessionTrace, calibration: RecordedCalibrati
     sizes, counted_messages = TextSizes(), 0
     for step in trace.steps:
         for message in trace.messages[counted_messages : step.messages_at_request]:
-            sizes = add_sizes(sizes, measure_texts(message))
+            sizes = add_sizes(sizes, trace.measure_texts(message))
         counted_messages = step.messages_at_request
         yield calibration.count(sizes)

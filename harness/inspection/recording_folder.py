@@ -32,11 +32,13 @@ from harness.models.registry import look_up_window
 from harness.recordings.archive import ZIP_SIGNATURE, is_log_archive
 from harness.recordings.document import MAX_RECORDING_BYTES, UTF16_MARKS, parse_document
 from harness.recordings.reading import FORMATS, detect_format, read_document
+from harness.recordings.recording import Recording
 from harness.recordings.refused import find_refused_agent
 from harness.store.database import replace_file
 
 MAX_CACHE_BYTES = 64 * 2**20
-_UNKNOWN_FORMAT = "no recording"
+NO_RECORDING = "no recording"
+"""Refusal of a file that no format claims."""
 _SHARED_FOLDERS = {".config", ".local"}
 """Hidden folders of the home folder that most programs share."""
 _ROW_SUFFIXES = {".jsonl", ".traj"}
@@ -165,22 +167,38 @@ def _read_files(paths: Sequence[Path], workers: int | None) -> Iterator[FileFigu
         yield from pool.map(read_figures, paths)
 
 
+class OpenedFile(NamedTuple):
+    """Recordings in a file, or the reason why there are none."""
+
+    recordings: tuple[Recording, ...]
+    refusal: str
+    """Reason why the file is refused; empty if its recordings were read, and `no recording` if no format claims it."""
+
+
 def read_figures(path: Path) -> FileFigures:
     """Read one file and return the figures of its sessions, or the reason why it is refused."""
+    opened = open_recordings(path)
+    try:
+        return FileFigures(path=str(path), sessions=tuple(map(measure_recording, opened.recordings)), refusal=opened.refusal)
+    except (ValueError, HarnessError) as error:
+        return FileFigures(path=str(path), refusal=str(error) or type(error).__name__)
+
+
+def open_recordings(path: Path) -> OpenedFile:
+    """Read one file and return its recordings, or the reason why it is refused."""
     try:
         if not _may_be_recording(path):
-            return FileFigures(path=str(path), refusal=_UNKNOWN_FORMAT)
+            return OpenedFile((), NO_RECORDING)
         document = parse_document(read_input(path, MAX_RECORDING_BYTES), str(path))
         try:
             format_name = detect_format(document)
         except MalformedRecording as error:
             # a file that begins like a recording and breaks off is a damaged recording, any other is none
             is_other = not (find_refused_agent(document) or any(known.can_read(document) for known in FORMATS.values()))
-            return FileFigures(path=str(path), refusal=_UNKNOWN_FORMAT if is_other else str(error))
-        sessions = tuple([measure_recording(recording) for recording in read_document(document, format_name)])
-        return FileFigures(path=str(path), sessions=sessions)
+            return OpenedFile((), NO_RECORDING if is_other else str(error))
+        return OpenedFile(read_document(document, format_name), "")
     except (OSError, ValueError, HarnessError) as error:
-        return FileFigures(path=str(path), refusal=getattr(error, "strerror", None) or str(error) or type(error).__name__)
+        return OpenedFile((), getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
 def _may_be_recording(path: Path) -> bool:
@@ -277,12 +295,12 @@ def build_tables(files: Sequence[FileFigures]) -> FolderRecordings:
     shared = _share_calibrations([session for _, session in located])
     rows = [_build_row(path, session, shared) for path, session in located]
     caveats = [(path, session.session_id, text) for path, session in located for text in session.caveats]
-    refused = [(file.path, file.refusal) for file in files if file.refusal not in {"", _UNKNOWN_FORMAT}]
+    refused = [(file.path, file.refusal) for file in files if file.refusal not in {"", NO_RECORDING}]
     return FolderRecordings(
         sessions=pd.DataFrame(rows, columns=SESSION_COLUMNS),
         caveats=pd.DataFrame(caveats, columns=["file", "session_id", "text"]),
         refused=pd.DataFrame(refused, columns=["file", "reason"]),
-        other_files=sum(file.refusal == _UNKNOWN_FORMAT for file in files),
+        other_files=sum(file.refusal == NO_RECORDING for file in files),
     )
 
 

@@ -50,6 +50,14 @@ class ViewHistory:
         if len(self._entries) % ENTRIES_PER_CHECKPOINT == 0:
             self._checkpoints.append(self.view)
 
+    def copy_beginning(self, entries: int) -> "ViewHistory":
+        """Return a history of the first `entries` entries of the log, to which others can be appended."""
+        copy = ViewHistory(self._counter)
+        copy._entries = self._entries[:entries]
+        copy._checkpoints = self._checkpoints[: entries // ENTRIES_PER_CHECKPOINT + 1]
+        copy.view = self.view_after(entries)
+        return copy
+
     def view_after(self, entries: int) -> View:
         """Return the view after the first `entries` entries of the log."""
         checkpoint = entries // ENTRIES_PER_CHECKPOINT

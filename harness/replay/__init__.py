@@ -1,4 +1,28 @@
-"""Recorded sessions under other settings, by sizes alone: what other thresholds would have cost, and the cheapest choice.
+"""Recorded sessions under other settings: the cost of other policies and thresholds, and the cheapest choice in hindsight.
 
-The agent's later calls are taken as recorded, so nothing here says how a setting changes the work itself.
+The agent's later calls are taken as recorded, so nothing here says how a setting changes the work itself. The names below are
+loaded when they are first used.
 """
+
+from typing import TYPE_CHECKING
+
+from harness.lazy_names import load_name as _load_name
+
+if TYPE_CHECKING:
+    from harness.replay.sessions import Replay, replay_sessions
+
+_MODULE_BY_NAME = {
+    "Replay": "harness.replay.sessions",
+    "replay_sessions": "harness.replay.sessions",
+}
+"""Module of each public name, from which the name is imported at its first use."""
+
+__all__ = ["Replay", "replay_sessions"]
+
+
+def __getattr__(name: str) -> object:
+    return _load_name(__name__, name, _MODULE_BY_NAME)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,134 @@
+"""Command `harness replay`, which shows what recorded sessions would have cost under other compaction settings."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from harness.cli import options
+from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
+from harness.errors import UsageError, format_count
+from harness.inspection.recording_folder import list_installed_folders
+from harness.replay.sentences import (
+    PART_NAMES,
+    build_headline,
+    describe_method,
+    describe_rule_name,
+    describe_settings,
+    format_usd,
+    list_uncounted,
+    measure_agreement,
+    sum_paid,
+)
+from harness.replay.sessions import DEFAULT_RULES, Replay, replay_sessions
+from harness.replay.settings import DEFAULT_POLICIES, DEFAULT_THRESHOLDS, format_thousands, parse_thresholds
+
+MAX_SETTINGS = 3
+"""Number of settings in the summary; `--full` lists all."""
+_THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
+
+
+@click.command("replay")
+@click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="[FOLDER]")
+@click.option("--policies", metavar="NAMES", help=f"Policies, with commas.  [default: {','.join(DEFAULT_POLICIES)}]")
+@click.option("--thresholds", metavar="TOKENS", help=f"Thresholds, with commas.  [default: {_THRESHOLDS}]")
+@click.option(
+    "--rules",
+    metavar="NAMES",
+    help=f"Price rules, with commas, each with an optional lifetime.  [default: {','.join(DEFAULT_RULES)}]",
+)
+@click.option("--file", type=options.FILE, help="TOML file with price rules of your own, which are added to the shipped ones.")
+@click.option(
+    "--reread",
+    metavar="TOKENS",
+    help="Tokens read again after each compaction: low end, middle and high end, with commas.  [default: 0,10K,20K, assumed]",
+)
+@click.option("--csv", type=options.FOLDER, help="Write the tables of sessions, settings and costs to files in this folder.")
+@click.option("--full", is_flag=True, help="List all settings under each rule, and everything that was not counted.")
+@click.option("--workers", type=options.POSITIVE, help="Number of processes.  [default: one for each processor]")
+def command(
+    folder: Path | None,
+    policies: str | None,
+    thresholds: str | None,
+    rules: str | None,
+    file: Path | None,
+    reread: str | None,
+    csv: Path | None,
+    workers: int | None,
+    *,
+    full: bool,
+) -> None:
+    """Show what your sessions would have cost under other compaction settings and price rules.
+
+    FOLDER holds recorded sessions of other agents, or journals of this package; without it, the folders are read in which agents
+    on this machine store their sessions. Each policy runs with each threshold on what was recorded between two compactions of
+    the agent, and a simulated prompt cache prices its requests under each rule. `own` is the rule of each session's provider
+    with the prices of its model; NAME:1h takes another lifetime of the cache.
+
+    The setting is always chosen on one half of your projects, and its saving estimated on the other half, then the halves change
+    places. The agent's actions are taken as recorded, so a saving says nothing about success. What must be read again after a
+    compaction is a band, not a number. Nothing leaves this machine.
+
+    Example: `harness replay ~/.claude/projects --thresholds 80K,150K`
+    """
+    places = [folder] if folder is not None else [path for _, path in list_installed_folders()]
+    if not places:
+        raise UsageError("pass a FOLDER with recorded sessions: no agent has stored sessions here")
+    if csv is not None and csv.exists() and not csv.is_dir():
+        raise UsageError(f"{str(csv)!r} is a file; name a folder for the tables")
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("replaying")
+        replay = replay_sessions(
+            places,
+            policies=_split(policies) or DEFAULT_POLICIES,
+            thresholds=parse_thresholds(thresholds) if thresholds else DEFAULT_THRESHOLDS,
+            rules=_split(rules) or DEFAULT_RULES,
+            file=file,
+            reread_tokens=parse_thresholds(reread, least=0) if reread else None,
+            workers=workers,
+            on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    for line in build_lines(replay, full=full):
+        print_line(line)
+    if full:
+        for rule in replay.rules:
+            heading = ("setting", "change", "over the band", "saves nothing from")
+            print_parts(
+                "", f"{describe_rule_name(rule)}, against what was run:", build_table(heading, describe_settings(replay, rule))
+            )
+    if csv is not None:
+        csv.mkdir(parents=True, exist_ok=True)
+        for name in ("sessions", "settings", "costs"):
+            getattr(replay, name).to_csv(csv / f"{name}.csv", index=False)
+        print_line(f"wrote sessions.csv, settings.csv and costs.csv to {csv}")
+
+
+def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
+    """Return the summary of a replay: the headline, and the most important numbers below it, about ten lines."""
+    paid, agreement = sum_paid(replay), measure_agreement(replay)
+    parts = [(getattr(paid, name), text) for name, text in PART_NAMES.items() if getattr(paid, name) > 0]
+    lines = build_headline(replay)
+    if parts:
+        lines.append(
+            "Paid for: "
+            + ", ".join(f"{text} {format_usd(usd)} ({usd / paid.total_usd:.0%})" for usd, text in sorted(parts, reverse=True))
+        )
+    cheapest = describe_settings(replay, replay.rules[0])[:MAX_SETTINGS]
+    if cheapest:
+        listed = "; ".join(f"{name} {change} ({band}; saves nothing from {even})" for name, change, band, even in cheapest)
+        lines.append(f"Cheapest under {describe_rule_name(replay.rules[0])}: {listed}")
+    if agreement.sessions:
+        close = f"in {agreement.within} of {format_count(agreement.sessions, 'session')}"
+        errors = f"median error {agreement.median_error:.1%}, pooled {agreement.pooled_error:+.1%}"
+        covered = f"the replay covers {replay.covered_share:.0%} of the cost"
+        lines.append(f"Check: the bill of what you really ran is modelled within 5 % {close} ({errors}); {covered}.")
+    uncounted = list_uncounted(replay)
+    if uncounted:
+        shown = uncounted if full else list_first(uncounted, 2)
+        lines.append(f"Not counted: {'; '.join(format_line(text) for text in shown)}")
+    return [*lines, describe_method(replay)]
+
+
+def _split(names: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in names.split(",") if part.strip()) if names else ()

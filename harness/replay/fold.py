@@ -1,0 +1,284 @@
+"""Sizes of the requests of a stretch under a setting: the policy runs on the recorded messages, and sizes are counted.
+
+The policy itself decides, as in the explorer. Its views are measured by the calibration of the session, and scaled so that the
+requests of what was really run have exactly the sizes that the provider reported.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.compaction.description import reads_time
+from harness.compaction.feasibility import find_smallest_view
+from harness.compaction.triggers import MAX_RESCALE_FACTOR, NoThreshold
+from harness.conversation.events import Compaction, Hook, ItemId, StepTimed
+from harness.conversation.messages import Message
+from harness.conversation.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
+from harness.conversation.view import View
+from harness.inspection.calibration import RecordedCalibration, TextSizes, add_sizes
+from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
+from harness.inspection.recorded_session import RecordedSession
+from harness.protocols import Policy
+from harness.replay.chains import Numbers
+from harness.replay.settings import MAX_WINDOW_TOKENS, ReplaySetting, shares_prefix
+from harness.replay.stretches import Stretch, renumber_steps
+
+MAX_SCALE = 5.0
+"""Largest factor, and the inverse of the smallest, by which a size is scaled to a reported one."""
+MIN_SCALED_TOKENS = 100
+MIN_TOKENS_PER_CHARACTER = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSizes:
+    """Sizes of the requests of a stretch in tokens. The arrays have one value for each call."""
+
+    prompt_tokens: Numbers
+    shared_tokens: Numbers
+    """Tokens at the beginning that the request before it began with, too."""
+    edited_tokens: Numbers
+    """Tokens behind the shared ones that an earlier request had sent behind another beginning."""
+    is_cut: NDArray[np.bool_]
+    """Whether the setting compacted right before the call."""
+    summarized_tokens: Numbers
+    """Tokens that the summarizer read before the call; 0 if none was asked."""
+    summary_tokens: Numbers
+    """Tokens that the summarizer wrote."""
+    evicted_tokens: Numbers
+    """Tokens that the compaction before the call removed from the view, less those of its summary."""
+    room_tokens: Numbers
+    """Tokens by which the prompt right after the compaction may grow until the next one; infinite if the threshold is unknown."""
+    shares_prefix: bool = False
+    """Whether the summarizer's prompt begins with the agent's."""
+
+    def __len__(self) -> int:
+        """Return the number of calls."""
+        return len(self.prompt_tokens)
+
+
+class StretchSizes:
+    """A stretch that is ready to be folded under any number of settings."""
+
+    def __init__(self, stretch: Stretch, calibration: RecordedCalibration | None) -> None:
+        """Measure the requests of a stretch as they were.
+
+        Args:
+            stretch: Stretch of a session.
+            calibration: Tokens of prompts as a function of their texts, by the usage that the session's provider reported. None
+                takes a quarter of the characters, scaled to the median of the reported prompts.
+        """
+        self.stretch = renumber_steps(stretch)
+        self._timed_trace = SessionTrace(self.stretch.entries, self.stretch.times_ms)
+        self.trace = SessionTrace([entry for entry in self.stretch.entries if not isinstance(entry.event, StepTimed)])
+        """Messages and steps without their times, which few policies read and which take long to log."""
+        self._own_tokens: dict[Counter, list[int]] = {}
+        self._uncut_runs: dict[int, CounterfactualRun] = {}
+        reported = [step.end_event.usage.prompt_tokens for step in self.trace.steps]
+        is_reported = [
+            step.end_event.usage.is_reported and not step.end_event.impossible_usage and tokens > 0
+            for step, tokens in zip(self.trace.steps, reported, strict=True)
+        ]
+        self.trace.calibration = self._timed_trace.calibration = calibration or self._fit_one_ratio(reported, is_reported)
+        self.estimated_tokens = np.array(list(count_uncompacted_tokens(self.trace)), np.float64)
+        """Estimated size of each request as it was."""
+        self.is_reported = np.array(is_reported, np.bool_)
+        self.scales = self._scale(np.array(reported, np.float64))
+        self.output_tokens = np.array([step.end_event.usage.output_tokens for step in self.trace.steps], np.float64)
+        seconds = [step.asked_seconds for step in self._timed_trace.steps]
+        self.asked_seconds = np.array([np.nan if value is None else value for value in seconds], np.float64)
+
+    def _fit_one_ratio(self, reported: Sequence[int], is_reported: Sequence[bool]) -> RecordedCalibration | None:
+        estimates = list(count_uncompacted_tokens(self.trace, QuarterOfCharacters()))
+        ratios = [tokens / max(1, own) for tokens, own, known in zip(reported, estimates, is_reported, strict=True) if known]
+        if not ratios:
+            return None
+        per_character = min(1.0, median(ratios) / 4)
+        return RecordedCalibration(
+            overhead_tokens=0.0,
+            typed_tokens=per_character,
+            answer_tokens=per_character,
+            result_tokens=per_character,
+            prompts=len(ratios),
+            error=float("nan"),
+        )
+
+    def _scale(self, reported: Numbers) -> Numbers:
+        """Return the factors that make estimates the reported sizes; a call without a report has that of the call before."""
+        scales, last = np.ones(len(reported)), 1.0
+        for index, known in enumerate(self.is_reported):
+            if known and self.estimated_tokens[index] >= MIN_SCALED_TOKENS:
+                last = float(np.clip(reported[index] / self.estimated_tokens[index], 1 / MAX_SCALE, MAX_SCALE))
+            scales[index] = last
+        return scales
+
+    def count(self, messages: Sequence[Message]) -> float:
+        """Return the estimated tokens of a prompt that has these messages at its beginning, with what is not recorded."""
+        return self._count_prefix(messages) if messages else 0.0
+
+    def _count_prefix(self, messages: Sequence[Message]) -> float:
+        overhead = self.trace.calibration.overhead_tokens if self.trace.calibration else 0.0
+        return overhead + self.count_texts(messages)
+
+    def count_texts(self, messages: Sequence[Message]) -> float:
+        """Return the estimated tokens of messages alone."""
+        if self.trace.calibration is None:
+            return float(sum(self.trace.make_cached_counter(QuarterOfCharacters()).count(message) for message in messages))
+        sizes = TextSizes()
+        for message in messages:
+            sizes = add_sizes(sizes, self.trace.measure_texts(message))
+        return max(0.0, self.trace.calibration.count_texts(sizes))
+
+    def measure_as_it_was(self) -> CallSizes:
+        """Return the sizes of the requests as they were: nothing is compacted within the stretch."""
+        prompt = self.estimated_tokens * self.scales
+        shared = np.concatenate([[0.0], np.minimum(prompt[:-1], prompt[1:])])
+        edited = np.zeros(len(prompt))
+        if self.stretch.opening is not None:
+            shared[0], edited[0] = self._measure_opening(prompt[0])
+        zeros = np.zeros(len(prompt))
+        return CallSizes(
+            prompt_tokens=prompt,
+            shared_tokens=shared,
+            edited_tokens=edited,
+            is_cut=np.zeros(len(prompt), np.bool_),
+            summarized_tokens=zeros,
+            summary_tokens=zeros,
+            evicted_tokens=zeros,
+            room_tokens=np.full(len(prompt), np.inf),
+        )
+
+    def _measure_opening(self, prompt_tokens: float) -> tuple[float, float]:
+        """Return the shared and the edited tokens of the first request after a compaction of the agent."""
+        messages = self.trace.messages[: self.stretch.opening_messages]
+        shared = min(prompt_tokens, self.count(messages[: self.stretch.shared_messages]) * self.scales[0])
+        opening = self.stretch.opening
+        inserted = len(opening.patch.insert) if opening else 0
+        behind = messages[self.stretch.shared_messages + inserted :]
+        return shared, min(prompt_tokens - shared, self.count_texts(behind) * self.scales[0])
+
+    def fold(self, setting: ReplaySetting, policy: Policy, window_tokens: int) -> CallSizes:
+        """Return the sizes of the requests under a setting.
+
+        Args:
+            setting: Setting to apply.
+            policy: Policy of the setting.
+            window_tokens: Window for a setting without a window of its own.
+
+        Raises:
+            UsageError: The policy does not work in the window, or needs an oracle.
+            IllegalPlan: The policy proposed an invalid plan.
+        """
+        window = setting.window_tokens or window_tokens
+        as_it_was = self.measure_as_it_was()
+        quiet = self._count_quiet_steps(policy, window)
+        if quiet == len(self.trace.steps):
+            return as_it_was
+        trace = self._timed_trace if reads_time(policy) else self.trace
+        run = self._make_run(policy, window, trace)
+        if trace is self.trace and quiet:
+            run.begin_like(self._find_uncut_run(policy, quiet), quiet)
+        prompt = np.array([*run.view_tokens, *np.zeros(len(trace.steps) - quiet)]) * self.scales
+        shared = np.concatenate([[as_it_was.shared_tokens[0]], prompt[:-1]])
+        edited = np.zeros(len(prompt))
+        columns = {name: np.zeros(len(prompt)) for name in ("summarized", "summary", "evicted")}
+        is_cut, room = np.zeros(len(prompt), np.bool_), np.full(len(prompt), np.inf)
+        while not run.is_done:
+            index, attempts, before = run.steps, len(run.attempts), run.sent_view
+            run.advance(_stop)
+            prompt[index] = run.view_tokens[index] * self.scales[index]
+            shared[index] = prompt[index - 1] if index else shared[0]
+            if len(run.attempts) == attempts:
+                continue
+            events = [entry.event for entry in run.attempts[attempts:] if isinstance(entry.event, Compaction)]
+            applied = [event for event in events if event.status == "applied"]
+            written = [event.summarizer_usage.output_tokens for event in applied if event.summarizer_usage]
+            columns["summarized"][index] = len(written) * prompt[index - 1 if index else 0]
+            columns["summary"][index] = sum(written)
+            if not applied or not index:
+                continue
+            is_cut[index] = True
+            columns["evicted"][index] = max(0, sum(event.tokens_before - event.tokens_after for event in applied))
+            shared[index], edited[index] = self._compare(before, run.sent_view, self.scales[index])
+            if run.budget.threshold_tokens is not None:
+                room[index] = max(0.0, run.budget.threshold_tokens - prompt[index])
+        shared = np.minimum(shared, prompt)
+        edited[0] = as_it_was.edited_tokens[0]
+        return CallSizes(
+            prompt_tokens=prompt,
+            shared_tokens=shared,
+            edited_tokens=np.minimum(edited, prompt - shared),
+            is_cut=is_cut,
+            summarized_tokens=columns["summarized"],
+            summary_tokens=columns["summary"],
+            evicted_tokens=columns["evicted"],
+            room_tokens=room,
+            shares_prefix=shares_prefix(policy),
+        )
+
+    def _make_run(self, policy: Policy, window_tokens: int, trace: SessionTrace) -> CounterfactualRun:
+        spec = CounterfactualSpec(policy=policy, window_tokens=window_tokens)
+        return CounterfactualRun(RecordedSession(name="replay", entries=self.stretch.entries), trace, spec)
+
+    def _find_uncut_run(self, policy: Policy, steps: int) -> CounterfactualRun:
+        """Return a run without compaction that counts as the policy does and has processed at least so many steps."""
+        counter = self.trace.make_cached_counter(policy.counter)
+        if id(counter) not in self._uncut_runs:
+            self._uncut_runs[id(counter)] = self._make_run(_Uncut(policy.counter), MAX_WINDOW_TOKENS, self.trace)
+        run = self._uncut_runs[id(counter)]
+        if run.steps < steps:
+            run.advance(lambda: run.steps >= steps)
+        return run
+
+    def _count_quiet_steps(self, policy: Policy, window_tokens: int) -> int:
+        """Return how many steps at the beginning stay below the size at which the policy acts, however it measures it."""
+        budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
+        smallest = find_smallest_view(policy, budget)
+        if smallest is None or smallest.unit != "tokens":
+            return 0
+        if policy.counter not in self._own_tokens:
+            self._own_tokens[policy.counter] = list(count_uncompacted_tokens(self.trace, policy.counter))
+        own = MAX_RESCALE_FACTOR * np.array(self._own_tokens[policy.counter], np.float64)
+        answers = max(sum(self.trace.measure_texts(message)) for message in self.trace.messages)
+        per_character = max(MIN_TOKENS_PER_CHARACTER, self.trace.calibration.answer_tokens if self.trace.calibration else 0.0)
+        largest = np.maximum(self.estimated_tokens, own) + per_character * answers + 1
+        reaches = np.nonzero(largest >= min(smallest.size, window_tokens))[0]
+        return int(reaches[0]) if len(reaches) else len(largest)
+
+    def _compare(self, before: View, after: View, scale: float) -> tuple[float, float]:
+        """Return the shared and the edited tokens of a request after a compaction, given the request before it."""
+        old, new = before.items, after.items
+        pairs = enumerate(zip(old, new, strict=False))
+        same = next((place for place, (one, other) in pairs if one.message is not other.message), min(len(old), len(new)))
+        known: set[ItemId] = {item.item_id for item in old if item.original_tokens is None}
+        kept = [item.message for item in new[same:] if item.item_id in known and item.original_tokens is None]
+        return self.count([item.message for item in new[:same]]) * scale, self.count_texts(kept) * scale
+
+
+@dataclass(frozen=True, slots=True)
+class _Uncut:
+    """Policy that never acts, and counts as another policy does."""
+
+    counter: Counter
+    clip_characters: int = 0
+
+    def budget(self, window: Window) -> Budget:
+        """Return a budget without a threshold."""
+        return NoThreshold(rule="no compaction").compute_budget(window)
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> None:
+        """Return no plan."""
+        return
+
+
+def _stop() -> bool:
+    return True
+
+
+def join_sizes(parts: Sequence[CallSizes]) -> CallSizes:
+    """Return the sizes of several stretches of a session, one after the other; at least one."""
+    names = [name for name in CallSizes.__dataclass_fields__ if name != "shares_prefix"]
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return replace(parts[0], **joined, shares_prefix=any(part.shares_prefix for part in parts))

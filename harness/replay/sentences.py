@@ -1,0 +1,202 @@
+"""Sentences about a replay, which the command line and the page share."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from harness.errors import format_count
+from harness.replay.bills import parse_rule
+from harness.replay.choice import MIN_GROUPS, CrossFit
+from harness.replay.session_replay import PaidParts
+from harness.replay.sessions import LEVEL, MIN_COVERED_SHARE, Replay
+from harness.replay.settings import AS_IT_WAS, format_thousands
+
+PART_NAMES = {
+    "output_usd": "output",
+    "read_usd": "cache read",
+    "new_usd": "new text written",
+    "after_pauses_usd": "written again after pauses",
+    "after_edits_usd": "written again after compactions",
+    "unexplained_usd": "written again, no visible reason",
+    "summary_usd": "summaries",
+    "other_usd": "side calls and answers taken back",
+}
+"""Names of the parts of the paid cost, in the order of the page."""
+ALL_COVERED_SHARE = 0.995
+"""Share of the cost from which the replay covers all of it, to rounding."""
+WITHIN_SHARE = 0.05
+"""Largest error of a session's modelled cost that counts as agreement."""
+
+
+class Agreement(NamedTuple):
+    """How well the modelled cost of what was really run agrees with what was paid.
+
+    Args:
+        within: Number of sessions whose error is at most `WITHIN_SHARE`.
+        sessions: Number of sessions with a covered cost.
+        median_error: Median of the errors, as a share; NaN without sessions.
+        pooled_error: Modelled less paid cost of all sessions, as a share; NaN without sessions.
+    """
+
+    within: int
+    sessions: int
+    median_error: float
+    pooled_error: float
+
+
+def measure_agreement(replay: Replay) -> Agreement:
+    """Return how well the replay's first rule predicts the bill of what was really run; meant for the rule `own`."""
+    rows = replay.sessions[replay.sessions["covered_usd"] > 0]
+    if not len(rows):
+        return Agreement(0, 0, float("nan"), float("nan"))
+    errors = rows["modelled_usd"] / rows["covered_usd"] - 1
+    pooled = rows["modelled_usd"].sum() / rows["covered_usd"].sum() - 1
+    return Agreement(int((errors.abs() <= WITHIN_SHARE).sum()), len(rows), float(errors.abs().median()), float(pooled))
+
+
+def format_usd(usd: float) -> str:
+    """Return an amount of US dollars, such as `$412` or `$0.13`."""
+    return f"${abs(usd):,.0f}" if abs(usd) >= 100 else f"${abs(usd):,.2f}"
+
+
+def describe_rule_name(name: str) -> str:
+    """Return a rule in words, such as `your providers' rules with a cache of 1h`."""
+    base, lifetime = parse_rule(name)
+    said = "your providers' own rules" if base == "own" else base
+    return f"{said} with a cache of {lifetime}" if lifetime else said
+
+
+def describe_choice(names: tuple[str, str]) -> str:
+    """Return the names of the settings that both halves chose, which may be the same."""
+    first, second = names
+    return first if first == second else f"{first} or {second}"
+
+
+def describe_span(replay: Replay) -> str:
+    """Return sessions, days and paid cost, such as `214 sessions (3 Oct – 27 Nov 2026, $412 at list price)`."""
+    starts, ends = replay.sessions["started_at"].dropna(), replay.sessions["ended_at"].dropna()
+    days = f"{_format_day(starts.min())} – {_format_day(ends.max())}, " if len(starts) and len(ends) else ""
+    return f"{format_count(len(replay.sessions), 'session')} ({days}{format_usd(replay.paid_usd)} at list price)"
+
+
+def _format_day(day: pd.Timestamp) -> str:
+    return f"{day.day} {day:%b %Y}"
+
+
+def build_headline(replay: Replay) -> list[str]:
+    """Return the first sentences: the saving of the chosen setting under the first rule, and what changes under the others."""
+    noun, opening = f"{replay.group_kind}s", f"On your {describe_span(replay)}"
+    if replay.paid_usd and replay.covered_share < MIN_COVERED_SHARE:
+        judged = f"the replay covers {replay.covered_share:.0%} of the cost, and at least {MIN_COVERED_SHARE:.0%} are needed"
+        return [f"{opening}, no setting can be judged: {judged}."]
+    own = replay.choices[replay.rules[0]]
+    if own is None:
+        needed = (
+            f"that needs at least {MIN_GROUPS} {noun} with a cost, so that one half can be judged by what the other half chose"
+        )
+        return [f"{opening}, no setting can be chosen: {needed}."]
+    again = format_thousands(replay.band.middle_tokens)
+    if own.chosen == (AS_IT_WAS, AS_IT_WAS):
+        first = f"{opening}, each half of your {noun} chose what you ran: no setting would have been cheaper"
+        return [
+            f"{first}, if {again} tokens are read again after each compaction ({replay.band.source}).",
+            *_describe_others(replay, own),
+        ]
+    first = (
+        f"{opening}, the setting {describe_choice(own.chosen)}, chosen on half of your {noun}, would have cost "
+        f"{_describe_saving(own)} on the other half, if {again} tokens are read again after each compaction "
+        f"({replay.band.source})."
+    )
+    doubt = (
+        ["The interval includes no saving at all, so this is a hint and not a finding."]
+        if own.low_usd <= 0 < own.saving_usd
+        else []
+    )
+    return [first, *doubt, *_describe_others(replay, own)]
+
+
+def _describe_saving(choice: CrossFit) -> str:
+    sign = "less" if choice.saving_usd >= 0 else "more"
+    factor = 1 if choice.saving_usd >= 0 else -1
+    low, high = sorted((factor * choice.low_usd, factor * choice.high_usd))
+    return f"{format_usd(choice.saving_usd)} {sign} [{_format_signed(low)}, {_format_signed(high)}]"
+
+
+def _format_signed(usd: float) -> str:
+    return f"{'−' if usd < 0 else ''}{format_usd(usd)}"
+
+
+def _describe_others(replay: Replay, own: CrossFit) -> Iterator[str]:
+    """Yield a sentence for each other rule on the setting that the first rule chose."""
+    names = [name for name in dict.fromkeys(own.chosen) if name != AS_IT_WAS]
+    for rule in replay.rules[1:]:
+        for name in names[:1]:
+            saving = replay.find_setting(name, rule)["saving_usd"]
+            sign = "less" if saving >= 0 else "more"
+            what = f"{format_usd(saving)} {sign} over all {replay.group_kind}s"
+            yield f"Under {describe_rule_name(rule)} {name} would have cost {what}."
+
+
+def sum_paid(replay: Replay) -> PaidParts:
+    """Return the paid cost of all sessions by part."""
+    return PaidParts(**{name: float(replay.sessions[name].sum()) for name in PART_NAMES})
+
+
+def list_uncounted(replay: Replay) -> list[str]:
+    """Return what the replay did not count, one line for each kind."""
+    sessions = replay.sessions
+    lines = []
+    if replay.covered_share < ALL_COVERED_SHARE and replay.paid_usd:
+        lines.append(
+            f"{1 - replay.covered_share:.0%} of the cost: calls after a compaction whose result the file does not hold, "
+            "side calls, and answers that were taken back"
+        )
+    for column, text in (
+        ("calls_without_usage", "without reported usage"),
+        ("unpriced_calls", "of models whose price is unknown"),
+    ):
+        if count := int(sessions[column].sum()):
+            lines.append(f"{format_count(count, 'call')} {text}, in {format_count(int((sessions[column] > 0).sum()), 'session')}")
+    if count := int(sessions["has_copied_calls"].sum()):
+        lines.append(f"{format_count(count, 'resumed or forked session')} with calls that another session made")
+    if count := int((~sessions["has_times"] & (sessions["covered_usd"] > 0)).sum()):
+        lines.append(f"pauses in {format_count(count, 'session')} without times: no lifetime of a cache ends there")
+    if replay.refused:
+        lines.append(f"{format_count(len(replay.refused), 'file')} that could not be read, the first: {replay.refused[0][1]}")
+    if replay.other_files:
+        lines.append(f"{format_count(replay.other_files, 'other file')} without a session")
+    return [*lines, *replay.notes]
+
+
+def describe_settings(replay: Replay, rule: str) -> list[tuple[str, str, str, str]]:
+    """Return each setting under a rule with its change, the change over the band, and the break-even, cheapest first."""
+    rows = replay.settings[(replay.settings["rule"] == rule) & (replay.settings["setting"] != AS_IT_WAS)]
+    rows = rows[rows["compactions"] > 0].sort_values("usd")
+    return [
+        (
+            str(row.setting),
+            f"{row.change:+.0%}",
+            f"{row.low_change:+.0%} to {row.high_change:+.0%}",
+            describe_break_even(row.break_even_tokens),
+        )
+        for row in rows.itertuples()
+    ]
+
+
+def describe_break_even(tokens: float | None) -> str:
+    """Return at how many tokens read again a setting saves nothing, in words."""
+    if tokens is None or np.isnan(tokens):
+        return "above 40K"
+    return "never cheaper" if tokens == 0 else f"{tokens / 1000:.1f}K"
+
+
+def describe_method(replay: Replay) -> str:
+    """Return how the numbers were made, in one line."""
+    band = replay.band
+    numbers = " / ".join(format_thousands(round(tokens)) for tokens in (band.low_tokens, band.middle_tokens, band.high_tokens))
+    return (
+        f"Level {LEVEL}: the same actions are assumed, so this is about cost and not about success. Read again after each "
+        f"compaction: {numbers} tokens, {band.source}. Nothing left this machine."
+    )

@@ -1,0 +1,81 @@
+"""Sizes of requests under a setting: those of the policy's own views, whatever is skipped on the way."""
+
+import numpy as np
+import pytest
+
+from harness.inspection.calibration import fit_calibration, list_prompts
+from harness.recordings.reading import read_recording
+from harness.recordings.session_log import build_timed_log
+from harness.replay.fold import CallSizes, StretchSizes
+from harness.replay.settings import ReplaySetting, list_settings, shares_prefix
+from harness.replay.stretches import split_stretches
+from tests.replay.recorded import write_recording
+
+
+class WholeFold(StretchSizes):
+    """Fold that skips nothing."""
+
+    def _count_quiet_steps(self, policy, window_tokens):
+        return 0
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recording") / "session.jsonl"
+    write_recording(path, 24, pauses=[9, 17])
+    return build_timed_log(read_recording(path), reading="recorded")
+
+
+def make_sizes(log, kind: type[StretchSizes] = StretchSizes) -> StretchSizes:
+    entries = [timed.entry for timed in log]
+    (stretch,) = split_stretches(entries, [timed.at_ms for timed in log])
+    return kind(stretch, fit_calibration(list_prompts(entries)))
+
+
+def test_what_was_run_has_the_reported_sizes(log):
+    sizes = make_sizes(log)
+    as_it_was = sizes.measure_as_it_was()
+    reported = [step.end_event.usage.prompt_tokens for step in sizes.trace.steps]
+    assert as_it_was.prompt_tokens == pytest.approx(reported)
+    assert as_it_was.shared_tokens[1:] == pytest.approx(reported[:-1])
+    assert not as_it_was.is_cut.any()
+
+
+@pytest.mark.parametrize("policy", ["claude-code", "keep-last", "inspect-edit", "codex@2026"])
+def test_skipping_the_quiet_beginning_changes_no_size(log, policy):
+    for setting in list_settings([policy], [40_000, 60_000])[0]:
+        folded = [make_sizes(log, kind).fold(setting, setting.build_policy(), 200_000) for kind in (StretchSizes, WholeFold)]
+        for name in CallSizes.__dataclass_fields__:
+            one, other = (np.asarray(getattr(sizes, name)) for sizes in folded)
+            assert np.array_equal(one, other), name
+        assert folded[0].is_cut.any()
+
+
+def test_a_compaction_begins_at_the_threshold_and_keeps_the_beginning(log):
+    (setting,), _ = list_settings(["claude-code"], [60_000])
+    sizes = make_sizes(log)
+    folded = sizes.fold(setting, setting.build_policy(), 200_000)
+    as_it_was = sizes.measure_as_it_was()
+    first = int(np.nonzero(folded.is_cut)[0][0])
+    assert as_it_was.prompt_tokens[first] >= 60_000 > as_it_was.prompt_tokens[first - 1]
+    assert folded.prompt_tokens[first] < 60_000
+    assert folded.summarized_tokens[first] == as_it_was.prompt_tokens[first - 1]
+    assert 0 < folded.shared_tokens[first] < folded.prompt_tokens[first]
+    assert np.all(folded.shared_tokens + folded.edited_tokens <= folded.prompt_tokens + 1e-6)
+    assert folded.prompt_tokens.max() < 70_000
+
+
+def test_a_threshold_that_is_not_reached_changes_nothing(log):
+    (setting,), _ = list_settings(["keep-last"], [500_000])
+    sizes = make_sizes(log)
+    assert np.array_equal(
+        sizes.fold(setting, setting.build_policy(), 200_000).prompt_tokens, sizes.measure_as_it_was().prompt_tokens
+    )
+
+
+def test_thresholds_follow_from_windows_and_fixed_ones_are_one_setting():
+    settings, notes = list_settings(["claude-code", "anthropic-clear-tool-uses", "swe-agent"], [80_000])
+    assert settings[0] == ReplaySetting(policy="claude-code", threshold_tokens=80_000, window_tokens=95_809)
+    assert [setting.name for setting in settings[1:]] == ["anthropic-clear-tool-uses", "swe-agent"]
+    assert not notes
+    assert [shares_prefix(setting.build_policy()) for setting in settings] == [True, False, False]
