@@ -4,6 +4,7 @@
 import { build } from "esbuild";
 
 const BUNDLES = {
+  "harness/reporting/page/bundles/bill": "harness/reporting/page/js/bill.js",
   "harness/reporting/page/bundles/page": "harness/reporting/page/js/page.js",
   "harness/widgets/bundles/agent": "harness/widgets/js/agent.js",
   "harness/widgets/bundles/explorer": "harness/widgets/js/explorer.js",

@@ -14,6 +14,7 @@ from harness.replay.sentences import (
     PART_NAMES,
     build_headline,
     describe_method,
+    describe_reading,
     describe_rule_name,
     describe_settings,
     format_usd,
@@ -23,7 +24,11 @@ from harness.replay.sentences import (
 )
 from harness.replay.sessions import DEFAULT_RULES, Replay, replay_sessions
 from harness.replay.settings import DEFAULT_POLICIES, DEFAULT_THRESHOLDS, format_thousands, parse_thresholds
+from harness.reporting.page.bill import write_bill_page
+from harness.reporting.page.document import check_page_path
 
+TABLES = ("sessions", "settings", "costs", "boundaries")
+"""Tables that `--csv` writes."""
 MAX_SETTINGS = 3
 """Number of settings in the summary; `--full` lists all."""
 _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
@@ -44,6 +49,7 @@ _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
     metavar="TOKENS",
     help="Tokens read again after each compaction: low end, middle and high end, with commas.  [default: 0,10K,20K, assumed]",
 )
+@click.option("--page", type=options.FILE, help="Write one HTML page with everything to this file; it fetches nothing.")
 @click.option("--csv", type=options.FOLDER, help="Write the tables of sessions, settings and costs to files in this folder.")
 @click.option("--full", is_flag=True, help="List all settings under each rule, and everything that was not counted.")
 @click.option("--workers", type=options.POSITIVE, help="Number of processes.  [default: one for each processor]")
@@ -54,6 +60,7 @@ def command(
     rules: str | None,
     file: Path | None,
     reread: str | None,
+    page: Path | None,
     csv: Path | None,
     workers: int | None,
     *,
@@ -77,6 +84,8 @@ def command(
         raise UsageError("pass a FOLDER with recorded sessions: no agent has stored sessions here")
     if csv is not None and csv.exists() and not csv.is_dir():
         raise UsageError(f"{str(csv)!r} is a file; name a folder for the tables")
+    if page is not None:
+        check_page_path(page)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying")
         replay = replay_sessions(
@@ -97,11 +106,13 @@ def command(
             print_parts(
                 "", f"{describe_rule_name(rule)}, against what was run:", build_table(heading, describe_settings(replay, rule))
             )
+    if page is not None:
+        print_line(f"wrote {write_bill_page(replay, page)}")
     if csv is not None:
         csv.mkdir(parents=True, exist_ok=True)
-        for name in ("sessions", "settings", "costs"):
+        for name in TABLES:
             getattr(replay, name).to_csv(csv / f"{name}.csv", index=False)
-        print_line(f"wrote sessions.csv, settings.csv and costs.csv to {csv}")
+        print_line(f"wrote {', '.join(f'{name}.csv' for name in TABLES)} to {csv}")
 
 
 def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
@@ -123,6 +134,8 @@ def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
         errors = f"median error {agreement.median_error:.1%}, pooled {agreement.pooled_error:+.1%}"
         covered = f"the replay covers {replay.covered_share:.0%} of the cost"
         lines.append(f"Check: the bill of what you really ran is modelled within 5 % {close} ({errors}); {covered}.")
+    if replay.reading is not None:
+        lines.append(describe_reading(replay))
     uncounted = list_uncounted(replay)
     if uncounted:
         shown = uncounted if full else list_first(uncounted, 2)

@@ -155,7 +155,11 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     edited = np.where(is_cached, sizes.edited_tokens + (sizes.shared_tokens - shared), 0.0)
     new = np.where(is_cached, prompt - read - rewarmed - edited, 0.0)
     uncached = np.where(is_cached, 0.0, prompt)
-    summarized_read = np.where(is_warm, rates.read_usd, rates.write_usd) if sizes.shares_prefix and terms.rule.has_cache else None
+    summarized_read = (
+        np.where(is_warm | sizes.asks_early, rates.read_usd, rates.write_usd)
+        if sizes.shares_prefix and terms.rule.has_cache
+        else None
+    )
     summary = sizes.summarized_tokens * (rates.input_usd if summarized_read is None else summarized_read)
     summary = summary + sizes.summary_tokens * rates.output_usd
     bill = Bill(

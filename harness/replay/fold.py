@@ -7,6 +7,7 @@ requests of what was really run have exactly the sizes that the provider reporte
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,8 @@ class CallSizes:
     """Tokens by which the prompt right after the compaction may grow until the next one; infinite if the threshold is unknown."""
     shares_prefix: bool = False
     """Whether the summarizer's prompt begins with the agent's."""
+    asks_early: bool = False
+    """Whether the summarizer is asked before the pause that precedes the call, while the cache is warm."""
 
     def __len__(self) -> int:
         """Return the number of calls."""
@@ -257,6 +260,10 @@ class StretchSizes:
         return self.count([item.message for item in new[:same]]) * scale, self.count_texts(kept) * scale
 
 
+FLAGS = ("shares_prefix", "asks_early")
+"""Fields of `CallSizes` that are no arrays."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Uncut:
     """Policy that never acts, and counts as another policy does."""
@@ -277,8 +284,50 @@ def _stop() -> bool:
     return True
 
 
+def compact_before_pauses(
+    as_it_was: CallSizes, gap_seconds: Numbers, pause_seconds: float, kept_tokens: float, summary_tokens: float
+) -> CallSizes:
+    """Return the sizes if the user had compacted by hand before each long pause that would have paid.
+
+    The user knows that a pause begins, and the agent's prompt then falls to a given length. A pause pays if the prompt falls by
+    at least a half.
+
+    Args:
+        as_it_was: Sizes of what was run.
+        gap_seconds: Seconds between each call and the one before it.
+        pause_seconds: Length in seconds from which a pause is long.
+        kept_tokens: Length of the prompt that a compaction leaves, system prompt and summary included.
+        summary_tokens: Tokens of the summary.
+    """
+    prompt, shared = as_it_was.prompt_tokens.copy(), as_it_was.shared_tokens.copy()
+    summarized, is_cut = np.zeros(len(prompt)), np.zeros(len(prompt), np.bool_)
+    removed = 0.0
+    for index in range(len(prompt)):
+        if as_it_was.edited_tokens[index] > 0 or (
+            index and as_it_was.shared_tokens[index] < as_it_was.prompt_tokens[index - 1] / 2
+        ):
+            removed = 0.0  # the agent compacted here
+        held = shared[index] - removed
+        if index and gap_seconds[index] > pause_seconds and held > 2 * kept_tokens:
+            summarized[index], is_cut[index] = held, True
+            removed += held - kept_tokens
+            held = kept_tokens
+        prompt[index], shared[index] = max(0.0, prompt[index] - removed), max(0.0, held)
+    return replace(
+        as_it_was,
+        prompt_tokens=prompt,
+        shared_tokens=np.minimum(shared, prompt),
+        is_cut=is_cut,
+        summarized_tokens=summarized,
+        summary_tokens=np.where(is_cut, summary_tokens, 0.0),
+        evicted_tokens=np.where(is_cut, as_it_was.prompt_tokens - prompt, 0.0),
+        shares_prefix=True,
+        asks_early=True,
+    )
+
+
 def join_sizes(parts: Sequence[CallSizes]) -> CallSizes:
     """Return the sizes of several stretches of a session, one after the other; at least one."""
-    names = [name for name in CallSizes.__dataclass_fields__ if name != "shares_prefix"]
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    names = [name for name in CallSizes.__dataclass_fields__ if name not in FLAGS]
+    joined: Any = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return replace(parts[0], **joined, shares_prefix=any(part.shares_prefix for part in parts))

@@ -192,6 +192,20 @@ def describe_break_even(tokens: float | None) -> str:
     return "never cheaper" if tokens == 0 else f"{tokens / 1000:.1f}K"
 
 
+def describe_reading(replay: Replay) -> str:
+    """Return what the recordings say about reading again, in one sentence."""
+    found = replay.reading
+    if found is None:
+        return "Your recordings have too few compactions to say what is read again after one."
+    low, high = (format_thousands(round(tokens, -2)) for tokens in (found.low_tokens, found.high_tokens))
+    calls = f"{abs(found.calls):.1f} {'more' if found.calls >= 0 else 'fewer'} repeated calls"
+    return (
+        f"After {format_count(found.compactions, 'compaction')} of your agents, {found.tokens:,.0f} tokens more were read again "
+        f"among the next 20 calls than at {found.shifted:,} shifted boundaries, with {calls}; your recordings suggest {low} to "
+        f"{high} per compaction."
+    )
+
+
 def describe_method(replay: Replay) -> str:
     """Return how the numbers were made, in one line."""
     band = replay.band

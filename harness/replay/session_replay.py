@@ -18,10 +18,16 @@ from harness.prices.price import MILLION, choose_price
 from harness.prices.rules import PriceRule
 from harness.replay.bills import OWN, Terms, choose_terms, price_sizes
 from harness.replay.chains import Numbers
-from harness.replay.fold import CallSizes, StretchSizes, join_sizes
-from harness.replay.settings import AS_IT_WAS, UNKNOWN_WINDOW_TOKENS, ReplaySetting
+from harness.replay.fold import FLAGS, CallSizes, StretchSizes, compact_before_pauses, join_sizes
+from harness.replay.later_use import BoundaryCounts, count_later_use
+from harness.replay.settings import AS_IT_WAS, BY_HAND, UNKNOWN_WINDOW_TOKENS, ReplaySetting
 from harness.replay.stretches import Stretch, split_stretches
 
+PAUSE_SECONDS = 300.0
+"""Length in seconds from which a pause is long: the shortest lifetime of a cache."""
+HAND_KEPT_TOKENS = 10_000.0
+"""Tokens that a compaction by hand keeps beside what the recording does not hold, the summary included: an assumption."""
+HAND_SUMMARY_TOKENS = 2_000.0
 DEFAULT_RESULT_TOKENS = 1_000.0
 """Tokens of a result of a tool in a session that has none."""
 
@@ -110,6 +116,8 @@ class SessionReplay:
     """Settings that did not work on this session, each with the reason; they count as what was really run."""
     request_keys: tuple[str, ...] = ()
     """Texts that identify calls in all files into which an agent copied them."""
+    boundaries: tuple[BoundaryCounts, ...] = ()
+    """What the agent did after its own compactions, and after shifted boundaries of the same session."""
     copied_calls: int = 0
     """Calls that the file says belong to another session."""
 
@@ -157,6 +165,7 @@ def replay_session(session: LoggedSession, plan: ReplayPlan) -> SessionReplay:
         unpriced_calls=sum(_is_counted(call) and not look_up_prices(call.model) for call in session.calls),
         request_keys=tuple([call.request_key for call in session.calls if call.request_key]),
         copied_calls=sum(call.copied for call in session.calls),
+        boundaries=count_later_use(session.entries),
     )
     stretches = split_stretches(session.entries, times_ms)
     if not stretches or not look_up_prices(model):
@@ -216,6 +225,8 @@ class _Replayer:
             for name in self.plan.rules
         }
         costs = [self.price(AS_IT_WAS, self.as_it_was, rule, one) for rule, one in terms.items()]
+        by_hand = self.compact_by_hand()
+        costs += [self.price(BY_HAND, by_hand, rule, one) for rule, one in terms.items()]
         impossible = []
         for setting in self.plan.settings:
             try:
@@ -229,10 +240,16 @@ class _Replayer:
             paid=paid + _sum_left_out(self.session.calls),
             covered_usd=covered_usd,
             has_times=self.has_times,
-            long_pauses=int((self.gaps > 300).sum()),
+            long_pauses=int((self.gaps > PAUSE_SECONDS).sum()),
             costs=tuple(costs),
             impossible=tuple(impossible),
         )
+
+    def compact_by_hand(self) -> CallSizes:
+        """Return the sizes of all requests if the user had compacted by hand before long pauses."""
+        calibration = self.stretches[0].trace.calibration
+        kept = HAND_KEPT_TOKENS + (calibration.overhead_tokens if calibration else 0.0)
+        return compact_before_pauses(self.as_it_was, self.gaps, PAUSE_SECONDS, kept, HAND_SUMMARY_TOKENS)
 
     def fold(self, setting: ReplaySetting) -> CallSizes:
         """Return the sizes of all requests under a setting."""
@@ -316,5 +333,5 @@ def _measure_gaps(seconds: Numbers) -> Numbers:
 
 def select_calls(sizes: CallSizes, chosen: np.ndarray) -> CallSizes:
     """Return the sizes of some of the calls."""
-    names = [name for name in CallSizes.__dataclass_fields__ if name != "shares_prefix"]
+    names = [name for name in CallSizes.__dataclass_fields__ if name not in FLAGS]
     return replace(sizes, **{name: getattr(sizes, name)[chosen] for name in names})

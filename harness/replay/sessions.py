@@ -17,9 +17,10 @@ from harness.prices.rules import load_rules
 from harness.replay.bills import OWN, REREAD_TOKENS, choose_terms, parse_rule
 from harness.replay.chains import Numbers
 from harness.replay.choice import MIN_GROUPS, CrossFit, cross_fit, estimate_saving
+from harness.replay.later_use import KINDS, BoundaryCounts, ExtraReading, estimate_reading
 from harness.replay.session_files import FileReplay, replay_files
 from harness.replay.session_replay import PaidParts, ReplayPlan, SessionReplay
-from harness.replay.settings import AS_IT_WAS, DEFAULT_POLICIES, DEFAULT_THRESHOLDS, list_settings
+from harness.replay.settings import AS_IT_WAS, BY_HAND, DEFAULT_POLICIES, DEFAULT_THRESHOLDS, list_settings
 
 DEFAULT_RULES = (OWN, f"{OWN}:1h", "anthropic-2026-10:1h")
 """Rules of a replay if none are named: the provider's own, its own with a cache of an hour, and one with cheap reads."""
@@ -59,9 +60,14 @@ class Replay:
             replay covers, and the modelled cost of the covered part, in USD.
         costs: One row per session, setting and rule: the modelled bill by part if nothing is read again, and its sum for each
             number of tokens read again after each compaction (`reread_10000_usd`), in USD.
-        settings: One row per setting and rule: cost in USD and change against what was really run at the low end, the middle and
+        settings: One row per setting and rule, with what was run (`as it was`) first and compactions by hand before pauses
+            last: cost in USD and change against what was really run at the low end, the middle and
             the high end of the band, with a 95 % interval, the number of groups that get dearer, and the number of tokens read
             again at which nothing is saved (`break_even_tokens`; None if there is no such number up to 40,000).
+        boundaries: One row per compaction of an agent (`is_real`) and per shifted boundary, at which nothing was compacted:
+            evicted tokens, repeated calls among the next 20 with the tokens of their results, calls on the same path, numbers of
+            distinctive words by kind that were evicted, of these used later before they were seen again, and surviving in view.
+        reading: What was read again after the agents' own compactions, less chance; None without enough compactions.
         choices: For each rule, the saving of settings that one half of the groups chose for the other.
         rules: Names of the rules.
         group_kind: Kind of the groups: `project`, `day` or `session`.
@@ -74,6 +80,8 @@ class Replay:
     sessions: pd.DataFrame
     costs: pd.DataFrame
     settings: pd.DataFrame
+    boundaries: pd.DataFrame
+    reading: ExtraReading | None
     choices: Mapping[str, CrossFit | None]
     rules: tuple[str, ...]
     group_kind: str
@@ -220,7 +228,7 @@ def build_replay(
             *REREAD_COLUMNS,
         ],
     )
-    setting_names = [AS_IT_WAS, *(setting.name for setting in plan.settings)]
+    setting_names = [AS_IT_WAS, *(setting.name for setting in plan.settings), BY_HAND]
     matrices = {rule: _Matrix(costs[costs["rule"] == rule], setting_names) for rule in plan.rules}
     settings = pd.DataFrame([row for rule in plan.rules for row in _list_setting_rows(rule, matrices[rule], setting_names, band)])
     impossible = Counter(text.partition(": ")[0] for row in rows for text in row.session.impossible)
@@ -229,6 +237,10 @@ def build_replay(
         sessions=sessions,
         costs=costs,
         settings=settings,
+        boundaries=pd.DataFrame(
+            [_build_boundary_row(row, one) for row, _, is_copy in numbered if not is_copy for one in row.session.boundaries]
+        ),
+        reading=estimate_reading([row.session.boundaries for row, _, is_copy in numbered if not is_copy]),
         choices={rule: one.choose(band.middle_tokens, setting_names) for rule, one in matrices.items()},
         rules=plan.rules,
         group_kind=kinds.kind,
@@ -327,6 +339,23 @@ def _list_cost_rows(row: _Row, group: str) -> list[Sequence[object]]:
     ]
 
 
+def _build_boundary_row(row: _Row, counts: BoundaryCounts) -> Mapping[str, object]:
+    return {
+        "file": row.path,
+        "session_id": row.session.session_id,
+        "is_real": counts.is_real,
+        "step": counts.step,
+        "evicted_tokens": counts.evicted_tokens,
+        "repeated_calls": counts.repeated_calls,
+        "repeated_tokens": counts.repeated_tokens,
+        "same_target_calls": counts.same_target_calls,
+        "same_target_tokens": counts.same_target_tokens,
+        **{f"evicted_{kind}s": counts.evicted_words[kind] for kind in KINDS},
+        **{f"used_{kind}s": counts.used_words[kind] for kind in KINDS},
+        **{f"surviving_{kind}s": counts.surviving_words[kind] for kind in KINDS},
+    }
+
+
 class _Matrix:
     """Costs of the groups under one rule: groups × settings × tokens read again."""
 
@@ -349,7 +378,7 @@ class _Matrix:
     def choose(self, tokens: float, names: Sequence[str]) -> CrossFit | None:
         """Return the saving of the settings that the halves of the groups choose for each other."""
         costs = self.price(tokens)
-        return cross_fit(costs, costs[:, 0], names) if len(costs) else None
+        return cross_fit(costs[:, :-1], costs[:, 0], names[:-1]) if len(costs) else None  # by hand is no setting of an agent
 
 
 def _list_setting_rows(rule: str, matrix: _Matrix, names: Sequence[str], band: RereadBand) -> list[Mapping[str, object]]:

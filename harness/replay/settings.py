@@ -12,6 +12,8 @@ from harness.protocols import Policy
 
 AS_IT_WAS = "as it was"
 """Name of what was really run: the stretches of the sessions without any further compaction."""
+BY_HAND = "compact by hand before pauses"
+"""Name of what it would have cost to compact by hand before each pause of more than five minutes."""
 DEFAULT_POLICIES = ("claude-code", "codex", "keep-last", "anthropic-clear-tool-uses")
 DEFAULT_THRESHOLDS = (50_000, 80_000, 100_000, 150_000, 200_000)
 MAX_WINDOW_TOKENS = 2**24

@@ -29,7 +29,8 @@ def write_recording(
         has_usage: Whether the calls have usage.
         name: Id of the session. Default: the name of the file.
     """
-    session, seconds, rows = name or path.stem, 0, []
+    session, seconds = name or path.stem, 0
+    rows: list[dict[str, object]] = []
 
     def add(role: str, content: object, **more: object) -> None:
         time = f"2026-01-{5 + seconds // 86_400:02}T{seconds // 3_600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"

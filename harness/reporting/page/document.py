@@ -89,10 +89,30 @@ def write_page(
         UnknownName: The arm `against` does not exist.
         StoreError: The file cannot be written.
     """
+    target = check_page_path(path)
+    return write_document(
+        render_page(collect_page(results, against=against, max_sessions=max_sessions, document=document)), target
+    )
+
+
+def check_page_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a page that can be written, before the work that its content takes.
+
+    Raises:
+        StoreError: The path is a folder.
+    """
     target = Path(path)
     if not target.name or target.is_dir():
         raise StoreError(f"cannot write the page {str(target)!r}: it is a folder; name a file")
-    text = render_page(collect_page(results, against=against, max_sessions=max_sessions, document=document))
+    return target
+
+
+def write_document(text: str, target: Path) -> Path:
+    """Write a page in one step, and return its path.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with replace_file(target) as unfinished:
@@ -238,15 +258,6 @@ def render_page(data: PageData, *, served: bool = False) -> str:
         data: Data of the page.
         served: Whether a server sends sessions and newer values on demand, so that the page may connect to it.
     """
-    script, style = load_page_script(), load_page_style()
-    policy = {
-        "default-src": "'none'",
-        "script-src": f"'sha256-{_hash(script)}'",
-        "style-src": f"'sha256-{_hash(style)}'",
-        "connect-src": "'self'" if served else "'none'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
     title, headlines = escape(data.document.title), "".join(map(_render_headline, list_headlines(data.document)))
     standing = f'<span id="standing">{escape(data.values["standing"])}</span>'
     sessions = f'<span id="sessions">{escape(_describe_sessions(data, served=served))}</span>'
@@ -266,8 +277,30 @@ def render_page(data: PageData, *, served: bool = False) -> str:
         ]
     )
     values = {**data.values, "served": served}
-    blocks = [_embed("values", base64.b64encode(compress(values)).decode("ascii"))]
-    blocks += [_embed(f"block-{index}", text) for index, text in enumerate(data.blocks)]
+    blocks = [embed("values", base64.b64encode(compress(values)).decode("ascii"))]
+    blocks += [embed(f"block-{index}", text) for index, text in enumerate(data.blocks)]
+    return render_document(data.document.title, body, load_page_script(), load_page_style(), blocks, connects=served)
+
+
+def render_document(title: str, body: str, script: str, style: str, blocks: Sequence[str] = (), *, connects: bool = False) -> str:
+    """Return an HTML document with its styles, script and data, which fetches nothing but from its own server.
+
+    Args:
+        title: Title, not escaped.
+        body: HTML of the body.
+        script: Module that runs at the end; the content security policy allows it and nothing else.
+        style: Style sheet.
+        blocks: Elements with data.
+        connects: Whether the script may connect to the server that sent the page.
+    """
+    policy = {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{_hash(script)}'",
+        "style-src": f"'sha256-{_hash(style)}'",
+        "connect-src": "'self'" if connects else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
     page = "\n".join(
         [
             "<!doctype html>",
@@ -277,7 +310,7 @@ def render_page(data: PageData, *, served: bool = False) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(map(" ".join, policy.items()))}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            f"<title>{title}</title>",
+            f"<title>{escape(title)}</title>",
             f"<style>{style}</style>",
             "</head>",
             '<body class="harness-surface harness-looking">',
@@ -297,22 +330,23 @@ def escape(text: str) -> str:
 
 
 @cache
-def load_page_script() -> str:
-    """Return the script of the page, built from `js/page.js`, as one module that imports nothing."""
-    return (BUNDLES_FOLDER / "page.js").read_text("utf-8")
+def load_page_script(name: str = "page") -> str:
+    """Return the script of a page, built from the module of this name in `js`, as one module that imports nothing."""
+    return (BUNDLES_FOLDER / f"{name}.js").read_text("utf-8")
 
 
 @cache
-def load_page_style() -> str:
-    """Return the style of the page: the styles that its modules import."""
-    return (BUNDLES_FOLDER / "page.css").read_text("utf-8")
+def load_page_style(name: str = "page") -> str:
+    """Return the style of a page: the styles that its modules import."""
+    return (BUNDLES_FOLDER / f"{name}.css").read_text("utf-8")
 
 
 def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-def _embed(name: str, text: str) -> str:
+def embed(name: str, text: str) -> str:
+    """Return an element with data that the script of a page reads, given as base64."""
     return f'<script type="application/octet-stream" id="{name}">{text}</script>'
 
 

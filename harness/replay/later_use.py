@@ -1,0 +1,298 @@
+"""What an agent used again after its own compactions: calls that it repeated, and words that were no longer in view.
+
+Neither is harm or loss. An agent also repeats calls and uses old words without any compaction, so both are counted at shifted
+boundaries of the same session, too, at which nothing was compacted; that count is the chance level.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.conversation.events import Compaction, Entry, Event, ItemId, MessageAdded
+from harness.conversation.messages import Message, ToolCall
+from harness.conversation.tokens import QuarterOfCharacters, iter_texts
+from harness.conversation.view import View, drop_rolled_back, fold
+
+CALLS_AFTER = 20
+"""Number of calls after a boundary among which repeated ones are counted."""
+MIN_CALLS_BEFORE = 5
+"""Smallest number of calls before a shifted boundary."""
+SHIFT_CALLS = 10
+"""Number of calls between two shifted boundaries, and smallest number between one and a compaction."""
+MAX_SEARCHED_CHARACTERS = 20_000
+"""Length of the beginning of a text in which words are looked for, so that large outputs cost little."""
+BOOTSTRAP_DRAWS = 1_000
+MAX_TOKENS_PER_KIND = 400
+"""Largest number of evicted words of a kind that are followed, those mentioned last."""
+KINDS: Mapping[str, re.Pattern[str]] = {
+    "path": re.compile(r"(?<![\w/.-])(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"),
+    "number": re.compile(r"(?<![\w.])\d{4,}(?![\w.])|(?<![\w.])\d+\.\d{2,}(?![\w.])"),
+    "identifier": re.compile(r"\b(?:[a-z]+_[a-z_0-9]+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+)\b"),
+}
+"""Distinctive words of a session, by kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundaryCounts:
+    """What an agent did after one boundary.
+
+    At a compaction the boundary is real. At a shifted boundary nothing was compacted, and the same part of the conversation
+    counts as if it had been evicted.
+    """
+
+    is_real: bool
+    step: int
+    """Number of the first step behind the boundary."""
+    evicted_tokens: int
+    repeated_calls: int
+    """Calls among the next `CALLS_AFTER` that repeat an evicted call, with equal arguments."""
+    repeated_tokens: int
+    """Estimated tokens of their results."""
+    same_target_calls: int
+    """Calls that name the same first path or command as an evicted call, those with equal arguments included."""
+    same_target_tokens: int
+    evicted_words: Mapping[str, int]
+    """Number of distinctive words that stand nowhere in the view behind the boundary, by kind."""
+    used_words: Mapping[str, int]
+    """Number of these that the agent used later, before it saw them again, by kind."""
+    surviving_words: Mapping[str, int]
+    """Number of distinctive words of the evicted messages that still stand in the view, as in a summary, by kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turn:
+    """Message of a session, with the words and calls in it."""
+
+    message: Message
+    words: Mapping[str, frozenset[str]]
+    tokens: int
+
+
+def count_later_use(entries: Sequence[Entry]) -> tuple[BoundaryCounts, ...]:
+    """Return what the agent did after each of its compactions, and after shifted boundaries of the same session.
+
+    Args:
+        entries: Log of a session with the compactions of its agent.
+    """
+    log = drop_rolled_back(entries)
+    if not any(_removes_messages(entry.event) for entry in log):
+        return ()
+    session = _Session(log)
+    return (*session.count_compactions(), *session.count_shifted())
+
+
+def _removes_messages(event: Event) -> bool:
+    return isinstance(event, Compaction) and event.status == "applied" and bool(event.patch.forget)
+
+
+class _Session:
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        counter, view = QuarterOfCharacters(), View()
+        self.turns: list[_Turn] = []
+        self.cuts: list[tuple[int, Compaction, View, View]] = []
+        """Number of messages before each compaction, with the views before and after it."""
+        self.place_of_item: dict[ItemId, int] = {}
+        for entry in entries:
+            before, view = view, fold(view, entry, counter)
+            match entry.event:
+                case MessageAdded(message=message):
+                    self.place_of_item[view.items[-1].item_id] = len(self.turns)
+                    self.turns.append(_Turn(message=message, words=_find_words(message), tokens=counter.count(message)))
+                case Compaction() as event if _removes_messages(event):
+                    self.cuts.append((len(self.turns), event, before, view))
+        self.results = _pair_results(self.turns)
+
+    def count_compactions(self) -> Iterator[BoundaryCounts]:
+        for place, event, before, after in self.cuts:
+            kept = {item.item_id for item in after.items}
+            gone = [item.item_id for item in before.items if item.item_id not in kept]
+            evicted = [self.place_of_item[item] for item in gone if item in self.place_of_item]
+            seen = [_find_words(item.message) for item in after.items]
+            yield self._count(place, evicted, seen, is_real=True, step=event.step)
+
+    def count_shifted(self) -> Iterator[BoundaryCounts]:
+        """Yield the counts at boundaries where nothing was compacted, evenly spaced, away from compactions."""
+        if not self.cuts:
+            return
+        answers = [place for place, turn in enumerate(self.turns) if turn.message.role == "assistant"]
+        real = [sum(answer < place for answer in answers) for place, *_ in self.cuts]
+        starts = [0, *real]
+        for number in range(MIN_CALLS_BEFORE, len(answers) - CALLS_AFTER, SHIFT_CALLS):
+            start = max(begin for begin in starts if begin <= number)
+            is_near = any(number - SHIFT_CALLS < one < number + CALLS_AFTER for one in real)
+            if is_near or number - start < MIN_CALLS_BEFORE:
+                continue
+            first = 0 if not start else answers[start]
+            place = answers[number]
+            evicted = [index for index in range(first, place) if self.turns[index].message.role != "system"]
+            yield self._count(place, evicted, (), is_real=False, step=number + 1)
+
+    def _count(
+        self, place: int, evicted: Sequence[int], seen: Iterable[Mapping[str, frozenset[str]]], *, is_real: bool, step: int
+    ) -> BoundaryCounts:
+        gone = set(evicted)
+        calls = {_digest(call) for index in evicted for call in self.turns[index].message.calls}
+        targets = {target for index in evicted for call in self.turns[index].message.calls if (target := _find_target(call))}
+        repeated = same = repeated_tokens = same_tokens = followed = 0
+        for index in range(place, len(self.turns)):
+            if followed >= CALLS_AFTER:
+                break
+            for call in self.turns[index].message.calls:
+                followed += 1
+                tokens = self.results.get(call.call_id, 0)
+                is_equal = _digest(call) in calls
+                repeated, repeated_tokens = repeated + is_equal, repeated_tokens + tokens * is_equal
+                is_same = is_equal or _find_target(call) in targets
+                same, same_tokens = same + is_same, same_tokens + tokens * is_same
+        lost, surviving = self._sort_words(evicted, seen)
+        return BoundaryCounts(
+            is_real=is_real,
+            step=step,
+            evicted_tokens=sum(self.turns[index].tokens for index in gone),
+            repeated_calls=repeated,
+            repeated_tokens=repeated_tokens,
+            same_target_calls=same,
+            same_target_tokens=same_tokens,
+            evicted_words={kind: len(words) for kind, words in lost.items()},
+            used_words={kind: len(self._find_used(kind, words, place)) for kind, words in lost.items()},
+            surviving_words=surviving,
+        )
+
+    def _sort_words(
+        self, evicted: Sequence[int], seen: Iterable[Mapping[str, frozenset[str]]]
+    ) -> tuple[dict[str, set[str]], dict[str, int]]:
+        """Return the evicted words that are in view no more, and the number of those that still are, by kind.
+
+        Words that the agent wrote first are left out: it may have invented them, and may write them again.
+        """
+        in_view: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        for words in seen:
+            for kind in KINDS:
+                in_view[kind] |= words[kind]
+        lost, surviving = {}, {}
+        for kind in KINDS:
+            own: set[str] = set()
+            found: dict[str, None] = {}
+            for index in evicted:
+                turn = self.turns[index]
+                if turn.message.role == "assistant":
+                    own |= turn.words[kind] - found.keys()
+                else:
+                    for word in turn.words[kind] - own:
+                        found.pop(word, None)
+                        found[word] = None
+            followed = list(found)[-MAX_TOKENS_PER_KIND:]
+            lost[kind] = {word for word in followed if word not in in_view[kind]}
+            surviving[kind] = len(followed) - len(lost[kind])
+        return lost, surviving
+
+    def _find_used(self, kind: str, words: set[str], place: int) -> set[str]:
+        """Return which words the agent used behind a place before another message showed them again."""
+        waiting, used = set(words), set[str]()
+        for turn in self.turns[place:]:
+            if not waiting:
+                break
+            found = turn.words[kind] & waiting
+            if turn.message.role == "assistant":
+                used |= found
+            waiting -= found
+        return used
+
+
+def _find_words(message: Message) -> dict[str, frozenset[str]]:
+    text = "\n".join([text[:MAX_SEARCHED_CHARACTERS] for text in iter_texts(message)])
+    return {kind: frozenset(pattern.findall(text)) for kind, pattern in KINDS.items()}
+
+
+def _pair_results(turns: Sequence[_Turn]) -> dict[str, int]:
+    """Return the estimated tokens of the result of each call, by the id of the call."""
+    return {result.call_id: len(result.output) // 4 for turn in turns for result in turn.message.results}
+
+
+def _digest(call: ToolCall) -> tuple[str, str]:
+    return call.name, call.arguments_json
+
+
+def _find_target(call: ToolCall) -> str:
+    """Return the first path in the arguments of a call; empty if there is none."""
+    match = KINDS["path"].search(_digest(call)[1])
+    return match[0] if match else ""
+
+
+class ExtraReading(NamedTuple):
+    """What was read again after compactions, less what is read again without any.
+
+    Args:
+        compactions: Number of compactions.
+        shifted: Number of shifted boundaries.
+        calls: Extra calls with equal arguments per compaction.
+        tokens: Their extra tokens per compaction.
+        target_calls: Extra calls on the same path per compaction.
+        target_tokens: Their extra tokens per compaction.
+        low_tokens: Lower end of the band: that of the 95 % interval of `tokens`, and at least 0.
+        high_tokens: Upper end of the band: that of the 95 % interval of `target_tokens`.
+    """
+
+    compactions: int
+    shifted: int
+    calls: float
+    tokens: float
+    target_calls: float
+    target_tokens: float
+    low_tokens: float
+    high_tokens: float
+
+
+def estimate_reading(sessions: Sequence[Sequence[BoundaryCounts]], seed: int = 0) -> ExtraReading | None:
+    """Return what was read again after the compactions of some sessions, with a band by a bootstrap over sessions.
+
+    Args:
+        sessions: Counts of each session.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        ExtraReading; None if fewer than two sessions have a compaction, or there is no shifted boundary.
+    """
+    rows = [
+        [
+            [float(one.is_real), one.repeated_calls, one.repeated_tokens, one.same_target_calls, one.same_target_tokens]
+            for one in session
+        ]
+        for session in sessions
+        if session
+    ]
+    tables = [np.array(table) for table in rows]
+    if sum(bool(table[:, 0].any()) for table in tables) < 2 or not any((table[:, 0] == 0).any() for table in tables):
+        return None
+    sums = np.array([_sum_kinds(table) for table in tables])
+    whole = _subtract_chance(sums.sum(axis=0))
+    rng = np.random.default_rng(seed)
+    drawn = np.array([_subtract_chance(sums[rng.integers(0, len(sums), len(sums))].sum(axis=0)) for _ in range(BOOTSTRAP_DRAWS)])
+    low, high = np.nanpercentile(drawn, (2.5, 97.5), axis=0)
+    total = sums.sum(axis=0)
+    return ExtraReading(
+        compactions=int(total[0, 0]),
+        shifted=int(total[1, 0]),
+        calls=float(whole[0]),
+        tokens=float(whole[1]),
+        target_calls=float(whole[2]),
+        target_tokens=float(whole[3]),
+        low_tokens=max(0.0, float(low[1])),
+        high_tokens=max(0.0, float(high[3])),
+    )
+
+
+def _sum_kinds(table: "np.ndarray") -> "np.ndarray":
+    """Return number and sums of the real boundaries, then those of the shifted ones."""
+    return np.array([[len(part), *part[:, 1:].sum(axis=0)] for part in (table[table[:, 0] == 1], table[table[:, 0] == 0])])
+
+
+def _subtract_chance(sums: "np.ndarray") -> "np.ndarray":
+    """Return the means at real boundaries less those at shifted ones; NaN without either."""
+    if not sums[0, 0] or not sums[1, 0]:
+        return np.full(4, np.nan)
+    difference: np.ndarray = sums[0, 1:] / sums[0, 0] - sums[1, 1:] / sums[1, 0]
+    return difference
