@@ -1,5 +1,6 @@
 """Command `harness replay`, which shows what recorded sessions would have cost under other compaction settings."""
 
+import datetime as dt
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from harness.cli import options
 from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
 from harness.errors import UsageError, format_count
 from harness.inspection.recording_folder import list_installed_folders
+from harness.replay.forecast import check_forecast, describe_check, make_forecast, read_forecast, save_forecast
 from harness.replay.sentences import (
     PART_NAMES,
     build_headline,
@@ -51,6 +53,14 @@ _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
 )
 @click.option("--page", type=options.FILE, help="Write one HTML page with everything to this file; it fetches nothing.")
 @click.option("--csv", type=options.FOLDER, help="Write the tables of sessions, settings and costs to files in this folder.")
+@click.option("--freeze", type=options.FILE, help="Store the predicted bill of the setting --setting in this new file.")
+@click.option(
+    "--setting", metavar="NAME", help="With --freeze: the setting, e.g. 'claude-code at 80K'.  [default: the chosen one]"
+)
+@click.option("--verify", type=options.FILE, help="Compare the forecast in this file with the sessions recorded after it.")
+@click.option(
+    "--control", "controls", multiple=True, metavar="PROJECT", help="With --verify: project that kept its setting. Repeatable."
+)
 @click.option("--full", is_flag=True, help="List all settings under each rule, and everything that was not counted.")
 @click.option("--workers", type=options.POSITIVE, help="Number of processes.  [default: one for each processor]")
 def command(
@@ -62,6 +72,10 @@ def command(
     reread: str | None,
     page: Path | None,
     csv: Path | None,
+    freeze: Path | None,
+    setting: str | None,
+    verify: Path | None,
+    controls: tuple[str, ...],
     workers: int | None,
     *,
     full: bool,
@@ -86,6 +100,7 @@ def command(
         raise UsageError(f"{str(csv)!r} is a file; name a folder for the tables")
     if page is not None:
         check_page_path(page)
+    forecast = read_forecast(verify) if verify is not None else None
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying")
         replay = replay_sessions(
@@ -106,6 +121,13 @@ def command(
             print_parts(
                 "", f"{describe_rule_name(rule)}, against what was run:", build_table(heading, describe_settings(replay, rule))
             )
+    if forecast is not None:
+        print_line(describe_check(check_forecast(forecast, replay, controls)))
+    if freeze is not None:
+        choice = replay.choices[replay.rules[0]]
+        made = make_forecast(replay, setting or (choice.chosen[0] if choice else ""), dt.datetime.now(dt.UTC))
+        save_forecast(made, freeze)
+        print_line(f"wrote the forecast of {made.setting} to {freeze}; compare it later with --verify")
     if page is not None:
         print_line(f"wrote {write_bill_page(replay, page)}")
     if csv is not None:

@@ -63,7 +63,12 @@ def _list_settings(replay: Replay, rule: str) -> list[Change]:
         changes.append(Change(text, choice.saving_usd, choice.low_usd, choice.high_usd, dearer, "needs a test"))
     rows = replay.settings[(replay.settings["rule"] == rule) & (replay.settings["compactions"] > 0)]
     rows = rows[~rows["setting"].isin([AS_IT_WAS, BY_HAND, *(choice.chosen if choice else ())])]
-    rows = rows.assign(policy=rows["setting"].str.partition(" at ")[0]).sort_values("usd").drop_duplicates("policy").head(3)
+    rows = (
+        rows.assign(policy=[str(name).partition(" at ")[0] for name in rows["setting"]])
+        .sort_values("usd")
+        .drop_duplicates("policy")
+        .head(3)
+    )
     for row in rows.itertuples():
         meaning = f"best threshold of this policy in hindsight; {_describe_even(row.break_even_tokens)}"
         changes.append(

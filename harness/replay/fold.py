@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from harness.compaction.description import reads_time
 from harness.compaction.feasibility import find_smallest_view
+from harness.compaction.presets.none import NoCompaction
 from harness.compaction.triggers import MAX_RESCALE_FACTOR, NoThreshold
 from harness.conversation.events import Compaction, Hook, ItemId, StepTimed
 from harness.conversation.messages import Message
@@ -238,6 +239,8 @@ class StretchSizes:
     def _count_quiet_steps(self, policy: Policy, window_tokens: int) -> int:
         """Return how many steps at the beginning stay below the size at which the policy acts, however it measures it."""
         budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
+        if isinstance(policy, NoCompaction):
+            return len(self.trace.steps)
         smallest = find_smallest_view(policy, budget)
         if smallest is None or smallest.unit != "tokens":
             return 0

@@ -20,16 +20,16 @@ CALLS_AFTER = 20
 """Number of calls after a boundary among which repeated ones are counted."""
 MIN_CALLS_BEFORE = 5
 """Smallest number of calls before a shifted boundary."""
-SHIFT_CALLS = 10
+SHIFT_CALLS = 20
 """Number of calls between two shifted boundaries, and smallest number between one and a compaction."""
-MAX_SEARCHED_CHARACTERS = 20_000
+MAX_SEARCHED_CHARACTERS = 8_000
 """Length of the beginning of a text in which words are looked for, so that large outputs cost little."""
 BOOTSTRAP_DRAWS = 1_000
 MAX_TOKENS_PER_KIND = 400
 """Largest number of evicted words of a kind that are followed, those mentioned last."""
 KINDS: Mapping[str, re.Pattern[str]] = {
     "path": re.compile(r"(?<![\w/.-])(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"),
-    "number": re.compile(r"(?<![\w.])\d{4,}(?![\w.])|(?<![\w.])\d+\.\d{2,}(?![\w.])"),
+    "number": re.compile(r"(?<![\w.])(?:\d{4,}|\d+\.\d{2,})(?!\w|\.\d)"),
     "identifier": re.compile(r"\b(?:[a-z]+_[a-z_0-9]+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+)\b"),
 }
 """Distinctive words of a session, by kind."""

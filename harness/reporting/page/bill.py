@@ -100,8 +100,9 @@ def render_bill_page(replay: Replay) -> str:
 
 
 def _describe_sessions(replay: Replay) -> str:
-    agents = ", ".join(sorted(replay.sessions.loc[replay.sessions["paid_usd"] > 0, "agent"].unique()))
-    groups = format_count(replay.sessions["group"].nunique(), replay.group_kind)
+    paid = replay.sessions[replay.sessions["paid_usd"] > 0]
+    groups = format_count(paid["group"].nunique(), replay.group_kind)
+    agents = ", ".join(sorted(paid["agent"].unique()))
     return f"{describe_span(replay)} of {agents or 'no agent with a known cost'} · {groups} · nothing left this machine"
 
 
@@ -329,7 +330,7 @@ def _render_all(replay: Replay, changes: Sequence[Sequence[Sequence[float | None
     )
     table = f'<table class="p-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return (
-        "<details open><summary>All settings</summary>"
+        "<details><summary>All settings</summary>"
         f'<div class="p-scroll" tabindex="0" role="region" aria-label="All settings">{table}</div></details>'
     )
 
@@ -393,8 +394,8 @@ def _render_boundaries(replay: Replay) -> list[str]:
     note = (
         "Used later: a distinctive word of an evicted message, not first written by the agent, that the agent wrote although it "
         "stood nowhere in view and had not been seen again. Chance level: the same at boundaries where nothing was compacted, so "
-        "the word was still in view. Neither is harm: an agent may do without. Words are found by patterns in the first 20,000 "
-        "characters of a text."
+        "the word was still in view. Neither is harm: an agent may do without. Words are found by patterns in the first 8,000 "
+        "characters of a text, at most 400 of a kind for each boundary."
     )
     table = _render_table("Compactions", columns, events)
     return [
