@@ -146,11 +146,11 @@ def list_parts(value: object) -> tuple[object, ...]:
     """Return the elements of a tuple or the field values of a dataclass; empty for any other value."""
     if isinstance(value, tuple):
         return value
-    return tuple(getattr(value, name) for name in _list_field_names(type(value)))
+    return tuple(getattr(value, name) for name in _list_field_names(type(value)))  # type: ignore[arg-type]
 
 
 @cache
-def _list_field_names(kind: type) -> tuple[str, ...]:
+def _list_field_names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 

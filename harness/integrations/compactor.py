@@ -211,6 +211,11 @@ class Compactor:
         return self._conversation.view
 
     @property
+    def messages(self) -> int:
+        """Number of messages in the list of the last call; 0 before the first."""
+        return len(self._seen.raws)
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """Log of the session so far, for example for `harness.inspect_session`."""
         return tuple(self._log.entries())
@@ -257,6 +262,10 @@ class Compactor:
         journal.close()
         self._log = closed_log  # `entries` stays readable
 
+    def continues(self, messages: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether a list begins with the messages of the last call or of its result, so that `compact` accepts it."""
+        return self._find_known(messages) is not None
+
     def compact(
         self, messages: Sequence[Mapping[str, Any]], usage: Usage | Mapping[str, Any] | None = None, *, moment: Moment = "step"
     ) -> CompactResult:
@@ -277,12 +286,7 @@ class Compactor:
         if moment not in {"step", "overflow", "manual"}:
             raise UsageError(f"moment: must be 'step', 'overflow' or 'manual' (got {moment!r:.80})")
         raws, reported = check_list(messages), read_usage(usage)
-        known, pieces = self._read_new(raws)
-        new_raws = raws[len(known.raws) :]
-        new_numbers = range(self._next_number, self._next_number + len(new_raws))
-        self._next_number += len(new_raws)
-        self._seen = _KnownList([*known.raws, *new_raws], [*known.numbers, *new_numbers])
-        self._sent = before = _KnownList([*self._sent.raws, *new_raws], [*self._sent.numbers, *new_numbers])
+        pieces, before = self._take_new(raws), self._sent
         edits, events, notices = self.view.edits, list[Compaction](), list[str]()
         try:
             opening = count_opening_messages(pieces) if moment == "step" and self._has_answer(pieces) else 0
@@ -315,9 +319,35 @@ class Compactor:
             if summarizer:
                 summarizer.loop = None
 
+    def record(self, messages: Sequence[Mapping[str, Any]], usage: Usage | Mapping[str, Any] | None = None) -> None:
+        """Log new messages without asking the policy, such as the last answer of a loop.
+
+        Args:
+            messages: Messages of the conversation, as for `compact`.
+            usage: Token usage of the newest answer, as for `compact`.
+
+        Raises:
+            UsageError: As for `compact`.
+        """
+        raws, reported = check_list(messages), read_usage(usage)
+        self._log_pieces(self._take_new(raws), reported)
+
+    def _take_new(self, raws: list[Raw]) -> list[Piece]:
+        """Return the messages behind those of the last call, and keep the list for the next call."""
+        known, pieces = self._read_new(raws)
+        new_raws = raws[len(known.raws) :]
+        new_numbers = range(self._next_number, self._next_number + len(new_raws))
+        self._next_number += len(new_raws)
+        self._seen = _KnownList([*known.raws, *new_raws], [*known.numbers, *new_numbers])
+        self._sent = _KnownList([*self._sent.raws, *new_raws], [*self._sent.numbers, *new_numbers])
+        return pieces
+
+    def _find_known(self, raws: Sequence[Raw]) -> _KnownList | None:
+        return next((known for known in (self._seen, self._sent) if known.begins(raws)), None)
+
     def _read_new(self, raws: Sequence[Raw]) -> tuple[_KnownList, list[Piece]]:
         """Return which known list the given one continues, and the new messages; the compactor does not change on an error."""
-        known = next((known for known in (self._seen, self._sent) if known.begins(raws)), None)
+        known = self._find_known(raws)
         if known is None:
             pairs = zip(raws, self._seen.raws, strict=False)
             index = next((index for index, (new, old) in enumerate(pairs) if new != old), min(len(raws), len(self._seen.raws)))

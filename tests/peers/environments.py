@@ -6,7 +6,8 @@ The environments lie in the user's cache folder, named by the digest of their lo
 Creating an environment needs the package index; running the originals does not. The list of an original's packages, as
 `uv pip freeze` prints it, becomes a lock by
 `uv pip compile --no-deps --universal --generate-hashes --no-header --no-annotate LIST -o tests/peers/locks/NAME.txt`.
-For a benchmarked one, the list holds only the packages under `requires`, and `--no-deps` is left out.
+For an environment with `requires`, the list holds only those packages, and `--no-deps` is left out. In `adapters`, this
+project runs beside the others, so `pyproject.toml` is compiled with the list, with `--python-version 3.12`.
 """
 
 import fcntl
@@ -70,6 +71,11 @@ class Environment:
 ENVIRONMENTS = {
     environment.name: environment
     for environment in (
+        Environment(
+            name="adapters",
+            requires=("inspect-ai", "langchain", "langgraph", "openai-agents", "openhands-sdk", "pydantic-ai-harness"),
+            python=(3, 12),
+        ),
         Environment(name="harbor", python=(3, 12)),
         Environment(name="inspect"),
         Environment(name="langchain"),
