@@ -75,9 +75,9 @@ def group_events(events: Iterable[LLMConvertibleEvent]) -> list[Unit]:
     """Return the events, with the actions of each answer together."""
     units = list[Unit]()
     for event in events:
+        answer_id = event.llm_response_id if isinstance(event, ActionEvent) else ""
         last = units[-1][-1] if units else None
-        is_action = isinstance(event, ActionEvent) and isinstance(last, ActionEvent)
-        if is_action and event.llm_response_id == last.llm_response_id:
+        if answer_id and isinstance(last, ActionEvent) and last.llm_response_id == answer_id:
             units[-1] = (*units[-1], event)
         else:
             units.append((event,))
