@@ -190,6 +190,15 @@ def test_times_requests_and_hour_long_cache_writes_are_kept(tmp_path):
     assert (reply.at_ms - ask.at_ms, reply.request_key, reply.hour_write_tokens) == (3_000, "message-b request-1", 70)
 
 
+def test_a_queued_text_may_be_a_list_of_blocks(tmp_path):
+    blocks = [{"type": "text", "text": "And the lamp."}, {"type": "image", "source": {}}]
+    queued = [
+        {"type": "queue-operation", "operation": name, "sessionId": "s", "content": blocks} for name in ("enqueue", "remove")
+    ]
+    (recording,) = read_rows(tmp_path, [ASK, *queued, make_row("b", "a", "assistant", "Four.", 3)])
+    assert [part.text for part in recording.messages[1].message.parts] == ["And the lamp.", "(image)"]
+
+
 @needs_small_recordings
 def test_the_small_recordings_have_their_right_values():
     typed, attached, rewound, served = (

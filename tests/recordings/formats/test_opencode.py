@@ -99,6 +99,19 @@ def test_a_sub_agent_names_its_parent(tmp_path):
     assert write_export(tmp_path, lambda whole: whole["info"].update(parentID="ses_farm")).parent_id == "ses_farm"
 
 
+def test_copies_of_calls_in_a_fork_have_other_ids_and_the_same_request(tmp_path):
+    text = EXPORT.read_text()
+    for message in json.loads(text)["messages"]:
+        text = text.replace(f'"{message["info"]["id"]}"', f'"copy {message["info"]["id"]}"')
+    (tmp_path / "fork.json").write_text(text)
+    keys = [
+        [item.request_key for item in read_recording(path).messages if item.usage is not None and item.at_ms is not None]
+        for path in (EXPORT, tmp_path / "fork.json")
+    ]
+    assert keys[0] == keys[1]
+    assert len(set(keys[0])) == len(keys[0])
+
+
 @needs_small_recordings
 def test_the_small_recording_has_its_right_values():
     recording = read_recording(SMALL_RECORDINGS / "opencode_export.json")
