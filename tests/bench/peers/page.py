@@ -17,7 +17,8 @@ PAGE_TEXT = """\
 The same session runs in each system: {steps} steps, in each of which a scripted model writes about 100 characters and calls a
 tool. The tool answers at once with 2 KB of text that differs from step to step and compresses like the output of programs.
 Nothing is compacted. `make bench-peers` measures this and writes this page. The environments of the other systems are pinned in
-`tests/peers/locks`.
+`tests/peers/locks`. Speed is not everything: [what others do better](guide/footguns.md#what-others-do-better) names what
+maf-cachebench, the evaluations of Hermes Agent and Inspect do better than this program.
 
 - **CPU** is the processor time of all threads from the beginning of the session to the closed log.
 - **Memory** is the peak of the resident memory during the session, above that of the process before it.
