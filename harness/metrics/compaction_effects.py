@@ -84,8 +84,9 @@ class CompactionEffects:
     """Number of steps after each compaction until the agent again changed or ran something new."""
     cuts_in_loop: int = 0
     """Number of compactions inside a loop of edits and tests, that is, while the newest test run had failed."""
-    blocking_seconds: float = 0.0
-    """Seconds for which the session waited for summaries; those written in the background count with their rest only."""
+    blocking_seconds: float | None = 0.0
+    """Seconds for which the session waited for summaries; those written in the background count with their rest only. None if
+    another agent made a compaction and did not record how long it took."""
     prefix_breaks: int = 0
     """Number of steps whose request did not begin with the whole previous request."""
     steps: int = 0
@@ -216,6 +217,8 @@ class EffectsBuilder:
     last_step: StepFinished | None = None
     cuts_in_loop: int = 0
     blocking_seconds: float = 0.0
+    has_unknown_wait: bool = False
+    """Whether another agent made a compaction without a recorded duration."""
     prefix_breaks: int = 0
     steps: int = 0
     duplicate_calls: int = 0
@@ -235,6 +238,8 @@ class EffectsBuilder:
                 self._add_step(event)
             case Compaction():
                 self.blocking_seconds += _count_waited(event)
+                is_recorded = event.reported_tokens_before is not None or (event.summary and event.summarizer_usage is None)
+                self.has_unknown_wait |= bool(is_recorded and not event.summarizer_seconds and event.blocking_seconds is None)
                 if event.status == "applied":
                     self._add_compaction(event, before, after)
             case _:
@@ -285,7 +290,7 @@ class EffectsBuilder:
             prefix_shares=tuple(self.prefix_shares),
             resume_steps=tuple(self.resume_steps),
             cuts_in_loop=self.cuts_in_loop,
-            blocking_seconds=self.blocking_seconds,
+            blocking_seconds=None if self.has_unknown_wait else self.blocking_seconds,
             prefix_breaks=self.prefix_breaks,
             steps=self.steps,
             duplicate_calls=self.duplicate_calls,
@@ -363,7 +368,8 @@ def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:
     resumed = f"after {_format_range(effects.resume_steps)} steps, " if effects.resume_steps else ""
     loop = f"{effects.cuts_in_loop} of {len(effects.floors_tokens)} compactions while tests failed"
     yield "resumed", f"{resumed}{effects.duplicate_calls} calls were made twice; {loop}"
-    yield "waited", f"{effects.blocking_seconds:.1f} s for summaries"
+    if effects.blocking_seconds is not None:
+        yield "waited", f"{effects.blocking_seconds:.1f} s for summaries"
 
 
 def _format_range(values: Sequence[float], *, percent: bool = False) -> str:

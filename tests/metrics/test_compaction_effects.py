@@ -153,7 +153,18 @@ def test_metrics_of_a_session_are_the_effects_that_its_log_shows():
     assert {name: getattr(metrics, name) for name in EFFECTS} == columns
     assert columns["freed_share"] == pytest.approx(sum(effects.freed_shares) / len(effects.freed_shares))
     assert columns["path_survival"] == next(row.share for row in effects.survival if row.kind == "path")
-    assert columns["blocking_seconds"] == effects.blocking_seconds > 0
+    assert columns["blocking_seconds"] == effects.blocking_seconds
+    assert effects.blocking_seconds
+
+
+def test_a_compaction_of_another_agent_without_a_duration_has_no_time_to_wait():
+    timed = make_compaction(3, before=210, after=100, summarizer_seconds=2.5, summary="S", reported_tokens_before=900)
+    untimed = make_compaction(3, before=210, after=100, summary="S", reported_tokens_before=900)
+    message = MessageAdded(message=user("go"), step=0)
+    opening = (MessageAdded(message=system("be good"), step=0), message, message)
+    effects = [measure_compactions(make_log(*opening, event), COUNTER) for event in (timed, untimed)]
+    assert [one.blocking_seconds for one in effects] == [2.5, None]
+    assert "waited" not in dict(describe_effects(effects[1]))
 
 
 def test_what_was_not_measured_has_no_value_instead_of_0():
@@ -174,6 +185,8 @@ def test_an_append_only_session_breaks_no_prefix_and_a_background_summary_blocks
     assert (plain.prefix_breaks, plain.steps) == (0, 40)
     waiting = measure_compactions(run(make_spec(policy=KeepLast(**SMALL))), COUNTER)
     background = measure_compactions(run(make_spec(policy=KeepLast(when=(Background(),), **SMALL))), COUNTER)
+    assert background.blocking_seconds is not None
+    assert waiting.blocking_seconds is not None
     assert 0 <= background.blocking_seconds < waiting.blocking_seconds
     assert waiting.prefix_breaks >= len(waiting.floors_tokens) > 0
     assert all(0.5 < error < 2 for error in waiting.trigger_errors)
