@@ -22,8 +22,8 @@ const MISSED_MS = 16000;
 const RESTART_MS = 3000;
 
 /**
- * Send a message that no user asked for, and return whether it was sent. It fails if the kernel was restarted, about which the page
- * informs the user after a while.
+ * Send a message that no user asked for, and return whether it was sent. It fails if the kernel was restarted, about which the
+ * page informs the user after a while.
  *
  * @param {Channel} model
  * @param {object} message
