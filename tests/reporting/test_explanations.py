@@ -15,6 +15,8 @@ from harness.store.records import TrialRecord
 from tests.analysis.selections import trial
 from tests.reporting.page.experiments import declare
 
+pytestmark = pytest.mark.slow
+
 
 def write_trials(folder, rows):
     """Write trials to a journal, and return its results."""

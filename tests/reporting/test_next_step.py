@@ -5,11 +5,13 @@ from math import isnan
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analysis.effects import estimate_effect
 from harness.reporting.next_step import MAX_SEEDS, TARGET_HALF_WIDTH, Spread, count_needed_seeds, measure_spread
+
+pytestmark = pytest.mark.slow
 
 
 def draw_pairs(tasks: int, seeds: int, between: float, within: float, number: int = 0) -> pd.DataFrame:
@@ -24,6 +26,7 @@ def draw_pairs(tasks: int, seeds: int, between: float, within: float, number: in
     return pd.DataFrame(rows)
 
 
+@settings(max_examples=10)
 @given(st.floats(0.0, 0.3), st.floats(0.01, 0.3))
 def test_the_parts_of_the_variance_are_those_from_which_the_differences_were_drawn(between, within):
     spreads = [measure_spread(draw_pairs(40, 6, between, within, number), "score") for number in range(5)]
@@ -37,6 +40,7 @@ def test_a_single_seed_of_each_task_says_nothing_about_more_seeds():
     assert isnan(spread.between)
 
 
+@settings(max_examples=20)
 @given(st.floats(0.0, 0.02), st.floats(0.05, 0.3))
 def test_the_counted_seeds_narrow_the_interval_to_the_target_and_one_seed_less_does_not(between, within):
     pairs = draw_pairs(7, 4, between, within)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.analysis.arm_marks import read_marks
-from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.chart_options import Theme, Width
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
@@ -63,7 +63,7 @@ def table(results: Tables) -> pd.DataFrame:
         table.drop_duplicates("arm")[["arm", "fate", "use"]]
     """
     open_outcomes(results)
-    current = drop_earlier_plans(results)
+    current = drop_earlier_plans(select_outcomes(results))
     story = find_loss_story(current) if len(current.trials) else None
     if story is None:
         return pd.DataFrame(columns=list(COLUMNS))
