@@ -152,7 +152,7 @@ def test_a_plan_with_looks_states_the_smallest_possible_p(tmp_path):
         (Family(contrasts=(SUCCESS,), planned_trials=14, looks=2), "corrected for 2 declared looks (with 7"),
     ):
         smallest = len(family.contrasts) * 2 * 2 / 2**7
-        text = report(Folder(tmp_path, rows(family))).render_text().replace("\n", " ")
+        text = report(Folder(tmp_path, rows(family))).render_text(full=True).replace("\n", " ")
         assert f"{expected} tasks it cannot be below {smallest:.3g})" in text, text
         assert "; in brackets, the uncorrected 95 % interval for " in text, text
 
