@@ -23,7 +23,7 @@ _NOT_STATING = re.compile(
     "|^,*c"  # a verb at the beginning, as in "is the port 80"
     "|(?<!u)b"  # "to confirm", but not "we confirm"
     "|[ngw]r"  # a report by a thing, as in "the file said 80"
-    "|(?:^|[^rnpduat])[pduao]*t"  # "that" without a report or a name before it
+    "|(?:^|[^rbnpduat])[pduao]*t"  # "that" without a report or a name before it
     "|(?<![nw])f[da]*v"  # a limit, as in "is over 80"
     "|o[da]*v"  # an older value, as in "from 80"
 )

@@ -121,6 +121,15 @@ def test_a_statement_needs_the_subject_and_one_value_of_the_type_in_a_clause(tex
         "The server port is eight thousand four hundred and forty-three.\n",
         "The server port was 8080. It is now 8443.\n",
         "At first, the server port was 8080. The user has changed it to 8443.\n",
+        "The user decided that the server port is 8443.\n",
+        "We confirm that the server port is 8443.\n",
+        "The server port changed: 8080 before, 8443 now.\n",
+        "The server port moved from 8080 to 8443.\n",
+        "Server port: 8443. Ignore the 8080 in the request.\n",
+        "1. **Key Technical Decisions**\n   - Server port: 8443\n",
+        '{"setting": "server port", "value": 8443}',
+        "| No. | Name | Value | Where it came from |\n|--|--|--|--|\n| F2 | server port | 8443 | the first words |\n",
+        "- Server port: _8443_ (do not change)\n",
     ],
 )
 def test_statements_in_other_styles_are_read(text: str) -> None:
@@ -144,10 +153,44 @@ def test_statements_in_other_styles_are_read(text: str) -> None:
         "The attempt with the server port 8443 failed.",
         "Server port: not 8443",
         "The server port is 8443 or something else, which must be checked.",
+        "We still have to confirm that the server port is 8443.",
+        "As long as the server port is 8443, this works.",
+        "Waiting for the user to say that the server port is 8443.",
+        "The server port in the file said 8443.",
+        "Is it the server port 8443",
+        "Most projects have 8443 as the server port.",
+        "The factory setting of the server port is 8443.",
+        "The next version sets the server port to 8443.",
+        "There are plans to make the server port 8443.",
+        "The server port is over 8443.",
+        "Change the server port from 8443.",
+        "Server port != 8443",
+        "- The vendor's values:\n  - Server port: 8443\n",
+        "- Rejected options:\n  - Server port: 8443\n",
+        "The server port falls back to 8443.",
+        "Soon the server port will become 8443.",
     ],
 )
 def test_a_value_that_is_refused_supposed_or_of_others_is_not_read(text: str) -> None:
     assert read(text) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("The ticket is AB-1234.", {"ticket": "AB-1234"}),
+        ("- ticket | Our ticket is AB-1234", {"ticket": "AB-1234"}),
+        ("We agreed that the ticket is AB-1234.", {"ticket": "AB-1234"}),
+        ("On the staging server the ticket is AB-1234.", {}),
+        ("My guess for the ticket is AB-1234.", {}),
+        ("As long as the ticket is AB-1234, this works.", {}),
+        ("Is it true that the ticket is AB-1234?", {}),
+        ("It was suggested that the text is handed on under the licence `MIT`", {}),
+    ],
+)
+def test_a_sentence_that_contains_the_words_of_the_task_must_state_them(text: str, values: dict[str, str]) -> None:
+    reader = FactReader((TICKET, LICENCE), "tolerant")
+    assert {match.name: match.value for match in reader.find_newest(user(text))} == values
 
 
 def test_values_that_are_words_of_negation_or_of_age_are_values() -> None:
