@@ -277,7 +277,7 @@ class _Subject(NamedTuple):
     unit: str
     """Unit of the value that can be converted, e.g. `seconds`; empty if there is none."""
     is_brief: bool
-    """Whether a text pattern has at most `MAX_BRIEF_WORDS` words."""
+    """Whether each text pattern has at most `MAX_BRIEF_WORDS` words."""
     is_outdated: bool
     """Whether the fact is a value that another one replaces, e.g. the old name of a function."""
 
@@ -341,7 +341,7 @@ def make_subject(fact: Fact) -> _Subject | None:
         numbered_families=frozenset(re.sub(r"\d+$", "", word) for key in keys for word in key if re.search(r"\D\d+$", word)),
         value=value,
         unit=_find_unit(fact),
-        is_brief=any(_is_brief(phrase.lower().split()) for phrase in phrases),
+        is_brief=all(_is_brief(phrase.lower().split()) for phrase in phrases),
         is_outdated=not {"old", "former", "previous"}.isdisjoint(fact.name.split("_")),
     )
 
@@ -558,8 +558,8 @@ _ENUMERATION = re.compile(r"^[\s*_]*[a-z-]+,\s+[a-z-]+(?:,|\s+(?:and|or)\b)")
 _LIMIT = re.compile(r"\b(?:than|most|least|exceed|surpass|below|above|beyond|under|over|past)", re.IGNORECASE)
 _LEAD = re.compile(r"(?:(?:currently|now|use|set to|is|must be|always|still|stays|remains|exactly)\s+)+", re.IGNORECASE)
 """Words before a value that need no other value."""
-_POLITE_STEMS = frozenset({"question", "would"})
-"""Stems of harmful words that requests contain, too, as in "questions go to" and "we would like"."""
+_POLITE_STEMS = frozenset({"question", "would", "neighbour", "plan", "vend", "suppli", "candidat", "upstream", "sampl"})
+"""Stems of harmful words that requests contain, too, as in "questions go to" and "our neighbours joined"."""
 _ENDINGS = frozenset({"s", "es", "ed", "ing", "ly"})
 """Endings of regular forms of words."""
 _CONDITIONS = frozenset({"if", "when", "while"})
