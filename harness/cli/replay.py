@@ -117,7 +117,7 @@ def command(
         print_line(line)
     if full:
         for rule in replay.rules:
-            heading = ("setting", "change", "over the band", "saves nothing from")
+            heading = ("setting", "change", "over the band", "break-even")
             print_parts(
                 "", f"{describe_rule_name(rule)}, against what was run:", build_table(heading, describe_settings(replay, rule))
             )
@@ -149,7 +149,7 @@ def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
         )
     cheapest = describe_settings(replay, replay.rules[0])[:MAX_SETTINGS]
     if cheapest:
-        listed = "; ".join(f"{name} {change} ({band}; saves nothing from {even})" for name, change, band, even in cheapest)
+        listed = "; ".join(f"{name} {change} ({band}; break-even: {even})" for name, change, band, even in cheapest)
         lines.append(f"Cheapest under {describe_rule_name(replay.rules[0])}: {listed}")
     if agreement.sessions:
         close = f"in {agreement.within} of {format_count(agreement.sessions, 'session')}"

@@ -20,6 +20,7 @@ PART_NAMES = {
     "after_pauses_usd": "written again after pauses",
     "after_edits_usd": "written again after compactions",
     "unexplained_usd": "written again, no visible reason",
+    "uncached_usd": "sent again without a reported cache",
     "summary_usd": "summaries",
     "other_usd": "side calls and answers taken back",
 }
@@ -47,8 +48,11 @@ class Agreement(NamedTuple):
 
 
 def measure_agreement(replay: Replay) -> Agreement:
-    """Return how well the replay's first rule predicts the bill of what was really run; meant for the rule `own`."""
-    rows = replay.sessions[replay.sessions["covered_usd"] > 0]
+    """Return how well the replay's first rule predicts the bill of what was really run; meant for the rule `own`.
+
+    Sessions whose usage shows no cache are left out: what their provider's cache did is unknown.
+    """
+    rows = replay.sessions[(replay.sessions["covered_usd"] > 0) & replay.sessions["reports_cache"]]
     if not len(rows):
         return Agreement(0, 0, float("nan"), float("nan"))
     errors = rows["modelled_usd"] / rows["covered_usd"] - 1
@@ -161,6 +165,8 @@ def list_uncounted(replay: Replay) -> list[str]:
             lines.append(f"{format_count(count, 'call')} {text}, in {format_count(int((sessions[column] > 0).sum()), 'session')}")
     if count := int(sessions["has_copied_calls"].sum()):
         lines.append(f"{format_count(count, 'resumed or forked session')} with calls that another session made")
+    if count := int((~sessions["reports_cache"] & (sessions["covered_usd"] > 0)).sum()):
+        lines.append(f"the cache in {format_count(count, 'session')} whose usage shows none: it is modelled, and in no check")
     if count := int((~sessions["has_times"] & (sessions["covered_usd"] > 0)).sum()):
         lines.append(f"pauses in {format_count(count, 'session')} without times: no lifetime of a cache ends there")
     if replay.refused:

@@ -56,6 +56,8 @@ class PaidParts:
     after_pauses_usd: float = 0.0
     after_edits_usd: float = 0.0
     unexplained_usd: float = 0.0
+    uncached_usd: float = 0.0
+    """Text sent again in sessions whose usage shows no cache at all."""
     summary_usd: float = 0.0
     """Calls that the agent made for its own compactions."""
     other_usd: float = 0.0
@@ -107,6 +109,8 @@ class SessionReplay:
     """Part of the paid cost whose calls belong to stretches with a known beginning."""
     unpriced_calls: int = 0
     """Calls of models whose price is unknown."""
+    reports_cache: bool = False
+    """Whether the usage of any call has tokens that were read from or written to a cache."""
     has_times: bool = False
     long_pauses: int = 0
     """Pauses of more than five minutes between two calls."""
@@ -165,6 +169,7 @@ def replay_session(session: LoggedSession, plan: ReplayPlan) -> SessionReplay:
         unpriced_calls=sum(_is_counted(call) and not look_up_prices(call.model) for call in session.calls),
         request_keys=tuple([call.request_key for call in session.calls if call.request_key]),
         copied_calls=sum(call.copied for call in session.calls),
+        reports_cache=any(call.usage.cache_read_tokens or call.usage.cache_write_tokens for call in session.calls),
         boundaries=count_later_use(session.entries),
     )
     stretches = split_stretches(session.entries, times_ms)
@@ -302,7 +307,9 @@ class _Replayer:
         sizes = self.as_it_was
         was_sent = sizes.shared_tokens[index] + sizes.edited_tokens[index]
         new = min(1.0, max(0.0, float(sizes.prompt_tokens[index] - was_sent)) / unread)
-        if self.gaps[index] > terms.lifetime_seconds:
+        if not self.base.reports_cache:
+            reason = "uncached_usd"
+        elif self.gaps[index] > terms.lifetime_seconds:
             reason = "after_pauses_usd"
         elif sizes.edited_tokens[index] > 0:
             reason = "after_edits_usd"

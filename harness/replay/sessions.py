@@ -312,6 +312,7 @@ def _build_session_row(row: _Row, group: str, is_copy: bool) -> Mapping[str, obj
         "calls": session.calls,
         "calls_without_usage": session.calls_without_usage,
         "unpriced_calls": session.unpriced_calls,
+        "reports_cache": session.reports_cache,
         "has_times": session.has_times,
         "long_pauses": session.long_pauses,
         "has_copied_calls": is_copy,

@@ -16,6 +16,7 @@ def write_recording(
     pauses: Sequence[int] = (),
     model: str = "claude-sonnet-4-5",
     has_usage: bool = True,
+    reports_cache: bool = True,
     name: str = "",
 ) -> None:
     """Write a session in which each call reads one file.
@@ -27,6 +28,7 @@ def write_recording(
         pauses: Numbers of the calls, from 1, before which an hour passes.
         model: Model of the calls.
         has_usage: Whether the calls have usage.
+        reports_cache: Whether their usage has tokens that the cache held.
         name: Id of the session. Default: the name of the file.
     """
     session, seconds = name or path.stem, 0
@@ -50,9 +52,9 @@ def write_recording(
         )
         read = 0 if is_cold else held
         usage = {
-            "input_tokens": 0,
-            "cache_read_input_tokens": read,
-            "cache_creation_input_tokens": prompt - read,
+            "input_tokens": 0 if reports_cache else prompt,
+            "cache_read_input_tokens": read if reports_cache else 0,
+            "cache_creation_input_tokens": prompt - read if reports_cache else 0,
             "output_tokens": 100,
         }
         held = prompt

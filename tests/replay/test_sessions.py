@@ -103,6 +103,16 @@ def test_sessions_without_usage_price_or_times_are_said_and_not_guessed(tmp_path
     assert "3 calls of models whose price is unknown, in 1 session" in lines
 
 
+def test_a_session_whose_usage_shows_no_cache_is_in_no_check(tmp_path):
+    write_recording(tmp_path / "a" / "bare.jsonl", 4, reports_cache=False)
+    replay = replay_sessions(tmp_path, ["claude-code"], [40_000], ["own"], workers=1, cache_folder=tmp_path / "cache")
+    row = replay.sessions.iloc[0]
+    assert row["uncached_usd"] > row["new_usd"] > 0
+    assert row["unexplained_usd"] == 0
+    assert measure_agreement(replay).sessions == 0
+    assert "the cache in 1 session whose usage shows none: it is modelled, and in no check" in list_uncounted(replay)
+
+
 def test_a_resumed_session_counts_once(tmp_path):
     write_recording(tmp_path / "a" / "first.jsonl", 4, name="same")
     write_recording(tmp_path / "b" / "second.jsonl", 6, name="same")

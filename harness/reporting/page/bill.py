@@ -163,7 +163,7 @@ def _render_agreement(replay: Replay) -> str:
     ]
     rows += [
         (PART_NAMES[name], format_usd(getattr(paid, name)), "–")
-        for name in ("unexplained_usd", "other_usd")
+        for name in ("unexplained_usd", "uncached_usd", "other_usd")
         if getattr(paid, name) > 0
     ]
     rows.append(("all", format_usd(paid.total_usd), format_usd(float(sums.sum()))))
@@ -326,7 +326,13 @@ def _render_all(replay: Replay, changes: Sequence[Sequence[Sequence[float | None
         )
     head = "".join(
         f'<th scope="col">{escape(text)}</th>'
-        for text in ("setting", *heads, "compactions", "saves nothing from", f"{replay.group_kind}s that get dearer")
+        for text in (
+            "setting",
+            *heads,
+            "compactions",
+            "saves nothing from (tokens read again)",
+            f"{replay.group_kind}s that get dearer",
+        )
     )
     table = f'<table class="p-table"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
     return (
