@@ -28,10 +28,10 @@ def test_building_the_bundles_again_gives_the_committed_bytes(checkout, tmp_path
     assert {path.suffix for path in tmp_path.rglob("*.*")} == {".js", ".css"}
 
 
-def test_every_widget_and_the_page_have_a_bundle():
+def test_every_widget_and_the_pages_have_a_bundle():
     files = {f"{name}{suffix}" for name in WIDGETS for suffix in (".js", ".css")}
     assert set(read_folder(PACKAGE / "widgets" / "bundles")) == files
-    assert set(read_folder(PACKAGE / "reporting" / "page" / "bundles")) == {"page.js", "page.css"}
+    assert set(read_folder(PACKAGE / "reporting" / "page" / "bundles")) == {"bill.js", "bill.css", "page.js", "page.css"}
 
 
 def test_a_bundle_imports_nothing():

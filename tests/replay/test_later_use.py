@@ -118,11 +118,11 @@ def test_what_is_also_repeated_without_a_compaction_is_chance():
                 log.compact("Go on.")
             log.read("src/same.py", "x" * 400)
         sessions.append(count_later_use(log.entries))
-    found = estimate_reading(sessions)
-    assert found is not None
-    assert found.compactions == 3
-    assert found.shifted > 0
-    assert (found.calls, found.tokens, found.high_tokens) == (0, 0, 0)
+    reading = estimate_reading(sessions)
+    assert reading is not None
+    assert reading.compactions == 3
+    assert reading.shifted > 0
+    assert (reading.calls, reading.tokens, reading.high_tokens) == (0, 0, 0)
 
 
 def test_the_answer_before_a_compaction_is_not_counted_as_use():
