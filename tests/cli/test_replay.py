@@ -30,7 +30,7 @@ def test_the_summary_has_about_ten_lines_and_the_tables_are_written(folder, tmp_
     )
     assert any(line.startswith("Level L2-open") for line in lines)
     settings = pd.read_csv(tmp_path / "tables" / "settings.csv")
-    assert set(settings["setting"]) == {"as it was", "claude-code at 40K", "claude-code at 60K"}
+    assert set(settings["setting"]) == {"as it was", "claude-code at 40K", "claude-code at 60K", "compact by hand before pauses"}
     full = harness("replay", folder, *options, "--full")
     assert "your providers' own rules with a cache of 1h, against what was run:" in full.stdout.splitlines()
 
