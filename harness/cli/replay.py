@@ -38,12 +38,12 @@ _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
 
 @click.command("replay")
 @click.argument("folder", required=False, type=click.Path(path_type=Path), metavar="[FOLDER]")
-@click.option("--policies", metavar="NAMES", help=f"Policies, with commas.  [default: {','.join(DEFAULT_POLICIES)}]")
+@click.option("--policies", metavar="NAMES", help="Policies, with commas.  [default: four, see above]")
 @click.option("--thresholds", metavar="TOKENS", help=f"Thresholds, with commas.  [default: {_THRESHOLDS}]")
 @click.option(
     "--rules",
     metavar="NAMES",
-    help=f"Price rules, with commas, each with an optional lifetime.  [default: {','.join(DEFAULT_RULES)}]",
+    help="Price rules, with commas, each with an optional lifetime.  [default: three, see above]",
 )
 @click.option("--file", type=options.FILE, help="TOML file with price rules of your own, which are added to the shipped ones.")
 @click.option(
@@ -86,6 +86,9 @@ def command(
     on this machine store their sessions. Each policy runs with each threshold on what was recorded between two compactions of
     the agent, and a simulated prompt cache prices its requests under each rule. `own` is the rule of each session's provider
     with the prices of its model; NAME:1h takes another lifetime of the cache.
+    The default rules are own, own:1h and anthropic-2026-10:1h.
+
+    The default policies are claude-code, codex, keep-last and anthropic-clear-tool-uses.
 
     The setting is always chosen on one half of your projects, and its saving estimated on the other half, then the halves change
     places. The agent's actions are taken as recorded, so a saving says nothing about success. What must be read again after a
