@@ -1,5 +1,8 @@
 """Agents of other programs under policies of harness: requests equal to those under the programs' own compaction, and logs."""
 
+import os
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from click.testing import CliRunner
 
 from harness.cli import main as command_line
 from harness.inspection.loading import load
+from tests.peers.environments import CHECKOUT, ENVIRONMENTS
 from tests.peers.original import Original
 
 pytestmark = pytest.mark.peers
@@ -89,6 +93,18 @@ JOURNALED: dict[str, tuple[dict[str, Any], int]] = {
     "run_openhands_adapter": ({"policy": "keep-last", "steps": 40, "window_tokens": 20_000}, 39),
 }
 """Arguments and number of logged steps of each run; only LangChain shows the last answer."""
+
+
+def test_the_agent_of_the_guide_runs(tmp_path: Path) -> None:
+    guide = (CHECKOUT / "docs/guide/other-agents.md").read_text()
+    (text,) = re.findall(r"<!-- file langchain_agent.py -->\n```python\n(.*?)```", guide, re.DOTALL)
+    script = tmp_path / "langchain_agent.py"
+    script.write_text(text)
+    interpreter = str(ENVIRONMENTS["adapters"].interpreter)
+    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    ran = subprocess.run([interpreter, script.name], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "Read.\n"), ran.stderr
+    assert load(tmp_path / "langchain.sqlite").trials["status"].tolist() == ["completed"]
 
 
 def test_what_ran_elsewhere_opens_here_once_the_program_has_ended(tmp_path: Path) -> None:
