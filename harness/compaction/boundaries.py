@@ -21,6 +21,8 @@ TEST_COMMAND = re.compile(
 """Pattern of shell commands that run tests, such as `python -m pytest -q` or `npm test`."""
 TEST_TOOLS = ("run_tests", "run_test", "test")
 """Names of tools that run tests."""
+PASSED_OUTCOMES = frozenset({"ok", "exit code 0"})
+"""Outcomes of test runs that did not fail, as `read_outcome` returns them."""
 PLAN_TOOLS = ("update_plan", "*todo*", "task_update", "update_todos", "plan_step*")
 """Shell patterns of the names of tools with which agents record the steps of a plan."""
 _FINISHED = re.compile(r'"status"\s*:\s*"(?:completed|done)"|"(?:completed|done)"\s*:\s*true|\[x\]', re.IGNORECASE)
@@ -59,7 +61,7 @@ def is_testing(messages: Sequence[Message]) -> bool:
         for result in reversed(message.results):
             call = calls.get(result.call_id)
             if call is not None and is_test_run(call):
-                return transcript.read_outcome(result) not in {"ok", "exit code 0"}
+                return transcript.read_outcome(result) not in PASSED_OUTCOMES
     return False
 
 

@@ -9,12 +9,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from harness.compaction.boundaries import is_testing
+from harness.compaction.boundaries import PASSED_OUTCOMES, is_test_run
 from harness.compaction.presets.recency import select_older
-from harness.conversation.events import Compaction, Entry, Event, MessageAdded, SessionResumed, SessionStarted, StepFinished
+from harness.conversation.events import (
+    Compaction,
+    Entry,
+    ItemId,
+    MessageAdded,
+    Patch,
+    SessionResumed,
+    SessionStarted,
+    StepFinished,
+)
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter
-from harness.conversation.transcript import extract_text, find_key_argument
+from harness.conversation.transcript import extract_text, find_key_argument, read_outcome
 from harness.conversation.view import View, fold
 from harness.metrics.calls import COMMAND_TOOLS, READ_TOOLS, compute_signature
 
@@ -32,6 +41,7 @@ _DECISION = re.compile(r"\b(?:decid|instead of|we (?:will|should)|I (?:will|'ll)
 _CONSTRAINT = re.compile(
     r"\b(?:must|never|always|do not|don't|only|at most|at least|without|not allowed|required)\b", re.IGNORECASE
 )
+_WORD = re.compile(r"[^\W_]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 MIN_NUMBER_CHARACTERS = 3
 """Minimum length in characters of a number that counts; a shorter one may occur anywhere by chance."""
@@ -183,9 +193,51 @@ def compare_with_recency(before: View, after: View) -> Iterator[RecencySurvival]
 
 
 def _join(messages: Sequence[Message]) -> str:
-    """Return all text of messages, and the arguments of their calls, on one line."""
-    calls = [call.arguments_json for message in messages for call in message.calls]
-    return " ".join("\n".join([*map(extract_text, messages), *calls]).split())
+    """Return the texts of messages, each on a line of its own."""
+    return "\n".join(map(_put_on_line, messages))
+
+
+def _put_on_line(message: Message) -> str:
+    """Return the text of a message, and the arguments of its calls, on one line."""
+    return " ".join("\n".join([extract_text(message), *(call.arguments_json for call in message.calls)]).split())
+
+
+class _VisibleTexts:
+    """Texts of the messages in view, indexed by their words, so that a search reads only the messages with the rarest word."""
+
+    def __init__(self) -> None:
+        self._lines: dict[ItemId, tuple[Message, str]] = {}
+        self._ids_by_word: dict[str, set[ItemId]] = {}
+
+    def catch_up(self, view: View) -> None:
+        """Add the messages that came behind those that are known."""
+        for item in reversed(view.items):
+            if item.item_id in self._lines:
+                break
+            self.add(item.item_id, item.message)
+
+    def add(self, item_id: ItemId, message: Message) -> None:
+        """Add a message."""
+        line = _put_on_line(message)
+        self._lines[item_id] = message, line
+        for word in set(_WORD.findall(line)):
+            self._ids_by_word.setdefault(word, set()).add(item_id)
+
+    def remove(self, item_id: ItemId) -> Message | None:
+        """Remove a message and return it; None if there is none."""
+        message, line = self._lines.pop(item_id, (None, ""))
+        for word in set(_WORD.findall(line)):
+            ids = self._ids_by_word[word]
+            ids.discard(item_id)
+            if not ids:
+                del self._ids_by_word[word]
+        return message
+
+    def contains(self, text: str) -> bool:
+        """Return whether a message has a text as a whole."""
+        nowhere = frozenset[ItemId]()
+        ids = min((self._ids_by_word.get(word, nowhere) for word in _WORD.findall(text)), key=len, default=self._lines.keys())
+        return any(_contains(self._lines[item_id][1], text) for item_id in ids)
 
 
 def _contains(visible: str, text: str) -> bool:
@@ -226,14 +278,21 @@ class EffectsBuilder:
     """Tokens in view before a compaction that no request has followed yet; None if there is none."""
     waits_since: int | None = None
     """Number of steps at a compaction after which the agent has not worked on yet; None if there is none."""
+    visible: _VisibleTexts = field(default_factory=_VisibleTexts)
+    test_runs: set[str] = field(default_factory=set)
+    """Ids of the calls that run tests."""
+    has_failed_tests: bool = False
+    """Whether the newest test run has failed."""
 
-    def add_event(self, event: Event, before: View, after: View) -> None:
-        """Add the next event, with the messages in view before and after it; both are read for compactions only."""
+    def add_entry(self, entry: Entry, before: View, after: View) -> None:
+        """Add the next log entry, with the messages in view before and after it; both are read for compactions only."""
+        event = entry.event
         match event:
             case SessionStarted() | SessionResumed():
                 self.threshold_tokens = event.threshold_tokens
             case MessageAdded():
                 self._add_calls(event.message)
+                self._add_results(event.message)
             case StepFinished():
                 self._add_step(event)
             case Compaction():
@@ -241,7 +300,7 @@ class EffectsBuilder:
                 is_recorded = event.reported_tokens_before is not None or (event.summary and event.summarizer_usage is None)
                 self.has_unknown_wait |= bool(is_recorded and not event.summarizer_seconds and event.blocking_seconds is None)
                 if event.status == "applied":
-                    self._add_compaction(event, before, after)
+                    self._add_compaction(entry.seq, event, before, after)
             case _:
                 pass
 
@@ -255,6 +314,12 @@ class EffectsBuilder:
                 self.resume_steps.append(self.steps - self.waits_since)
                 self.waits_since = None
 
+    def _add_results(self, message: Message) -> None:
+        self.test_runs |= {call.call_id for call in message.calls if is_test_run(call)}
+        for result in message.results:
+            if result.call_id in self.test_runs:
+                self.has_failed_tests = read_outcome(result) not in PASSED_OUTCOMES
+
     def _add_step(self, step: StepFinished) -> None:
         if self.last_step is not None:
             self.prefix_breaks += step.kept_prefix_messages < self.last_step.view_messages
@@ -263,21 +328,36 @@ class EffectsBuilder:
         self.compacted_tokens, self.last_step = None, step
         self.steps += 1
 
-    def _add_compaction(self, event: Compaction, before: View, after: View) -> None:
+    def _add_compaction(self, seq: int, event: Compaction, before: View, after: View) -> None:
         last = self.last_step
         if self.threshold_tokens and last is not None and last.usage.is_reported and not last.impossible_usage:
             self.trigger_errors.append((last.usage.prompt_tokens + last.usage.output_tokens) / self.threshold_tokens)
         if event.tokens_before:
             self.freed_shares.append(1 - event.tokens_after / event.tokens_before)
         self.floors.append(event.tokens_after)
-        self.cuts_in_loop += is_testing(before.messages)
-        for row in measure_survival(before, after):
-            removed, kept = self.survival.get(row.kind, (0, 0))
-            self.survival[row.kind] = removed + row.removed, kept + row.kept
+        self.cuts_in_loop += self.has_failed_tests
+        for kind, texts in self._replace_texts(seq, event.patch, before).items():
+            removed, kept = self.survival.get(kind, (0, 0))
+            self.survival[kind] = removed + len(texts), kept + sum(map(self.visible.contains, texts))
         for pair in compare_with_recency(before, after) if self.with_recency else ():
             seen, kept, recent = self.beside_recency.get(pair.kind, (0, 0, 0))
             self.beside_recency[pair.kind] = seen + pair.seen, kept + pair.kept, recent + pair.kept_by_recency
         self.compacted_tokens, self.waits_since = before.tokens, self.steps
+
+    def _replace_texts(self, seq: int, patch: Patch, before: View) -> Mapping[TextKind, set[str]]:
+        """Apply a patch to the visible texts, and return the distinctive texts of the messages that it removed."""
+        self.visible.catch_up(before)
+        texts: dict[TextKind, set[str]] = {kind: set() for kind in TEXT_KINDS}
+        for item_id in (*patch.forget, *(change.item for change in patch.replace)):
+            message = self.visible.remove(item_id)
+            if message is not None and message.role != "system":
+                for kind, found_texts in list_texts(message).items():
+                    texts[kind] |= found_texts
+        for change in patch.replace:
+            self.visible.add(change.item, change.message)
+        for index, insert in enumerate(patch.insert):
+            self.visible.add(ItemId(seq, index), insert.message)
+        return texts
 
     def build_effects(self) -> CompactionEffects:
         """Return the effects of all compactions so far."""
@@ -313,7 +393,7 @@ def measure_compactions(entries: Iterable[Entry], counter: Counter) -> Compactio
     builder, view = EffectsBuilder(), View()
     for entry in entries:
         before, view = view, fold(view, entry, counter)
-        builder.add_event(entry.event, before, view)
+        builder.add_entry(entry, before, view)
     return builder.build_effects()
 
 

@@ -290,7 +290,7 @@ def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counte
         before, view = view, fold_entries(view, group, counter)
         items = iter(view.items[len(before.items) :])
         for entry in group:
-            effects.add_event(entry.event, view, view)
+            effects.add_entry(entry, view, view)
             if isinstance(entry.event, MessageAdded):
                 item = next(items)
                 call_metrics.add_message(entry, entry.event, item, view.rounds)
@@ -301,7 +301,7 @@ def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counte
         if compaction is not None:
             before, view = view, fold(view, compaction, counter)
             call_metrics.add_entry(compaction, before, view)
-            effects.add_event(compaction.event, before, view)
+            effects.add_entry(compaction, before, view)
             if prober is not None:
                 prober.add_entry(compaction, before, view)
     metrics = replace(call_metrics.build_metrics(), **summarize_effects(effects.build_effects()))

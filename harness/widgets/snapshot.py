@@ -44,13 +44,15 @@ def render_html(feed: Feed) -> str:
     if feed.rows:
         omitted = max(0, len(feed.rows) - MAX_TRANSCRIPT_ROWS)
         lines = [f"({omitted} earlier rows)"] if omitted else []
-        lines += [_render_row(row) for row in feed.rows[-MAX_TRANSCRIPT_ROWS:]]
+        lines += [_render_row(feed, row) for row in feed.rows[-MAX_TRANSCRIPT_ROWS:]]
         parts.append(f"<details open><summary>Transcript</summary>{render_preformatted(chr(10).join(lines))}</details>")
     return "".join(parts)
 
 
-def _render_row(row: JsonObject) -> str:
-    return f"{'(rolled back) ' if row.get('undone') else ''}{_render_content(row)}"
+def _render_row(feed: Feed, row: JsonObject) -> str:
+    is_folded = row.get("more") and row["kind"] in {"note", "ended"}
+    whole = [str(text)[:MAX_TEXT_CHARACTERS] for _, text in feed.build_row_body(row["n"])["parts"]] if is_folded else []
+    return "\n  ".join([f"{'(rolled back) ' if row.get('undone') else ''}{_render_content(row)}", *whole])
 
 
 def _render_content(row: JsonObject) -> str:

@@ -325,7 +325,8 @@ def test_a_file_to_export_to(tmp_path, measure, name):
     RECORDINGS[name](tmp_path / "export")
     before = (tmp_path / "export").lstat()
     refuse(measure(tmp_path, "export", "one", "export", "--in", "journal.sqlite"))
-    assert (tmp_path / "export").lstat() == before
+    after = (tmp_path / "export").lstat()
+    assert (after[:7], after.st_mtime_ns) == (before[:7], before.st_mtime_ns)  # the time of access changes when a link is read
 
 
 @pytest.mark.parametrize("name", [one.__name__ for one in ODD_FILES])

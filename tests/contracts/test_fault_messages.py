@@ -141,7 +141,7 @@ def test_a_panel_says_that_its_sandbox_is_gone_and_how_to_go_on(panel):
     state = it.in_phase("failed")
     assert GONE in state["failure"]
     assert "reopen the session to continue with its log and its last workspace" in state["failure"]
-    assert state["session"]["reopen"].startswith("AgentWidget.reopen(")
+    assert state["session"]["reopen"].startswith("import harness; harness.AgentWidget.reopen(")
 
 
 def test_a_panel_says_that_the_disk_is_full_and_what_to_do(panel, tmp_path):

@@ -5,11 +5,14 @@ import math
 import pytest
 
 from harness.compaction.conditions import Background
+from harness.compaction.presets.langchain import LangChainClear
+from harness.compaction.presets.swe_agent import SweAgent
 from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, Patch, SessionStarted, StepFinished
 from harness.conversation.messages import assistant, system, user
 from harness.conversation.tokens import Estimated, Measured, QuarterOfCharacters, Usage
-from harness.conversation.view import fold_all
+from harness.conversation.view import View, fold, fold_all
 from harness.metrics.compaction_effects import (
+    TEXT_KINDS,
     compare_with_recency,
     describe_effects,
     list_texts,
@@ -91,6 +94,22 @@ def test_what_a_compaction_removed_survives_only_if_a_visible_message_has_it_as_
     assert rows["number"][1:] == (2, 1)
     assert rows["number"].share == 0.5
     assert rows["path"].share is None
+
+
+@pytest.mark.parametrize(
+    "policy", [KeepLast(**SMALL), LangChainClear(trigger_tokens=500), SweAgent()], ids=lambda policy: policy.kind
+)
+def test_the_survival_of_a_session_is_that_of_its_compactions(policy):
+    log, view, expected = run(make_spec(policy=policy, max_steps=40)), View(), dict.fromkeys(TEXT_KINDS, (0, 0))
+    for entry in log:
+        before, view = view, fold(view, entry, policy.counter)
+        if isinstance(entry.event, Compaction) and entry.event.status == "applied":
+            for kind, removed, kept in measure_survival(before, view):
+                expected[kind] = expected[kind][0] + removed, expected[kind][1] + kept
+    assert view.edits
+    assert {row.kind: row[1:] for row in measure_compactions(log, policy.counter).survival} == {
+        kind: counts for kind, counts in expected.items() if counts[0]
+    }
 
 
 def test_the_control_keeps_the_newest_messages_with_as_many_tokens_as_stay():

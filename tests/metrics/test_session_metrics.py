@@ -11,6 +11,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.conversation.view import View, fold
 from harness.metrics.call_metrics import CallMetricsBuilder
 from harness.metrics.calls import compute_template_signature
+from harness.metrics.compaction_effects import measure_compactions, summarize_effects
 from harness.metrics.session_metrics import FactProber, measure_session
 from harness.models.scripted.profiles import READERS
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
@@ -49,7 +50,9 @@ def test_a_session_measured_in_one_pass_equals_one_measured_entry_by_entry(sessi
         before, view = view, fold(view, entry, COUNTER)
         call_metrics.add_entry(entry, before, view)
         prober.add_entry(entry, before, view)
-    entry_by_entry = prober.add_use_counts(call_metrics.build_metrics()), prober.build_probes()
+    effects = summarize_effects(measure_compactions(session.entries, COUNTER))
+    metrics = replace(call_metrics.build_metrics(), **effects)
+    entry_by_entry = prober.add_use_counts(metrics), prober.build_probes()
     assert measure_session(session.entries, TASK, COUNTER) == entry_by_entry
 
 

@@ -83,7 +83,7 @@ def opens_a_form_from_the_explorer(page):
     slider = explorer.get_by_role("slider", name="threshold", exact=True)
     press(page, slider, *["ArrowLeft"] * 5, "x")  # x would cut the cell
     value = slider.input_value()
-    explorer.get_by_text(f"{float(value):g} × (32768").first.wait_for()  # the kernel has answered
+    explorer.get_by_text(f"{float(value):g} × (32,768").first.wait_for()  # the kernel has answered
     press(page, explorer.get_by_role("button", name="pin to compare"), "Enter")
     explorer.get_by_text("pinned (dashed line)").wait_for()
     press(page, explorer.get_by_role("slider", name="step", exact=True), "Home", "ArrowRight")
