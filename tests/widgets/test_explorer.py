@@ -500,17 +500,12 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
     assert len(offered) > 25
     page.get_by_label("policy").select_option("roo-code")
     linked.settle()
-    assert (
-        page.locator(".h-sentence")
-        .inner_text()
-        .endswith("by one summary. The policy is modelled on the original, without a test beside it.")
-    )
+    sentence = page.locator(".h-sentence").inner_text()
+    assert "by one summary. The policy is modelled on the original, without a test beside it. " in sentence
     page.get_by_label("policy").select_option("swe-agent")
     linked.settle()
-    assert (
-        "the newest 5 by a line that gives their length. These are its default values."
-        in page.locator(".h-sentence").inner_text()
-    )
+    sentence = page.locator(".h-sentence").inner_text()
+    assert "the newest 5 by a line that gives their length. These are its default values." in sentence
     assert page.get_by_role("slider", name="keep results").is_visible()
     assert page.get_by_role("slider", name="threshold", exact=True).count() == 0
     assert shown(page, "masked")[0] == (explorer.to_dataframe()["disposition"] == "masked").sum() > 0
