@@ -177,6 +177,44 @@ def count_cline(name):
     return prompt, sum(each["outputTokens"] for each in metrics), sum(block.get("type") == "tool_use" for block in blocks)
 
 
+def count_sdk(name):
+    answers, calls = dict[str, tuple[int, int]](), set()
+    for row in read_raw(name):
+        if row.get("type") != "assistant":
+            continue
+        usage, key = row["message"]["usage"], row["message"]["id"]
+        prompt = usage["input_tokens"] + usage["cache_read_input_tokens"] + usage["cache_creation_input_tokens"]
+        answers[key] = max(answers.get(key, (0, 0)), (prompt, usage["output_tokens"]), key=lambda counts: counts[1])
+        calls |= {block["id"] for block in row["message"]["content"] if block["type"] == "tool_use"}
+    return sum(prompt for prompt, _ in answers.values()), sum(output for _, output in answers.values()), len(calls)
+
+
+def count_moatless(name):
+    """Return the counts with the calls outside the conversation, whose results no request shows."""
+    nodes = json.loads((PLACE / name).read_text(encoding="utf-8"))["nodes"]
+    completions = [completion for node in nodes for completion in (node.get("completions") or {}).values()]
+    usages = [completion["response"]["usage"] for completion in completions]
+    read = "cache_read_input_tokens"
+    prompt = sum(
+        usage["input_tokens"] + (usage.get(read) or 0) + (usage.get("cache_creation_input_tokens") or 0) for usage in usages
+    )
+    answers = [node["completions"]["build_action"]["response"]["content"] for node in nodes if node.get("completions")]
+    calls = sum(block["type"] == "tool_use" for content in answers for block in content)
+    return prompt, sum(usage["output_tokens"] for usage in usages), calls
+
+
+def count_openhands(name):
+    text = (PLACE / name).read_text(encoding="utf-8")
+    values = [json.loads(text)] if name.endswith(".json") else [json.loads(line) for line in text.splitlines()]
+    answers, calls = dict[str, tuple[int, int]](), set()
+    for history in values if isinstance(values[0], list) else [value["history"] for value in values]:
+        for about in [event["tool_call_metadata"] for event in history if event.get("tool_call_metadata")]:
+            response = about["model_response"]
+            answers[response["id"]] = response["usage"]["prompt_tokens"], response["usage"]["completion_tokens"]
+            calls |= {(response["id"], call["id"]) for call in response["choices"][0]["message"]["tool_calls"]}
+    return sum(prompt for prompt, _ in answers.values()), sum(output for _, output in answers.values()), len(calls)
+
+
 COUNTS = {
     "claude-code-jsonl": count_claude_code,
     "codex-jsonl": count_codex,
@@ -184,13 +222,15 @@ COUNTS = {
     "mini-swe-agent": count_mini_swe_agent,
     "gemini-session": count_gemini_session,
     "cline-messages": count_cline,
+    "moatless-tree": count_moatless,
+    "openhands-events": count_openhands,
 }
+"""Functions that count; the other formats record no usage."""
 
 
 def find_count(row):
-    is_sdk = row["file"].startswith("claude-sdk")
     kind = "codex-jsonl" if row["file"].startswith("codex") else row["format"]
-    return None if is_sdk else COUNTS.get(kind)
+    return count_sdk if row["file"].startswith("claude-sdk") else COUNTS.get(kind)
 
 
 @rows(lambda row: find_count(row) is not None)
@@ -253,6 +293,14 @@ def test_results_and_their_calls_agree_with_an_independent_count(row):
         if item.message.results and not item.synthetic
     ]
     assert (len(read), len(set(read))) == (len(raw), len(raw))
+
+
+@rows(lambda row: row["format"] == "moatless-tree")
+def test_the_cost_of_a_tree_is_the_sum_over_all_its_calls(row):
+    nodes = json.loads((PLACE / row["file"]).read_text(encoding="utf-8"))["nodes"]
+    costs = [call["usage"]["completion_cost"] for node in nodes for call in (node.get("completions") or {}).values()]
+    (recording,) = read_recordings(PLACE / row["file"])
+    assert recording.cost_usd == pytest.approx(sum(costs))
 
 
 @rows(lambda row: row["file"].startswith("claude-sdk"))

@@ -4,14 +4,15 @@ Properties of the format:
 
 - Nodes are a flat list with `parent_id` or, in earlier files, nested in `children`.
 - `completions.build_action` holds the exact request and response, so tool results are read from the next request.
-- Other completions of a node (`execute_action`) are model calls outside the conversation: their cost is counted, and their text
-  is not read.
+- Other completions of a node (`execute_action`) are model calls outside the conversation: their usage and cost are counted, and
+  their text is not read. The calls of nodes on other branches are counted likewise.
 """
 
 from collections import deque
 from collections.abc import Iterator
 
 from harness.conversation.messages import ToolCall, ToolResult
+from harness.conversation.tokens import Usage
 from harness.recordings.blocks import (
     flatten_text,
     make_call,
@@ -23,6 +24,7 @@ from harness.recordings.blocks import (
 )
 from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
+from harness.recordings.recording import LeftOutCall
 
 
 def can_read(document: Document) -> bool:
@@ -49,8 +51,11 @@ def read(document: Document) -> Iterator[Draft]:
     if len(path) < len(nodes):
         draft.warn("nodes", f"{len(nodes) - len(path)} of {len(nodes)} nodes are not on the deepest path and were left out")
     outputs = {call_id: text for node in path for call_id, text in _read_shown_results(node, draft)}
+    model, places = agent.read_object("completion").read_text("model"), {node.place for node in path}
     for node in path:
-        _read_node(node, draft, outputs, agent.read_object("completion").read_text("model"))
+        _read_node(node, draft, outputs, model)
+    for _, _, node in nodes:
+        draft.left_out_calls += _list_other_calls(node, is_left_out=node.place not in places, model=model)
     costs = [cost for node in nodes for cost in _read_costs(node)]
     draft.cost_usd = sum(costs) if costs else None
     yield draft
@@ -130,15 +135,33 @@ def _read_answer(node: Fields, completion: Fields, draft: Draft, model: str) -> 
         action = {key: value for key, value in node.read_object("action").values.items() if key != "action_args_class"}
         name = node.read_object("action").read_text("action_args_class").rsplit(".", 1)[-1].removesuffix("Args") or "action"
         parts = [make_call(f"node-{node.read_count('node_id')}", name, action)]
-    usage = response.read_object("usage")
-    report = (
-        read_anthropic_usage(usage)
-        if usage.has("input_tokens")
-        else read_openai_usage(usage if usage.values else completion.read_object("usage"))
-    )
-    answer_model = response.read_text("model") or completion.read_text("model") or model
-    draft.add_answer(parts, node.place, model=answer_model, usage=report)
+    draft.add_answer(parts, node.place, model=_find_model(completion) or model, usage=_read_usage(completion))
     return [part for part in parts if isinstance(part, ToolCall)]
+
+
+def _find_model(completion: Fields) -> str:
+    return completion.read_object("response").read_text("model") or completion.read_text("model")
+
+
+def _read_usage(completion: Fields) -> Usage | None:
+    usage = completion.read_object("response").read_object("usage")
+    if usage.has("input_tokens"):
+        return read_anthropic_usage(usage)
+    return read_openai_usage(usage if usage.values else completion.read_object("usage"))
+
+
+def _list_other_calls(node: Fields, *, is_left_out: bool, model: str) -> Iterator[LeftOutCall]:
+    """Yield the model calls of a node whose answers are no messages; in a node that is left out, that is each call."""
+    completions = node.read_object("completions")
+    for name in completions.values:
+        completion = completions.read_object(name)
+        if is_left_out or name != "build_action":
+            yield LeftOutCall(
+                reason="side call" if name != "build_action" else "rewound",
+                place=node.place,
+                usage=_read_usage(completion),
+                model=_find_model(completion) or model,
+            )
 
 
 def _read_costs(entry: tuple[int, int | None, Fields]) -> Iterator[float]:
