@@ -600,7 +600,7 @@ def explores(page, notebook):
     assert 0.3 < dragged < 0.5
     page.keyboard.press("ArrowLeft")
     now = f"{dragged - 0.01:.2g}"
-    root.get_by_text(f"{now} × (3000").wait_for()  # the kernel has answered
+    root.get_by_text(f"{now} × (3,000").wait_for()  # the kernel has answered
     notebook.start_cell(1)
     notebook.finish_cell(1)
     outputs = "jupyterapp.shell.currentWidget.content.widgets[1].model.outputs.toJSON()"  # out of sight it is not in the page
