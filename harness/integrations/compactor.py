@@ -254,7 +254,11 @@ class Compactor:
             self._conversation.append(
                 SessionEnded(status="completed", reason="replied")
                 if replied
-                else SessionEnded(status="failed", reason="cancelled", detail="the loop ended before the model replied")
+                else SessionEnded(
+                    status="failed",
+                    reason="cancelled",
+                    detail="the log has no answer to the last request: the loop ended, or did not pass it on",
+                )
             )
         closed_log = MemoryLog()
         closed_log.append([event for _, event in self._log.entries()])

@@ -31,7 +31,7 @@ from harness.integrations.summarizers import SummarizerChoice
 from harness.protocols import Policy
 
 Unit: TypeAlias = ModelRequestPart | ModelResponse
-"""What is one message for a policy: a part of a request, or a whole answer."""
+"""Unit that a policy sees as one message: a part of a request, or a whole answer."""
 HistoryProcessor: TypeAlias = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
 
 

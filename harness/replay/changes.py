@@ -1,4 +1,4 @@
-"""What a user can change, each with its effect on the bill and how sure that is."""
+"""Changes that a user can make, each with its effect on the bill and how certain the effect is."""
 
 from typing import Literal, NamedTuple, TypeAlias
 

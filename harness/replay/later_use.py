@@ -1,4 +1,4 @@
-"""What an agent used again after its own compactions: calls that it repeated, and words that were no longer in view.
+"""Later use of evicted content: calls that an agent repeated after a compaction, and words that were no longer in view.
 
 Neither is harm or loss. An agent also repeats calls and uses old words without any compaction, so both are counted at shifted
 boundaries of the same session, too, at which nothing was compacted; that count is the chance level.
@@ -37,7 +37,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryCounts:
-    """What an agent did after one boundary.
+    """Calls and words of an agent after one boundary.
 
     At a compaction the boundary is real. At a shifted boundary nothing was compacted, and the same part of the conversation
     counts as if it had been evicted.
@@ -223,7 +223,7 @@ def _find_target(call: ToolCall) -> str:
 
 
 class ExtraReading(NamedTuple):
-    """What was read again after compactions, less what is read again without any.
+    """Tokens and calls read again after compactions, less those read again without any.
 
     Args:
         compactions: Number of compactions.

@@ -75,7 +75,7 @@ class PaidParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingCost:
-    """What a session would have cost under a setting and a price rule."""
+    """Modelled cost of a session under a setting and a price rule."""
 
     setting: str
     rule: str
@@ -121,7 +121,7 @@ class SessionReplay:
     request_keys: tuple[str, ...] = ()
     """Texts that identify calls in all files into which an agent copied them."""
     boundaries: tuple[BoundaryCounts, ...] = ()
-    """What the agent did after its own compactions, and after shifted boundaries of the same session."""
+    """Later use after the agent's own compactions, and after shifted boundaries of the same session."""
     copied_calls: int = 0
     """Calls that the file says belong to another session."""
 
