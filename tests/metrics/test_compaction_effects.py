@@ -1,13 +1,14 @@
 """Tests of the effects of compactions, measured from the log of a session alone."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from harness.compaction.conditions import Background
 from harness.compaction.presets.langchain import LangChainClear
 from harness.compaction.presets.swe_agent import SweAgent
-from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, Patch, SessionStarted, StepFinished
+from harness.conversation.events import Compaction, Entry, ItemId, MessageAdded, Patch, Replace, SessionStarted, StepFinished
 from harness.conversation.messages import assistant, system, user
 from harness.conversation.tokens import Estimated, Measured, QuarterOfCharacters, Usage
 from harness.conversation.view import View, fold, fold_all
@@ -110,6 +111,14 @@ def test_the_survival_of_a_session_is_that_of_its_compactions(policy):
     assert {row.kind: row[1:] for row in measure_compactions(log, policy.counter).survival} == {
         kind: counts for kind, counts in expected.items() if counts[0]
     }
+
+
+def test_a_text_that_the_replacement_of_its_message_still_has_survives():
+    short = Replace(item=ItemId(3), message=user("port 8123"))
+    event = replace(make_compaction(before=10, after=5), patch=Patch(replace=(short,)))
+    log = make_log(*(MessageAdded(message=message, step=0) for message in (system("s"), user("ports 8123 and 9000"))), event)
+    (row,) = [row for row in measure_compactions(log, COUNTER).survival if row.kind == "number"]
+    assert row[1:] == (2, 1)
 
 
 def test_the_control_keeps_the_newest_messages_with_as_many_tokens_as_stay():
