@@ -168,8 +168,8 @@ def test_a_live_session_its_widget_its_command_and_its_inspection_show_the_warni
     widget = AgentWidget.from_session(make_spec())
     widget.session.start()
     widget.session.wait(60)
+    widget.close()  # waits until everything queued is shown
     assert is_warned(widget.render_html())
-    widget.close()
     arguments = ("--policy", "opencode@v1", "--set", "summarizer=scripted/extractive", "--window", "32768", "--max-steps", "2")
     done = within("agent", "--task", TINY, *arguments, "--backend", "local", "--unsafe-local", "--no-journal", given="")
     assert is_warned(done.stderr)

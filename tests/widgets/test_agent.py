@@ -14,6 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+from playwright.sync_api import expect
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation.events import Compaction, Entry, MessageAdded
@@ -888,7 +890,17 @@ END = "panel.close()"
 
 
 def finds(page, true, seconds=300):
-    page.wait_for_function(true, timeout=1_000 * seconds)
+    try:
+        page.wait_for_function(true, timeout=1_000 * seconds)
+    except PlaywrightTimeout as error:
+        raise AssertionError(f"{true}; the page says: {page.locator('.a-root').all_inner_texts()}") from error
+
+
+def presses(page, name):
+    """Press a button with a key: a page that is still being laid out moves the button away between the two halves of a click."""
+    button = page.locator(".a-root").get_by_role("button", name=name, exact=True)
+    expect(button).to_be_enabled(timeout=300_000)
+    button.press("Enter")
 
 
 def goes_from_start_to_resume(page, notebook):
@@ -925,7 +937,7 @@ def test_in_notebook_a_session_outlives_a_reload_of_its_page(open_notebook, page
     steps = page.locator(".a-assistant").count()
     page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
     page.reload()
-    page.locator(".a-root").get_by_role("button", name="Resume", exact=True).click()
+    presses(page, "Resume")
     rests(page)
     page.screenshot(path=tmp_path / "notebook.png")
     assert page.locator(".a-assistant").count() > steps
@@ -1015,7 +1027,7 @@ def test_in_jupyterlab_an_answer_is_stopped_in_its_middle_and_gone_on_with_after
     page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
     page.reload()
     root.get_by_text(f"I was about to say {HOSTILE} and more").wait_for()
-    root.get_by_role("button", name="Resume", exact=True).click()
+    presses(page, "Resume")
     rests(page)
     page.screenshot(path=tmp_path / "lab.png")
     assert root.locator(".a-assistant").last.inner_text().endswith("Now I say it.")
