@@ -10,10 +10,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +24,7 @@ from harness.errors import HarnessError, MalformedRecording, UsageError
 from harness.files.bounded_input import read_input
 from harness.inspection import calibration, recorded_figures
 from harness.inspection.calibration import Prompt, RecordedCalibration, judge_median, take_median
+from harness.inspection.file_pool import map_files
 from harness.inspection.recorded_figures import SessionFigures, UsageTotals, measure_recording, total_usage
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import look_up_window
@@ -91,7 +90,8 @@ def load_sessions(
         on_progress: Function that is called with the number of files read so far and of all files.
 
     Raises:
-        UsageError: There is no such folder.
+        UsageError: There is no such folder, or worker processes cannot start, such as in a script that calls this function
+            without `if __name__ == "__main__":`.
 
     Example:
         >>> import tempfile
@@ -123,7 +123,7 @@ def read_folder(
         if (known := figures_cache.find(path)) is not None:
             found[str(path)] = known
     unread = [path for path in paths if str(path) not in found]
-    for done, figures in enumerate(_read_files(unread, workers), start=len(found) + 1):
+    for done, figures in enumerate(map_files(read_figures, unread, workers), start=len(found) + 1):
         found[figures.path] = figures
         figures_cache.add(figures)
         if on_progress is not None:
@@ -153,18 +153,6 @@ def list_hidden_names() -> frozenset[str]:
     places = [place for known in FORMATS.values() for place in getattr(known, "FOLDERS", ())]
     homes = {parts[1] for place in places if (parts := Path(place).parts)[0] == "~"} - _SHARED_FOLDERS
     return frozenset({name for known in FORMATS.values() for name in getattr(known, "HIDDEN_NAMES", ())} | homes)
-
-
-def _read_files(paths: Sequence[Path], workers: int | None) -> Iterator[FileFigures]:
-    count = min(workers or os.cpu_count() or 1, len(paths))
-    if count <= 1:
-        yield from map(read_figures, paths)
-        return
-    context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # workers then begin with these modules instead of importing them
-    # `max_tasks_per_child` stays unset: with it, Python 3.11 may wait forever for processes that it did not replace
-    with ProcessPoolExecutor(count, mp_context=context) as pool:
-        yield from pool.map(read_figures, paths)
 
 
 class OpenedFile(NamedTuple):

@@ -3,17 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.metadata import version
-from multiprocessing import get_context
-from os import cpu_count
 from pathlib import Path
 
 from harness.conversation.codec import from_plain, to_plain
 from harness.errors import HarnessError
 from harness.files.bounded_input import read_input
+from harness.inspection.file_pool import map_files
 from harness.inspection.recorded_figures import measure_recording
 from harness.inspection.recording_folder import MAX_CACHE_BYTES, open_recordings
 from harness.models.prices import identify_price_table
@@ -56,21 +54,13 @@ def replay_files(
     kept = _ReplayCache(cache_folder, plan)
     found = {path: known for path in paths if (known := kept.find(path)) is not None}
     unread = [path for path in paths if path not in found]
-    for done, (path, replay) in enumerate(zip(unread, _replay_all(unread, plan, workers), strict=True), start=len(found) + 1):
+    replays = map_files(partial(replay_file, plan=plan), unread, workers)
+    for done, (path, replay) in enumerate(zip(unread, replays, strict=True), start=len(found) + 1):
         found[path] = replay
         kept.add(path, replay)
         if on_progress is not None:
             on_progress(done, len(paths))
     return [found[path] for path in paths]
-
-
-def _replay_all(paths: Sequence[Path], plan: ReplayPlan, workers: int | None) -> Iterator[FileReplay]:
-    count = min(workers or cpu_count() or 1, len(paths))
-    if count <= 1:
-        yield from (replay_file(path, plan) for path in paths)
-        return
-    with ProcessPoolExecutor(count, mp_context=get_context("forkserver"), max_tasks_per_child=200) as pool:
-        yield from pool.map(partial(replay_file, plan=plan), paths)
 
 
 def replay_file(path: Path, plan: ReplayPlan) -> FileReplay:

@@ -1,0 +1,42 @@
+"""Reading of many files in several processes at once."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+from typing import TypeVar
+
+from harness.errors import UsageError
+
+Result = TypeVar("Result")
+
+
+def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: int | None = None) -> Iterator[Result]:
+    """Yield what a function returns for each file, in order.
+
+    Args:
+        read: Function of a module, or a `functools.partial` of one, that worker processes can import.
+        paths: Files to read.
+        workers: Number of processes. Default: one for each processor. With one, this process reads the files itself.
+
+    Raises:
+        UsageError: The worker processes cannot start, or one of them was killed.
+    """
+    count = min(workers or cpu_count() or 1, len(paths))
+    if count <= 1:
+        yield from map(read, paths)
+        return
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__, getattr(read, "func", read).__module__])  # so that each worker need not import them
+    # `max_tasks_per_child` stays unset: with it, Python 3.11 may wait forever for processes that it did not replace
+    try:
+        with ProcessPoolExecutor(count, mp_context=context) as pool:
+            yield from pool.map(read, paths)
+    except BrokenProcessPool as error:
+        raise UsageError(
+            "worker processes cannot start, or one was killed: a script must call this under `if __name__ == '__main__':`, a "
+            "program read from standard input must be saved in a file, and memory must not run out; with workers=1, this process "
+            "reads the files itself"
+        ) from error
