@@ -146,7 +146,7 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None, eff
         **dict(describe_metrics(totals)),
         **(dict(describe_effects(effects)) if effects else {}),
         "sub-agents": sub_agents if totals.sub_agents else "",
-        "cost": f"agent {format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
+        "cost": _describe_cost(totals),
         **{f"alert {number}": reading.describe() for number, reading in enumerate(session.alerts, 1)},
         "events": ", ".join(f"{count} {kind}" for kind, count in session.events.items()),
     }
@@ -162,6 +162,12 @@ def _describe_draft(draft: UnfinishedStep) -> str:
         return f"step {draft.step}: the results of these calls are saved, others may still run: {format_line(names, 100)}"
     part_name, text = ("answer", draft.text) if draft.text else ("reasoning", draft.reasoning)
     return f"step {draft.step}: {len(text):,} characters of the {part_name} so far: {format_line(text, 100)}"
+
+
+def _describe_cost(totals: SessionTotals) -> str:
+    if totals.cost_source is not None:  # the cost of a recording is that of all its calls
+        return totals.describe_cost() + (", summaries included" if totals.agents_cost_usd else "")
+    return f"agent {totals.describe_cost()}, summaries {format_price(totals.summarizer_cost_usd)}"
 
 
 def _describe_usage(totals: SessionTotals) -> str:

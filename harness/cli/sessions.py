@@ -39,6 +39,8 @@ from harness.text import replace_control_characters
 DEFAULT_LIMIT = 50
 MAX_CHECKS_CHARACTERS = 60
 """Maximum number of characters of the failed checks of one session in a list."""
+LIST_PRICE_NOTE = " list"
+"""Note in a list behind a cost at the list prices of the models, which the recording does not give."""
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -78,7 +80,8 @@ def list_sessions(folders: tuple[Path, ...], places: tuple[Path, ...], status: s
     Without FOLDERS, the places that `--in` names are listed, or else those that it searches by default. A session whose process
     was killed stays `active`. A session that could not log its failure, because its journal could not be written, is marked as
     failed now. A sub-agent has a session of its own; its id begins with the id of the session that started it. Seed, score and
-    failed checks are those of the trial that ran the session.
+    failed checks are those of the trial that ran the session. A cost with the note `list` is that of a recording at the list
+    prices of its models on the day of the import.
 
     Example: `harness sessions list --status failed`
     """
@@ -93,7 +96,10 @@ def list_sessions(folders: tuple[Path, ...], places: tuple[Path, ...], status: s
     counts = Counter(row.session_id for _, row in rows)
     numbers = ("steps", "compactions", "prompt tokens", "USD", "seed", "score")
     columns = ("session", "started (UTC)", "ended", *numbers, "trial", "model", "task", "failed checks")
-    print_parts(build_table(columns, (_format_cells(path, row, counts) for path, row in rows[:limit])))
+    cells = [_format_cells(path, row, counts) for path, row in rows[:limit]]
+    print_parts(build_table(columns, cells))
+    if any(str(cell).endswith(LIST_PRICE_NOTE) for cell in (row[columns.index("USD")] for row in cells)):
+        print_line("list: the recording gives no cost; this one is at the list prices of its models")
     if len(rows) > limit:
         print_line(f"and {len(rows) - limit} more; --limit shows more of them")
 
@@ -213,7 +219,11 @@ def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]
     begin = f"{started_at:%Y-%m-%d %H:%M}" if row.created_at_ms else "?"  # a recording without times
     outcome = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
-    cost = "?" if totals.total_cost_usd is None else f"{totals.total_cost_usd:.4f}"
+    cost = (
+        "?"
+        if totals.total_cost_usd is None
+        else f"{totals.total_cost_usd:.4f}{LIST_PRICE_NOTE if totals.has_list_prices else ''}"
+    )
     texts = ((trial, 40), (row.model, 30), (row.task, 40), (row.failed_checks, MAX_CHECKS_CHARACTERS))
     return (
         f"{row.session_id}{folder}",

@@ -25,6 +25,9 @@ Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
 - `manual`: On request of the user.
 """
 
+CostSource: TypeAlias = Literal["recorded", "priced", "parent", "unknown"]
+"""Source of the cost of a recorded session: the file gives it, it was computed from the list prices of the models when the file
+was read, it is part of the cost of the session that started this one, or there is none."""
 StopReason: TypeAlias = Literal[
     "replied",
     "declared",
@@ -355,6 +358,10 @@ class SessionEnded:
     status: Literal["completed", "failed"]
     reason: StopReason
     detail: str = ""
+    recorded_cost_usd: float | None = None
+    """Cost in USD of all model calls of a recording without its sub-agents; None if unknown, and in a log of this package."""
+    cost_source: CostSource | None = None
+    """Source of `recorded_cost_usd`; None in a log of this package and in an import of an older version."""
     kind: Literal["session-ended"] = "session-ended"
 
 
@@ -420,6 +427,8 @@ class SubAgentEnded:
     """Total cost of the sub-agent in USD; None if the price of a model is unknown."""
     call_id: str = ""
     """Id of the tool call that the sub-agent answered; empty in a log of version 0.2 or older."""
+    cost_source: CostSource | None = None
+    """Source of the cost of a recorded sub-agent; None in a log of this package and in an import of an older version."""
     kind: Literal["sub-agent-ended"] = "sub-agent-ended"
 
 

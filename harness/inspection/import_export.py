@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from harness.conversation.events import Entry, SessionStarted
 from harness.errors import StoreError, UsageError
+from harness.inspection.recorded_cost import measure_cost
 from harness.recordings.document import open_document
 from harness.recordings.reading import detect_format, read_document, select_main_sessions
 from harness.recordings.session_file import NAME, TimedEntry, encode_lines, read_log
@@ -92,7 +93,7 @@ def read_session(
     if len(main) > 1:
         raise UsageError(f"{file}: the file contains {len(main)} sessions; pass a file with a single session")
     children = [child for child in recordings if child.parent_id and child.parent_id == main[0].session_id]
-    log = build_timed_log(main[0], reading=reading, sub_agents=children)
+    log = build_timed_log(main[0], reading=reading, sub_agents=children, measure_cost=measure_cost)
     return log, format_name, tuple(caveat.text for caveat in main[0].caveats)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.inspection.import_export import MAX_NAME_CHARACTERS, write_log
+from harness.inspection.recorded_cost import measure_cost
 from harness.inspection.recorded_figures import SessionFigures
 from harness.inspection.recording_folder import FileFigures, LocatedSession, mark_copies
 from harness.recordings.reading import read_recordings
@@ -84,7 +85,12 @@ def import_files(files: Sequence[FileFigures], journal: str | os.PathLike[str], 
                     for child in candidates
                     if child.parent_id and child.parent_id == recording.session_id
                 }
-                log = build_timed_log(_mark_copies(recording, wanted[name]), reading=reading, sub_agents=list(children.values()))
+                log = build_timed_log(
+                    _mark_copies(recording, wanted[name]),
+                    reading=reading,
+                    sub_agents=list(children.values()),
+                    measure_cost=measure_cost,
+                )
                 write_log(opened, name, log)
     return counts
 

@@ -9,6 +9,7 @@ from harness.conversation.events import Entry
 from harness.conversation.tokens import UNLIMITED_WINDOW
 from harness.errors import UnknownName, UsageError
 from harness.inspection.import_export import load_entries
+from harness.inspection.recorded_cost import measure_cost
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import SampleOracle
 from harness.inspection.sample_story import find_last_use, load_story
@@ -86,7 +87,7 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
         recordings = select_main_sessions(recordings)
     names = [recording.session_id or f"session {number}" for number, recording in enumerate(recordings, 1)]
     recording = recordings[names.index(_choose_name(path, tuple(names), session_id))]
-    log = build_timed_log(recording, reading="recorded")
+    log = build_timed_log(recording, reading="recorded", measure_cost=measure_cost)
     times_ms = tuple(timed.at_ms for timed in log)
     return RecordedSession(
         name=f"{path.name} ({recording.source})",

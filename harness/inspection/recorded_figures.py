@@ -10,10 +10,11 @@ Each model call has a mark:
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from harness.conversation.events import CostSource
 from harness.conversation.tokens import Measured, Usage, count_characters, estimate_quarter
 from harness.inspection.calibration import Prompt, RecordedCalibration, fit_calibration, list_recorded_prompts
 from harness.recordings.recording import Recording
@@ -89,9 +90,9 @@ class SessionFigures:
     """Last reported prompt before the first compaction; None if there is none."""
 
 
-def measure_recording(recording: Recording) -> SessionFigures:
-    """Return the figures of a recorded session."""
-    so_far_tokens, characters = 0, 0
+def list_calls(recording: Recording) -> tuple[CallFigures, ...]:
+    """Return the model calls of a recorded session in order, then those whose answers are no messages."""
+    so_far_tokens = 0
     first_model = recording.models[0] if recording.models else ""
     calls: list[CallFigures] = []
     for item in recording.messages:
@@ -113,7 +114,6 @@ def measure_recording(recording: Recording) -> SessionFigures:
                 )
             )
         so_far_tokens += tokens
-        characters += 0 if item.synthetic else message_characters
     calls += [
         CallFigures(
             model=left_out.model or first_model,
@@ -129,6 +129,11 @@ def measure_recording(recording: Recording) -> SessionFigures:
         for left_out in recording.left_out_calls
         if left_out.usage is not None
     ]
+    return tuple(calls)
+
+
+def measure_recording(recording: Recording) -> SessionFigures:
+    """Return the figures of a recorded session."""
     prompts = list_recorded_prompts(recording)
     times_ms = [item.at_ms for item in recording.messages if item.at_ms is not None]
     compactions = [event for event in recording.compactions if event.kind == "compaction"]
@@ -140,7 +145,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         ended_at_ms=max(times_ms, default=None),
         messages=len(recording.messages),
         logged_messages=len(recording.messages) + (not recording.system_recorded),
-        characters=characters,
+        characters=sum(count_characters(item.message) for item in recording.messages if not item.synthetic),
         tool_calls=sum(len(item.message.calls) for item in recording.messages),
         results=sum(len(item.message.results) for item in recording.messages if not item.synthetic),
         compactions=sum(not event.inferred for event in compactions),
@@ -148,7 +153,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         inferred_compactions=sum(event.inferred for event in compactions),
         sub_agents=len(recording.sub_agents),
         recorded_cost_usd=recording.cost_usd,
-        calls=tuple(calls),
+        calls=list_calls(recording),
         cost_in_parent=recording.cost_in_parent,
         caveats=tuple([caveat.text for caveat in recording.caveats]),
         has_texts=recording.has_texts,
@@ -177,28 +182,32 @@ class UsageTotals:
     """Calls that belong to another recording; they are in no other field."""
     cost_usd: float | None = None
     """Cost in USD, without implausible and estimated calls; None if the price of a model is unknown."""
-    cost_source: Literal["recorded", "priced", "parent", "unknown"] = "unknown"
-    """Whether the file gives the cost, it was computed from the prices of the models, or it is part of the cost of the session
-    that started this one, so that it is 0 here."""
+    cost_source: CostSource = "unknown"
+    """Source of the cost, which is 0 if it is part of that of the session that started this one."""
     unpriced_models: tuple[str, ...] = ()
     """Models whose price is unknown, so that there is no cost."""
 
 
 def total_usage(
-    session: SessionFigures,
+    calls: Iterable[CallFigures],
+    recorded_cost_usd: float | None,
+    *,
+    is_in_parent: bool,
     find_window_tokens: Callable[[str], int | None],
     price_call: Callable[[str, Usage, int], float | None],
 ) -> UsageTotals:
     """Return the totals over the own calls of a recorded session.
 
     Args:
-        session: Figures of the session; calls that it copied from another recording are counted only as such.
+        calls: Calls of the session; those that it copied from another recording are counted only as such.
+        recorded_cost_usd: Cost that the file gives for the session, in USD; None if it gives none.
+        is_in_parent: Whether the cost is part of the total that the file gives for the session that started this one.
         find_window_tokens: Function that returns the longest prompt that a model can read, in tokens; None if unknown.
         price_call: Function that returns the cost in USD of a call of a model, given its usage and the number of tokens written
             to the cache for an hour; None if the price is unknown.
     """
     counts, costs, unpriced, has_own_cost = Counter[str](), list[float](), dict[str, None](), False
-    for call in session.calls:
+    for call in calls:
         if call.copied:
             counts["copied_calls"] += 1
             continue
@@ -226,10 +235,10 @@ def total_usage(
                 else:
                     costs.append(cost)
     totals = UsageTotals(**counts)  # type: ignore[arg-type]  # only fields that are numbers
-    if session.cost_in_parent:
+    if is_in_parent:
         return replace(totals, cost_usd=0.0, cost_source="parent")
-    if session.recorded_cost_usd is not None and not totals.copied_calls and not has_own_cost:
-        return replace(totals, cost_usd=session.recorded_cost_usd, cost_source="recorded")
+    if recorded_cost_usd is not None and not totals.copied_calls and not has_own_cost:
+        return replace(totals, cost_usd=recorded_cost_usd, cost_source="recorded")
     if unpriced:
         return replace(totals, unpriced_models=tuple(unpriced))
     if not costs:

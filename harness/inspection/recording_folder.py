@@ -25,9 +25,8 @@ from harness.files.bounded_input import read_input
 from harness.inspection import calibration, recorded_figures
 from harness.inspection.calibration import Prompt, RecordedCalibration, judge_median, take_median
 from harness.inspection.file_pool import map_files
-from harness.inspection.recorded_figures import SessionFigures, UsageTotals, measure_recording, total_usage
-from harness.models.prices import compute_cost_usd
-from harness.models.registry import look_up_window
+from harness.inspection.recorded_cost import total_session
+from harness.inspection.recorded_figures import SessionFigures, UsageTotals, measure_recording
 from harness.recordings.archive import ZIP_SIGNATURE, is_log_archive
 from harness.recordings.document import MAX_RECORDING_BYTES, UTF16_MARKS, parse_document
 from harness.recordings.reading import FORMATS, detect_format, read_document
@@ -340,7 +339,7 @@ def _share_calibrations(sessions: Sequence[SessionFigures]) -> dict[tuple[str, s
 
 
 def _build_row(path: str, session: SessionFigures, shared: Mapping[tuple[str, str], RecordedCalibration]) -> Mapping[str, object]:
-    totals = total_usage(session, _find_window_tokens, compute_cost_usd)
+    totals = total_session(session)
     models = dict.fromkeys(call.model for call in session.calls if call.model)
     return {
         "file": path,
@@ -368,11 +367,6 @@ def _describe_calibration(known: RecordedCalibration | None) -> Mapping[str, obj
         known.source,
     )
     return dict(zip(_CALIBRATION_COLUMNS, values, strict=True))
-
-
-@cache
-def _find_window_tokens(model: str) -> int | None:
-    return look_up_window(model).tokens or None
 
 
 def list_installed_folders() -> tuple[tuple[str, Path], ...]:

@@ -27,7 +27,7 @@ from harness.inspection.timeline import (
 )
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
-from harness.session.totals import describe_metrics, format_price, format_sub_agent_totals
+from harness.session.totals import describe_metrics, format_sub_agent_totals
 from harness.store.sessions.lookup import SessionLocation
 from harness.text import shorten_line
 
@@ -81,7 +81,7 @@ class SessionSteps:
     def describe_session(self) -> list[tuple[str, str]]:
         """Return what a page shows about the session, such as its model, policy and cost, as names and values."""
         session, totals = self.inspection, self.inspection.totals
-        cost = f"{'' if totals.agents_cost_usd is None else 'for '}{format_price(totals.agents_cost_usd)}"
+        cost = f"{'' if totals.agents_cost_usd is None else 'for '}{totals.describe_cost()}"
         ended = f"{session.status} {session.reason}".strip()
         rows = [
             ("session", self.session.name),

@@ -7,8 +7,9 @@ repaired.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from harness.conversation.events import CostSource
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Usage
 
@@ -63,6 +64,13 @@ class LeftOutCall:
     at_ms: int | None = None
     request_key: str = ""
     hour_write_tokens: int = 0
+
+
+class RecordedCost(NamedTuple):
+    """Cost of a recorded session in USD, None if unknown, and its source."""
+
+    cost_usd: float | None
+    source: CostSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

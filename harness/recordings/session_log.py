@@ -5,7 +5,7 @@ each compaction that the agent made as an event, so that the view before each mo
 file says it.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -30,7 +30,7 @@ from harness.conversation.tokens import Counter, Estimated, Measured, QuarterOfC
 from harness.conversation.view import OPENING_MESSAGE, Item, apply_patch, find_violation
 from harness.errors import UsageError
 from harness.recordings.document import encode_json
-from harness.recordings.recording import NativeCompaction, RecordedMessage, Recording
+from harness.recordings.recording import NativeCompaction, RecordedCost, RecordedMessage, Recording
 from harness.recordings.session_file import TimedEntry
 
 Reading: TypeAlias = Literal["recorded", "uncompacted"]
@@ -56,6 +56,7 @@ def build_timed_log(
     counter: Counter | None = None,
     reading: Reading = "uncompacted",
     sub_agents: Sequence[Recording] = (),
+    measure_cost: Callable[[Recording], RecordedCost] | None = None,
 ) -> tuple[TimedEntry, ...]:
     """Return a log of a recorded session, with an event for each message, for the end of each step and for compactions.
 
@@ -70,6 +71,8 @@ def build_timed_log(
         reading: Whether the log has the compactions that the agent made.
         sub_agents: Sessions of sub-agents that the session started. The log has an event with the tokens and costs of each, as
             for sub-agents of this package, behind the tool call that started it or else at the end.
+        measure_cost: Function that returns the cost of a recorded session, such as
+            `harness.inspection.recorded_cost.measure_cost`. Default: only the costs that the file gives for single calls.
 
     Raises:
         UsageError: The recording has no texts.
@@ -79,10 +82,10 @@ def build_timed_log(
             f"the {recording.source} session {recording.session_id!r} has no texts, only sizes; `harness import FOLDER` lists it"
         )
     opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
-    builder = _LogBuilder(recording, counter or QuarterOfCharacters(), reading, sub_agents)
+    builder = _LogBuilder(recording, counter or QuarterOfCharacters(), reading, sub_agents, measure_cost)
     builder.log(_make_start_event(recording), next((m.at_ms for m in recording.messages if m.at_ms is not None), 0))
     builder.add_messages([*opening, *recording.messages], len(opening))
-    builder.log(_make_end_event(recording.messages[-1].message), None)
+    builder.log(_make_end_event(recording.messages[-1].message, measure_cost and measure_cost(recording)), None)
     return tuple(builder.entries)
 
 
@@ -100,10 +103,12 @@ def _make_start_event(recording: Recording) -> SessionStarted:
     )
 
 
-def _make_end_event(last: Message) -> SessionEnded:
+def _make_end_event(last: Message, cost: RecordedCost | None) -> SessionEnded:
+    cost_usd, source = cost or (None, None)
     if last.role == "assistant":
-        return SessionEnded(status="completed", reason="replied")
-    return SessionEnded(status="failed", reason="cancelled", detail="the recording ends in mid-session")
+        return SessionEnded(status="completed", reason="replied", recorded_cost_usd=cost_usd, cost_source=source)
+    detail = "the recording ends in mid-session"
+    return SessionEnded(status="failed", reason="cancelled", detail=detail, recorded_cost_usd=cost_usd, cost_source=source)
 
 
 class _Request(NamedTuple):
@@ -170,7 +175,15 @@ class _Context:
 class _LogBuilder:
     """Builder of the log of a recorded session."""
 
-    def __init__(self, recording: Recording, counter: Counter, reading: Reading, sub_agents: Sequence[Recording]) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        counter: Counter,
+        reading: Reading,
+        sub_agents: Sequence[Recording],
+        measure_cost: Callable[[Recording], RecordedCost] | None,
+    ) -> None:
+        self.measure_cost = measure_cost
         calls = {link.session_id: link.call_id for link in recording.sub_agents}
         self.sub_agents = [(calls.get(child.session_id, ""), child) for child in sub_agents]
         """Sessions of sub-agents that are not logged yet, each with the id of the call that started it."""
@@ -222,14 +235,16 @@ class _LogBuilder:
             self.sub_agents.remove((call_id, child))
             usages = [item.usage for item in child.messages if item.usage is not None and not item.copied]
             usages += [call.usage for call in child.left_out_calls if call.usage is not None]
+            cost_usd, source = self.measure_cost(child) if self.measure_cost else (child.cost_usd, None)
             event = SubAgentEnded(
                 step=self.step,
                 session_id=child.session_id,
                 steps=child.steps,
                 prompt_tokens=sum(usage.prompt_tokens for usage in usages),
                 output_tokens=sum(usage.output_tokens for usage in usages),
-                cost_usd=child.cost_usd,
+                cost_usd=cost_usd,
                 call_id=call_id,
+                cost_source=source,
             )
             self.log(event, None)
 

@@ -9,6 +9,7 @@ from harness.compaction.description import Abilities
 from harness.conversation.events import (
     CallStarted,
     Compaction,
+    CostSource,
     Entry,
     MessageAdded,
     ModelCallFailed,
@@ -32,7 +33,7 @@ from harness.text import shorten_line
 
 TOTALLED_KINDS = (
     *("session-started", "session-resumed", "step-finished", "model-call-failed"),
-    *("compaction", "sub-agent-ended", "rolled-back"),
+    *("compaction", "sub-agent-ended", "rolled-back", "session-ended"),
 )
 """Kinds of the log events that change the steps, tokens, costs and compactions of a session; cuts are in messages."""
 
@@ -145,6 +146,8 @@ class SessionTotals:
     """Cost of the agent's model calls in US dollars, without summaries and sub-agents.
 
     Failed calls count if their token usage is known."""
+    cost_source: CostSource | None = None
+    """Source of `cost_usd` in a recording, whose cost is that of all calls that were paid; None in a session of this package."""
     compactions: int = 0
     """Number of compactions that were applied in the session, without those that were rolled back."""
     no_ops: int = 0
@@ -218,6 +221,8 @@ class SessionTotals:
                     self.compactions = self._rounds.pop()[1] - 1
             case SessionEnded() as ended:
                 self.end_event = ended
+                if ended.cost_source is not None:
+                    self.cost_usd, self.cost_source = ended.recorded_cost_usd, ended.cost_source
 
     @property
     def explorations(self) -> int:
@@ -291,6 +296,17 @@ class SessionTotals:
     def total_cost_usd(self) -> float | None:
         """Total cost in US dollars of the session's agent, summaries and sub-agents."""
         return add_costs(self.agents_cost_usd, self.summarizer_cost_usd)
+
+    @property
+    def has_list_prices(self) -> bool:
+        """Whether the cost is, at least in part, that of a recording at the list prices of its models."""
+        return self.cost_source == "priced" or any(sub_agent.cost_source == "priced" for sub_agent in self.sub_agents)
+
+    def describe_cost(self) -> str:
+        """Return the cost of the agent and its sub-agents as text, with a note where a recording did not give it itself."""
+        note = " at list prices" if self.has_list_prices and self.agents_cost_usd is not None else ""
+        note = ", as a part of the session that started it" if self.cost_source == "parent" else note
+        return f"{format_price(self.agents_cost_usd)}{note}"
 
     @property
     def fruitless_attempts(self) -> int:

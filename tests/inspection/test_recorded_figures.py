@@ -41,7 +41,14 @@ def make_session(*calls, recorded_cost_usd=None):
 
 
 def total(*calls, **rest):
-    return total_usage(make_session(*calls, **rest), lambda model: WINDOW_TOKENS, compute_cost_usd)
+    session = make_session(*calls, **rest)
+    return total_usage(
+        session.calls,
+        session.recorded_cost_usd,
+        is_in_parent=session.cost_in_parent,
+        find_window_tokens=lambda model: WINDOW_TOKENS,
+        price_call=compute_cost_usd,
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 A session is one span `invoke_agent`, with a span `chat` for each model call and a span `execute_tool` for each tool call. The
 first call after a compaction has the attribute `gen_ai.conversation.compacted`.
 
-Source: open-telemetry/semantic-conventions-genai at 7e7e4e76 (`model/gen-ai/spans.yaml`); the names of attributes are those of
-revision fee465db, as a list that another project generated from its registry has them.
+Source: open-telemetry/semantic-conventions-genai at 7e7e4e76 (`model/gen-ai/spans.yaml`) and 4f0695dd
+(`model/gen-ai/registry.yaml`).
 """
 
 import hashlib
