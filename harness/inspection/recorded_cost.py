@@ -3,7 +3,14 @@
 from collections.abc import Iterable
 from functools import cache
 
-from harness.inspection.recorded_figures import CallFigures, SessionFigures, UsageTotals, list_calls, total_usage
+from harness.inspection.recorded_figures import (
+    CallFigures,
+    SessionFigures,
+    UsageTotals,
+    count_message_characters,
+    list_calls,
+    total_usage,
+)
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import look_up_window
 from harness.recordings.recording import RecordedCost, Recording
@@ -11,7 +18,8 @@ from harness.recordings.recording import RecordedCost, Recording
 
 def measure_cost(recording: Recording) -> RecordedCost:
     """Return the cost of a recorded session, without its sub-agents."""
-    totals = _total_calls(list_calls(recording), recording.cost_usd, is_in_parent=recording.cost_in_parent)
+    calls = list_calls(recording, count_message_characters(recording))
+    totals = _total_calls(calls, recording.cost_usd, is_in_parent=recording.cost_in_parent)
     return RecordedCost(totals.cost_usd, totals.cost_source)
 
 

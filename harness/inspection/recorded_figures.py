@@ -10,7 +10,7 @@ Each model call has a mark:
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -90,14 +90,23 @@ class SessionFigures:
     """Last reported prompt before the first compaction; None if there is none."""
 
 
-def list_calls(recording: Recording) -> tuple[CallFigures, ...]:
-    """Return the model calls of a recorded session in order, then those whose answers are no messages."""
+def count_message_characters(recording: Recording) -> list[int]:
+    """Return the number of characters of each message of a recorded session, without reasoning."""
+    return [count_characters(item.message) for item in recording.messages]
+
+
+def list_calls(recording: Recording, message_characters: Sequence[int]) -> tuple[CallFigures, ...]:
+    """Return the model calls of a recorded session in order, then those whose answers are no messages.
+
+    Args:
+        recording: Recorded session.
+        message_characters: Number of characters of each message, as `count_message_characters` returns it.
+    """
     so_far_tokens = 0
     first_model = recording.models[0] if recording.models else ""
     calls: list[CallFigures] = []
-    for item in recording.messages:
-        message_characters = count_characters(item.message)
-        tokens = estimate_quarter(message_characters)
+    for item, characters in zip(recording.messages, message_characters, strict=True):
+        tokens = estimate_quarter(characters)
         if item.message.role == "assistant" and item.step is not None:
             estimate = Usage(input_tokens=Measured(so_far_tokens), output_tokens=Measured(tokens))
             calls.append(
@@ -105,7 +114,7 @@ def list_calls(recording: Recording) -> tuple[CallFigures, ...]:
                     model=item.model or first_model,
                     usage=item.usage or estimate,
                     is_reported=item.usage is not None and item.usage.is_reported,
-                    answer_characters=message_characters,
+                    answer_characters=characters,
                     hour_write_tokens=item.hour_write_tokens,
                     cost_usd=item.cost_usd,
                     at_ms=item.at_ms,
@@ -134,6 +143,7 @@ def list_calls(recording: Recording) -> tuple[CallFigures, ...]:
 
 def measure_recording(recording: Recording) -> SessionFigures:
     """Return the figures of a recorded session."""
+    message_characters = count_message_characters(recording)
     prompts = list_recorded_prompts(recording)
     times_ms = [item.at_ms for item in recording.messages if item.at_ms is not None]
     compactions = [event for event in recording.compactions if event.kind == "compaction"]
@@ -145,7 +155,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         ended_at_ms=max(times_ms, default=None),
         messages=len(recording.messages),
         logged_messages=len(recording.messages) + (not recording.system_recorded),
-        characters=sum(count_characters(item.message) for item in recording.messages if not item.synthetic),
+        characters=sum(count for item, count in zip(recording.messages, message_characters, strict=True) if not item.synthetic),
         tool_calls=sum(len(item.message.calls) for item in recording.messages),
         results=sum(len(item.message.results) for item in recording.messages if not item.synthetic),
         compactions=sum(not event.inferred for event in compactions),
@@ -153,7 +163,7 @@ def measure_recording(recording: Recording) -> SessionFigures:
         inferred_compactions=sum(event.inferred for event in compactions),
         sub_agents=len(recording.sub_agents),
         recorded_cost_usd=recording.cost_usd,
-        calls=list_calls(recording),
+        calls=list_calls(recording, message_characters),
         cost_in_parent=recording.cost_in_parent,
         caveats=tuple([caveat.text for caveat in recording.caveats]),
         has_texts=recording.has_texts,
