@@ -132,6 +132,9 @@ class SessionStarted:
     """Whether a person attends the session, who is asked about repeated calls; false in a trial."""
     advisories: tuple[Advisory, ...] = ()
     """Warnings about the configuration that were found before the session started; empty in logs of version 0.2 or older."""
+    price_rule: str = ""
+    """Price rule with a lifetime, such as `anthropic-2026-10:1h`, under which the cache use and the costs of scripted models are
+    simulated; empty if none is, so that usage and costs are those that the models report."""
     kind: Literal["session-started"] = "session-started"
 
 

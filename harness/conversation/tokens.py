@@ -272,11 +272,18 @@ class CacheHits(NamedTuple):
     share: float | None
     """Share from 0 to 1; None if nothing was sent."""
     is_simulated: bool
-    """Whether the share is that of a cache which never evicts, because the provider reported no cached tokens."""
+    """Whether no provider reported the share: it is that of a cache under the price rule of the session or, without a rule, that
+    of a cache which never evicts."""
 
 
 def compute_cache_hits(
-    *, read_tokens: int, write_tokens: int, prompt_tokens: int, kept_prefix_tokens: int, view_tokens: int
+    *,
+    read_tokens: int,
+    write_tokens: int,
+    prompt_tokens: int,
+    kept_prefix_tokens: int,
+    view_tokens: int,
+    has_price_rule: bool = False,
 ) -> CacheHits:
     """Return the share of a session's prompt tokens that came from a prompt cache.
 
@@ -289,10 +296,12 @@ def compute_cache_hits(
         prompt_tokens: All prompt tokens that the provider counted.
         kept_prefix_tokens: Estimated tokens at the beginning of the requests that the previous request had, too.
         view_tokens: Estimated tokens of all requests.
+        has_price_rule: Whether a price rule simulates the reads and writes, which then count although no provider reports them.
+            Default: False.
     """
-    is_simulated = not (read_tokens or write_tokens)
-    part, whole = (kept_prefix_tokens, view_tokens) if is_simulated else (read_tokens, prompt_tokens)
-    return CacheHits(min(1.0, part / whole) if whole else None, is_simulated)
+    is_reported = bool(read_tokens or write_tokens)
+    part, whole = (read_tokens, prompt_tokens) if is_reported or has_price_rule else (kept_prefix_tokens, view_tokens)
+    return CacheHits(min(1.0, part / whole) if whole else None, has_price_rule or not is_reported)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

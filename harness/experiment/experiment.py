@@ -47,6 +47,7 @@ from harness.models.factory import Wiring
 from harness.models.local.catalogue import is_local
 from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
+from harness.models.rule_prices import find_terms
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
@@ -530,6 +531,7 @@ class _ExperimentRun:
             unsafe_local=self.unsafe_local,
             cache_settings=cache_settings if uses_cache else None,
             tool_time_seconds=TOOL_TIME_SHARE * self.experiment.settings.trial_timeout_seconds,
+            price_terms=find_terms(cell.trial.price_rule, cell.trial.model) if cell.trial.price_rule else None,
         )
 
     def _prepare_cache(self) -> CacheSettings | None:

@@ -23,10 +23,12 @@ from harness.errors import StoreError, WorkerDied
 from harness.experiment.contrasts import Family
 from harness.experiment.trial import Trial, to_plain
 from harness.models.cassette import Cassette
+from harness.models.dated_prices import identify_dated_prices
 from harness.models.factory import DEFAULT_WIRING, Wiring
 from harness.models.local.catalogue import is_local
 from harness.models.local.model import describe_local_model
 from harness.models.scripted.profiles import is_scripted
+from harness.prices.terms import Terms
 from harness.protocols import SandboxInfo
 from harness.session.grading import GradedCheck
 from harness.session.spec import SessionSpec
@@ -144,6 +146,8 @@ class Job:
     """Settings of the run for calls to real models. The trial's own settings take precedence."""
     tool_time_seconds: float | None = None
     """Maximum total time of the agent's tool calls in seconds, after which the session ends; None sets no limit."""
+    price_terms: Terms | None = None
+    """Terms of the price rule that the trial names, looked up once for all workers; None if it names none."""
 
 
 class FinishedTrial(NamedTuple):
@@ -298,6 +302,7 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
         "model": trial.model,
         "reader": trial.reader,
         **({"notes": True} if trial.notes else {}),
+        **({"rule_prices": identify_dated_prices()} if trial.price_rule else {}),
         "summarizer": trial.summarizer,
         "sub_agent_model": trial.sub_agent_model,
         "revisions": trial.revisions,

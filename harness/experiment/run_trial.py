@@ -29,6 +29,7 @@ from harness.session.assembly import SessionResources, assemble_session, write_w
 from harness.session.grading import fail_all_checks
 from harness.session.ids import SequentialIds
 from harness.session.preflight import find_session_advisories
+from harness.session.totals import TrialTotals
 from harness.session.verdict_cache import grade_with_cache, is_drawn_for_test
 from harness.store.journal import Journal
 from harness.store.workspaces import JournalWorkspaces, copy_contents
@@ -51,7 +52,8 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
         StoreError: The journal file cannot be written.
         VerdictMismatch: The trial was graded again to test the cached verdict on an equal workspace, and the two differ.
     """
-    run = TrialRun(started_at=clock(), session_id=job.trial_id)
+    totals = TrialTotals(price_terms=job.price_terms)
+    run = TrialRun(started_at=clock(), session_id=job.trial_id, totals=totals)
     with Journal.open(job.journal) as journal:
         _TrialSession(job=job, trial_run=run, cancellation=cancellation, clock=clock).run(journal)
         journal.fail_session(run.session_id, reason=run.ending.reason, detail=run.ending.error, clock=clock)
@@ -167,6 +169,7 @@ class _TrialSession:
             endpoints=wiring.endpoints,
             on_replay=run.replayed_costs_usd.append,
             tool_time_limit=None if self.job.tool_time_seconds is None else ToolTimeLimit(self.job.tool_time_seconds),
+            price_terms=self.job.price_terms,
         )
         session = assemble_session(spec, resources)
         session.agent.logs_steps_at_once = is_scripted(self.job.trial.model)

@@ -15,6 +15,7 @@ from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_unknown_paths
 from harness.models.factory import list_summarizer_parts, resolve_summarizer_name
+from harness.models.rule_prices import check_rule_name
 from harness.models.scripted.profiles import is_scripted
 from harness.policies import expand_shorthand, policy_from_plain, refuse_unloaded
 from harness.policy_file import MEMORY_PREFIX, hash_policy_file
@@ -46,6 +47,10 @@ class Trial(AgentSettings):
             compare a configuration with itself, or to estimate pass@k. Default: `0`.
         compaction_snapshots: Whether to save the workspace at each compaction, so that `results.twins` can continue the trial
             from there under other conditions. The results of the trial do not depend on it. Default: `False`.
+        price_rule: Price rule under which the prompt cache of a scripted agent is simulated, such as `anthropic-2026-10` or, with
+            one of its lifetimes, `anthropic-2026-10:1h`; `harness price --list` lists the rules. Reads, writes and costs of the
+            trial then follow from the rule. The empty text simulates no cache: all input has the nominal price. Twins of a trial
+            are run without a rule. Real models report their own use, so a rule is refused there. Default: `''`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
@@ -64,6 +69,7 @@ class Trial(AgentSettings):
     world: World = field(default_factory=World)
     replicate: int = 0
     compaction_snapshots: bool = field(default=False, metadata=codec.ADDED_LATER)
+    price_rule: str = field(default="", metadata=codec.ADDED_LATER)
     explore: bool = field(default=False, metadata=codec.ADDED_LATER)  # sessions had it in version 0.1 already
 
     def __post_init__(self) -> None:
@@ -86,6 +92,11 @@ class Trial(AgentSettings):
         if reads_time(self.policy) and self.gaps == "none":
             advice = 'set gaps under [trial], e.g. gaps = "claude-code"'
             raise UsageError(f"policy: {self.policy_kind!r} decides by the time between steps, and a trial has none; {advice}")
+        if self.price_rule:
+            check_rule_name(self.price_rule)
+            if not is_scripted(self.model):
+                advice = "leave price_rule out, and price the stored sessions with `harness price`"
+                raise UsageError(f"price_rule: the model {self.model!r} reports its own use of a cache; {advice}")
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
             value = getattr(self, name)
@@ -139,6 +150,8 @@ class Trial(AgentSettings):
         agents = [name for name in (self.model, self.sub_agent_model) if name is not None]
         is_simulated = all(map(is_scripted, self.models))
         yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "system prompt", "prices")
+        if self.price_rule:
+            yield "prompt cache"
         if self.nominal_window_tokens is not None:
             yield "scaling"
         saves_outputs = choose_truncation(self.policy).saved
@@ -200,7 +213,7 @@ _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
 """Default values of the trial fields that are written as tables of their own in a plan file, such as `sandbox`."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
 _SETTINGS = tuple(field.name for field in fields(AgentSettings) if field.name != "policy")
-FIELD_NAMES = ("task", "policy", "seed", "world", "replicate", *_SETTINGS, "compaction_snapshots")
+FIELD_NAMES = ("task", "policy", "seed", "world", "replicate", *_SETTINGS, "compaction_snapshots", "price_rule")
 """Names of the fields of a trial, in the order in which plans and code show them."""
 
 
@@ -280,9 +293,9 @@ class SharedFields:
     def make_parts_key(self, trial: Trial) -> tuple[object, ...]:
         """Return everything that `Trial.revisions` and `Trial.find_additions` read."""
         policy = id(self._encode(trial, "policy").value)
-        is_scaled = trial.nominal_window_tokens is not None
+        parts = trial.nominal_window_tokens is not None, bool(trial.price_rule)
         task = trial.task, trial.world.difficulty
-        return *task, trial.model, trial.explore, trial.explore_model, trial.reader, is_scaled, policy
+        return *task, trial.model, trial.explore, trial.explore_model, trial.reader, *parts, policy
 
     def _encode(self, trial: Trial, name: str) -> codec.EncodedField:
         value = getattr(trial, name)

@@ -10,11 +10,9 @@ import pandas as pd
 from harness.conversation.events import Entry
 from harness.errors import UsageError
 from harness.inspection.request_chain import SessionRequests, build_session_requests
-from harness.models.dated_prices import look_up_dated_prices
-from harness.models.prices import look_up_prices
+from harness.models.rule_prices import find_prices
 from harness.prices.bill import Bill, compute_bill
 from harness.prices.cache import split_prompts
-from harness.prices.price import Price
 from harness.prices.rules import PriceRule, find_rule, load_rules
 from harness.store.sessions.lookup import iter_sessions
 
@@ -101,25 +99,6 @@ def price_sessions(
     if not rows:
         raise UsageError(f"there is no session in {str(place)!r}")
     return pd.DataFrame(rows)
-
-
-def find_prices(rule: PriceRule, model: str) -> tuple[Price, ...]:
-    """Return the prices that a rule applies to a session: its own, of the model that it names, or of the session's model.
-
-    Raises:
-        UsageError: The price of the model is unknown.
-    """
-    if rule.price is not None:
-        return (rule.price,)
-    if rule.model:
-        return look_up_dated_prices(rule.model, rule.provider, rule.since)
-    prices = look_up_prices(model)
-    if not prices:
-        raise UsageError(
-            f"the price of the model {model!r} is unknown, and the price rule {rule.name!r} names no model; use a rule with "
-            "input_usd and output_usd"
-        )
-    return prices
 
 
 def _price(session: SessionRequests, rule: PriceRule, lifetime: str | None) -> PricedSession:

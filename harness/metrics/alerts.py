@@ -6,7 +6,7 @@ alerts do not depend on how many trials run at once, or on the pauses of a user.
 - *overflow rate*: fires if the number of summaries within 5 minutes exceeds 10 % of the number of model calls. Each window of 5
   minutes ends with a model call; a session shorter than 5 minutes is one window.
 - *cache hit rate*: fires if the provider read less than 70 % of a session's prompt tokens from its cache, as the column
-  `cache_hit_share` of the table of trials says. If the provider reports no cache, the value is simulated and marked as such.
+  `cache_hit_share` of the table of trials says. A value that no provider reports is simulated and marked as such.
 - *summarization cost*: fires if summaries cost more than 10 US dollars within one hour.
 
 A value equal to the threshold does not fire an alert. Terminal, widgets, inspection and the tables of an experiment all measure
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan, nan
 from typing import Literal, NamedTuple
 
-from harness.conversation.events import Compaction, Entry, StepFinished, TransientEvent
+from harness.conversation.events import Compaction, Entry, SessionStarted, StepFinished, TransientEvent
 from harness.conversation.tokens import compute_cache_hits
 
 
@@ -90,7 +90,7 @@ class AlertReading(NamedTuple):
     step: int | None
     """Number of the last model call in the worst time window; None if there is none."""
     is_simulated: bool
-    """Whether a cache was simulated because the provider reports none."""
+    """Whether a cache was simulated, under the price rule of the session or because the provider reports none."""
 
     @property
     def fires(self) -> bool:
@@ -140,6 +140,7 @@ class AlertMonitor:
     _prompt_tokens: int = 0
     _kept_prefix_tokens: int = 0
     _view_tokens: int = 0
+    _has_price_rule: bool = False
 
     def __call__(self, item: Entry | TransientEvent) -> None:
         """Update all values with the next log entry of the session; transient events are ignored."""
@@ -150,6 +151,8 @@ class AlertMonitor:
             case Entry(event=Compaction() as event):
                 if event.summarizer or (event.status == "applied" and event.patch.insert):
                     self.add_summary(event.summarizer_seconds, event.summarizer_cost_usd if event.summarizer else 0.0)
+            case Entry(event=SessionStarted() as start):
+                self._has_price_rule = bool(start.price_rule)
             case _:
                 pass
 
@@ -211,6 +214,7 @@ class AlertMonitor:
             prompt_tokens=self._prompt_tokens,
             kept_prefix_tokens=self._kept_prefix_tokens,
             view_tokens=self._view_tokens,
+            has_price_rule=self._has_price_rule,
         )
         yield AlertReading(CACHE_HIT_RATE, nan if hits.share is None else hits.share, None, hits.is_simulated)
 

@@ -11,6 +11,11 @@ from harness.prices.price import Price
 _ADVICE = "use a rule with input_usd and output_usd"
 
 
+def identify_dated_prices() -> str:
+    """Return the name and the version of the table of dated prices, as stored with trials that are priced under a rule."""
+    return f"genai-prices-{version('genai-prices')}"
+
+
 @lru_cache(maxsize=100)
 def look_up_dated_prices(model: str, provider: str, day: dt.date) -> tuple[Price, ...]:
     """Return the prices of a model on a day, sorted by the length of the prompts from which they apply.

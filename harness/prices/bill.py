@@ -79,17 +79,17 @@ def compute_bill(
     keeps_hour = HOUR_SECONDS <= rule.find_lifetime_seconds(lifetime) < math.inf
     bill = Bill()
     for request, split in zip(requests, splits, strict=True):
-        price = _choose_price(prices, split.prompt_tokens)
+        price = choose_prompt_price(prices, split.prompt_tokens)
         bill += replace(
             price_split(split, price, rule, keeps_hour=keeps_hour),
-            output_usd=_price_output(price, request.output_tokens, request.reasoning_tokens),
+            output_usd=price_output(price, request.output_tokens, request.reasoning_tokens),
         )
     for call in summaries:
-        price = _choose_price(prices, call.prompt_tokens)
+        price = choose_prompt_price(prices, call.prompt_tokens)
         before = splits[call.before_request - 1].prompt_tokens if call.shares_prefix and call.before_request else 0
         cached_tokens = min(before, call.prompt_tokens) if rule.has_cache else 0
         read = price_split(PromptSplit(cached_tokens, 0, 0, 0, call.prompt_tokens - cached_tokens), price, rule).total_usd
-        bill += Bill(summary_usd=read + _price_output(price, call.output_tokens))
+        bill += Bill(summary_usd=read + price_output(price, call.output_tokens))
     return bill
 
 
@@ -118,14 +118,20 @@ def price_split(split: PromptSplit, price: Price, rule: PriceRule, *, keeps_hour
     )
 
 
-def _choose_price(prices: Sequence[Price], prompt_tokens: int) -> Price:
+def choose_prompt_price(prices: Sequence[Price], prompt_tokens: int) -> Price:
+    """Return which of several prices, sorted by the prompt length from which each applies, applies to a prompt.
+
+    Raises:
+        ValueError: None of them does.
+    """
     price = choose_price(prices, max(prompt_tokens, 1))
     if price is None:
         raise ValueError(f"no price applies to a prompt of {prompt_tokens} tokens")
     return price
 
 
-def _price_output(price: Price, output_tokens: int, reasoning_tokens: int = 0) -> float:
+def price_output(price: Price, output_tokens: int, reasoning_tokens: int = 0) -> float:
+    """Return what the answer of a model costs in USD."""
     cost_usd = output_tokens * price.output_usd
     if price.reasoning_usd is not None:
         cost_usd += min(reasoning_tokens, output_tokens) * (price.reasoning_usd - price.output_usd)

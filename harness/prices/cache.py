@@ -60,16 +60,19 @@ def split_prompts(requests: Sequence[Request], rule: PriceRule, lifetime: str | 
         ValueError: A request keeps more blocks than the request before it has.
         UnknownName: The rule has no such lifetime.
     """
-    lifetime_seconds = rule.find_lifetime_seconds(lifetime)
-    if not rule.has_cache:
-        return [PromptSplit(0, 0, 0, 0, int(sizes.sum())) for _, sizes in _walk(_Paths(), requests)]
-    paths = _Paths()
-    cache = _Cache(rule, lifetime_seconds)
-    now, splits = 0.0, list[PromptSplit]()
-    for request, (path, sizes) in zip(requests, _walk(paths, requests), strict=True):
-        now = now if request.at_seconds is None else request.at_seconds
-        splits.append(cache.send(path, sizes, paths, request.fixed_blocks, now))
-    return splits
+    cache = PromptCache(rule, lifetime)
+    return [cache.send(request) for request in requests]
+
+
+def split_by_shared_part(prompt_tokens: int, shared_share: float) -> PromptSplit:
+    """Return how a cache that never forgets splits a prompt of which only the share is known that the prompt before it had.
+
+    Args:
+        prompt_tokens: Number of tokens of the prompt.
+        shared_share: Share of the prompt at its beginning that the prompt before it had, too, from 0 to 1.
+    """
+    read_tokens = round(prompt_tokens * shared_share)
+    return PromptSplit(read_tokens, prompt_tokens - read_tokens, 0, 0, 0)
 
 
 def scale_tokens(estimates: _Numbers, total_tokens: int) -> _Numbers:
@@ -105,35 +108,63 @@ class _Paths:
             path.append(parent)
         return path
 
-
-def _walk(paths: _Paths, requests: Sequence[Request]) -> list[tuple[_Numbers, _Numbers]]:
-    """Return the numbers of the beginnings in each request, and the scaled sizes of its blocks in tokens."""
-    path, sizes, walked = np.empty(0, np.int64), np.empty(0, np.int64), list[tuple[_Numbers, _Numbers]]()
-    for number, request in enumerate(requests, 1):
-        kept = request.kept_blocks
-        if not 0 <= kept <= len(path):
-            raise ValueError(f"request {number} keeps {kept} blocks, but the request before it has {len(path)}")
-        new = paths.extend(int(path[kept - 1]) if kept else -1, request.blocks)
-        path = np.concatenate([path[:kept], np.array(new, np.int64)])
-        sizes = np.concatenate([sizes[:kept], np.array([block.tokens for block in request.blocks], np.int64)])
-        walked.append((path, sizes if request.prompt_tokens is None else scale_tokens(sizes, request.prompt_tokens)))
-    return walked
+    def find(self, blocks: Sequence[Block]) -> list[int]:
+        """Return the numbers of the beginnings of a prompt that are known."""
+        path, parent = list[int](), -1
+        for block in blocks:
+            known = self._numbers.get((parent, block.digest))
+            if known is None:
+                break
+            path.append(parent := known)
+        return path
 
 
-class _Cache:
-    """Beginnings of prompts that a provider's cache holds."""
+class PromptCache:
+    """Cache of a provider, as one session finds it, which takes the requests of the session one by one."""
 
-    def __init__(self, rule: PriceRule, lifetime_seconds: float) -> None:
-        self._rule, self._lifetime_seconds = rule, lifetime_seconds
+    def __init__(self, rule: PriceRule, lifetime: str | None = None) -> None:
+        """Create an empty cache.
+
+        Args:
+            rule: Rule of the cache.
+            lifetime: Name of one of the rule's lifetimes. Default: the rule's first one.
+
+        Raises:
+            UnknownName: The rule has no such lifetime.
+        """
+        self._rule, self._lifetime_seconds = rule, rule.find_lifetime_seconds(lifetime)
+        self._paths, self._now = _Paths(), 0.0
+        self._requests = 0
+        self._path, self._estimates = np.empty(0, np.int64), np.empty(0, np.int64)
         self._used_at = np.empty(0)  # seconds at which each beginning was last written, or read if that refreshes it
         self._is_entry = np.empty(0, np.bool_)  # whether the cache can find the beginning: ends of marked blocks
         self._sent_digests: set[Hashable] = set()
 
-    def send(self, path: _Numbers, sizes: _Numbers, paths: _Paths, fixed_blocks: int, now: float) -> PromptSplit:
-        """Split a prompt, and change the cache as the request does."""
+    def send(self, request: Request) -> PromptSplit:
+        """Split the prompt of the next request, and change the cache as the request does.
+
+        A request without a time is taken to follow the request before it at once.
+
+        Raises:
+            ValueError: The request keeps more blocks than the request before it has.
+        """
+        self._requests += 1
+        kept = request.kept_blocks
+        if not 0 <= kept <= len(self._path):
+            raise ValueError(f"request {self._requests} keeps {kept} blocks, but the request before it has {len(self._path)}")
+        paths, now = self._paths, self._now if request.at_seconds is None else request.at_seconds
+        new = paths.extend(int(self._path[kept - 1]) if kept else -1, request.blocks)
+        estimates = np.array([block.tokens for block in request.blocks], np.int64)
+        self._path = path = np.concatenate([self._path[:kept], np.array(new, np.int64)])
+        self._estimates = sizes = np.concatenate([self._estimates[:kept], estimates])
+        self._now = now
+        if request.prompt_tokens is not None:
+            sizes = scale_tokens(sizes, request.prompt_tokens)
+        if not self._rule.has_cache:
+            return PromptSplit(0, 0, 0, 0, int(sizes.sum()))
         self._grow(len(paths.digests))
         ends = np.cumsum(sizes)
-        marks = self._place_marks(ends, path, fixed_blocks)
+        marks = self._place_marks(ends, path, request.fixed_blocks)
         if not len(marks):
             self._sent_digests.update(paths.digests[node] for node in path)
             return PromptSplit(0, 0, 0, 0, int(sizes.sum()))
@@ -153,6 +184,21 @@ class _Cache:
         self._is_entry[path[marks - 1]] = True
         self._sent_digests.update(paths.digests[node] for node in path[hit:])
         return PromptSplit(read_tokens, tokens["new"], tokens["rewarmed"], tokens["edited"], int(ends[-1] - ends[written - 1]))
+
+    def count_held_tokens(self, blocks: Sequence[Block], prompt_tokens: int) -> int:
+        """Return how many tokens at the beginning of another prompt the cache could be read for now; nothing changes.
+
+        Args:
+            blocks: Blocks of the prompt, such as that of a summarizer which continues the session's own prompt.
+            prompt_tokens: Number of tokens of the whole prompt, to which the sizes of the blocks are scaled.
+        """
+        path = np.array(self._paths.find(blocks), np.int64)
+        if not len(path) or not self._rule.has_cache:
+            return 0
+        ends = np.cumsum(scale_tokens(np.array([block.tokens for block in blocks], np.int64), prompt_tokens))[: len(path)]
+        is_live = self._is_entry[path] & (self._now - self._used_at[path] <= self._lifetime_seconds)
+        held_tokens = ends[is_live & (ends >= self._rule.least_prefix_tokens)]
+        return self._floor(int(held_tokens[-1])) if len(held_tokens) else 0
 
     def _grow(self, count: int) -> None:
         missing = count - len(self._used_at)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inspection.repricing import find_prices
 from harness.models.prices import look_up_prices
+from harness.models.rule_prices import find_prices
 from harness.prices.bill import HOUR_SECONDS, Bill
 from harness.prices.price import MILLION, Price
 from harness.prices.rules import PriceRule, find_rule
+from harness.prices.terms import Terms, parse_rule_name
 from harness.replay.chains import Numbers
 from harness.replay.fold import CallSizes
 
@@ -39,26 +40,6 @@ MIN_ROOM_SHARE = 0.1
 A setting that reads again more than the room has compacts ten times as often, although in truth it might never get on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """Rule of a cache with the prices of a session, and a lifetime."""
-
-    rule: PriceRule
-    prices: tuple[Price, ...]
-    lifetime: str
-
-    @property
-    def lifetime_seconds(self) -> float:
-        """How long the cache holds a beginning in seconds."""
-        return self.rule.find_lifetime_seconds(self.lifetime)
-
-
-def parse_rule(name: str) -> tuple[str, str]:
-    """Return the rule and the lifetime that a name such as `anthropic-2026-10:1h` or `own` gives; no lifetime is empty."""
-    rule, _, lifetime = name.partition(":")
-    return rule.strip(), lifetime.strip()
-
-
 def choose_terms(name: str, model: str, rules: dict[str, PriceRule], default_lifetime: str = "") -> Terms:
     """Return the terms that a rule gives a session.
 
@@ -72,7 +53,7 @@ def choose_terms(name: str, model: str, rules: dict[str, PriceRule], default_lif
         UnknownName: There is no such rule, or the rule has no such lifetime.
         UsageError: The price of the model is unknown.
     """
-    base, lifetime = parse_rule(name)
+    base, lifetime = parse_rule_name(name)
     if base != OWN:
         rule = find_rule(base, rules)
         prices = find_prices(rule, model)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import format_count
-from harness.replay.bills import parse_rule
+from harness.prices.terms import parse_rule_name
 from harness.replay.choice import MIN_GROUPS, CrossFit
 from harness.replay.session_replay import PaidParts
 from harness.replay.sessions import LEVEL, MIN_COVERED_SHARE, Replay
@@ -67,7 +67,7 @@ def format_usd(usd: float) -> str:
 
 def describe_rule_name(name: str) -> str:
     """Return a rule in words, such as `your providers' rules with a cache of 1h`."""
-    base, lifetime = parse_rule(name)
+    base, lifetime = parse_rule_name(name)
     said = "your providers' own rules" if base == "own" else base
     return f"{said} with a cache of {lifetime}" if lifetime else said
 

@@ -16,7 +16,8 @@ from harness.models.registry import look_up_window
 from harness.prices.bill import Bill
 from harness.prices.price import MILLION, choose_price
 from harness.prices.rules import PriceRule
-from harness.replay.bills import OWN, Terms, choose_terms, price_sizes
+from harness.prices.terms import Terms
+from harness.replay.bills import OWN, choose_terms, price_sizes
 from harness.replay.chains import Numbers
 from harness.replay.fold import FLAGS, CallSizes, StretchSizes, compact_before_pauses, join_sizes
 from harness.replay.later_use import BoundaryCounts, count_later_use

@@ -14,7 +14,8 @@ import platformdirs
 from harness.errors import UsageError, format_count
 from harness.inspection.recording_folder import NO_RECORDING, find_files
 from harness.prices.rules import load_rules
-from harness.replay.bills import OWN, REREAD_TOKENS, choose_terms, parse_rule
+from harness.prices.terms import parse_rule_name
+from harness.replay.bills import OWN, REREAD_TOKENS, choose_terms
 from harness.replay.chains import Numbers
 from harness.replay.choice import MIN_GROUPS, CrossFit, cross_fit, estimate_saving
 from harness.replay.later_use import KINDS, BoundaryCounts, ExtraReading, estimate_reading
@@ -171,7 +172,7 @@ def _check_rules(rules: Sequence[str], known: dict[str, object]) -> None:
     if not rules:
         raise UsageError("name at least one price rule, such as own")
     for name in rules:
-        base, lifetime = parse_rule(name)
+        base, lifetime = parse_rule_name(name)
         if base != OWN:
             choose_terms(name, "", known)  # type: ignore[arg-type]
         elif lifetime and not any(lifetime in rule.lifetimes_seconds for rule in load_rules().values()):

@@ -27,7 +27,10 @@ from harness.conversation.view import View
 from harness.errors import SandboxDied, SandboxKilled, UsageError
 from harness.models.factory import SAME_MODEL, Wiring, open_model, open_sub_agent, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
+from harness.models.priced_model import PricedAgent, PricedSummarizer, SessionCache
 from harness.models.scripted.profiles import EXACT, add_options, is_scripted
+from harness.models.scripted.summarizers import ScriptedSummarizer
+from harness.prices.terms import Terms
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.session.compactor import SessionCompactor
@@ -80,6 +83,8 @@ class SessionResources:
     """Prediction of which messages the agent will need again; None derives it from the task's script (its planned steps)."""
     tools: Sequence[Tool] | None = None
     """Tools of the agent; None gives the agent the standard tools of its sandbox."""
+    price_terms: Terms | None = None
+    """Terms of the prompt cache that is simulated for scripted models; None simulates none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +118,7 @@ class AssembledSession:
             budget_rule=budget.rule + self.fitted_policy.scale_note,
             sandbox=sandbox.info.backend if sandbox else "none",
             attended=self.spec.repeated == "ask" and self.resources.decide_repeated_call is not None,
+            price_rule="" if self.resources.price_terms is None else self.resources.price_terms.name,
         )
 
 
@@ -283,17 +289,18 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
     summarizer = resources.summarizer or open_session_summarizer(spec, resources, model)
     fitted_policy = fit_policy(spec.policy, model.window, spec.nominal_window_tokens, spec.output_limit_scale)
     overhead = OverheadClock()
+    cache = SessionCache(resources.price_terms) if resources.price_terms is not None and is_scripted(model.name) else None
     compactor = SessionCompactor(
         policy=supply_oracle(fitted_policy.policy, resources.oracle, spec.task, spec.reader),
         window=model.window,
-        summarizer=summarizer,
+        summarizer=_price_summarizer(summarizer, cache),
         outputs=resources.outputs,
         listen=lambda _: raise_if_abandoned(),
         overhead=overhead,
     )
     tools = _make_tools(spec, resources, compactor.policy)
     agent = Agent(
-        model=model,
+        model=model if cache is None else PricedAgent(model=model, session_cache=cache),
         tools=tuple(replace(tool, overhead=overhead) if isinstance(tool, FunctionTool) else tool for tool in tools),
         log=resources.log,
         compactor=compactor,
@@ -308,7 +315,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         tool_time_limit=resources.tool_time_limit,
         cache_hits=resources.sandbox.counts if isinstance(resources.sandbox, CachedSandbox) else None,
         overhead=overhead,
-        read_step_seconds=_choose_step_clock(spec, resources, compactor.policy),
+        read_step_seconds=_tell_time(_choose_step_clock(spec, resources, compactor.policy), cache),
     )
     if spec.explore:
         _add_explore_tool(agent, spec, open_sub_agent_models(spec, resources, model, summarizer))
@@ -386,6 +393,27 @@ def _choose_step_clock(spec: SessionSpec, resources: SessionResources, policy: P
     if not reads_time(policy):
         return None
     return lambda view, _: max(resources.clock(), view.now_seconds or 0.0)  # the clock of a machine may be set back
+
+
+def _price_summarizer(summarizer: Model | None, cache: SessionCache | None) -> Model | None:
+    """Let a scripted summarizer read from the simulated cache of the agent; a real one reports its own use and cost."""
+    if cache is None or not isinstance(summarizer, ScriptedSummarizer):
+        return summarizer
+    return PricedSummarizer(model=summarizer, session_cache=cache)
+
+
+def _tell_time(
+    read_seconds: Callable[[View, int], float] | None, cache: SessionCache | None
+) -> Callable[[View, int], float] | None:
+    """Return a source of the times of steps that sets the clock of the simulated cache, too."""
+    if read_seconds is None or cache is None:
+        return read_seconds
+
+    def read(view: View, step: int) -> float:
+        cache.now_seconds = read_seconds(view, step)
+        return cache.now_seconds
+
+    return read
 
 
 def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopDetector | None:

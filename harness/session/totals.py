@@ -27,6 +27,9 @@ from harness.conversation.messages import ToolResult
 from harness.conversation.tokens import CacheHits, Measured, Usage, compute_cache_hits
 from harness.errors import format_count
 from harness.models.prices import compute_cache_saving_usd
+from harness.models.rule_prices import find_terms
+from harness.prices.cache import PromptSplit, split_by_shared_part
+from harness.prices.terms import Terms
 from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
 from harness.text import shorten_line
@@ -98,6 +101,8 @@ class _CacheSavings:
     could_save_usd: float | None = 0.0
     pending: list[tuple[str, StepFinished]] = field(default_factory=list)
     """Steps that are not in the sums yet, each with the name of its model."""
+    terms: Terms | None = None
+    """Terms of the session's price rule; None prices each step with the model's own prices."""
 
     def add_step(self, model: str, step: StepFinished) -> None:
         self.pending.append((model, step))
@@ -107,9 +112,15 @@ class _CacheSavings:
         for model, step in self.pending:
             if self.saved_usd is None and self.could_save_usd is None:  # no other step makes an unknown sum known
                 break
-            ideal_usage = _assume_ideal_cache(step)
-            self.saved_usd = add_costs(self.saved_usd, compute_cache_saving_usd(model, step.usage) if model else None)
-            self.could_save_usd = add_costs(self.could_save_usd, compute_cache_saving_usd(model, ideal_usage) if model else None)
+            ideal = _assume_ideal_cache(step)
+            if self.terms is None:
+                saved_usd = compute_cache_saving_usd(model, step.usage) if model else None
+                could_save_usd = compute_cache_saving_usd(model, _report_split(step.usage, ideal)) if model else None
+            else:
+                saved_usd = self.terms.compute_saving_usd(_read_split(step.usage))
+                could_save_usd = self.terms.compute_saving_usd(ideal)
+            self.saved_usd = add_costs(self.saved_usd, saved_usd)
+            self.could_save_usd = add_costs(self.could_save_usd, could_save_usd)
         self.pending.clear()
         return self.saved_usd, self.could_save_usd
 
@@ -133,9 +144,9 @@ class SessionTotals:
     output_tokens: int = 0
     """Output tokens of the agent's model calls, as measured by the provider."""
     cache_read_tokens: int = 0
-    """Prompt tokens of the agent's model calls that the provider read from its prompt cache."""
+    """Prompt tokens of the agent's model calls that the provider read from its prompt cache, or a simulated cache did."""
     cache_write_tokens: int = 0
-    """Prompt tokens of the agent's model calls that the provider wrote to its prompt cache."""
+    """Prompt tokens of the agent's model calls that the provider wrote to its prompt cache, or a simulated cache did."""
     peak_context_tokens: int = 0
     """Length in tokens of the session's longest prompt, as measured by the provider."""
     view_tokens: int = 0
@@ -183,10 +194,14 @@ class SessionTotals:
     """Number of times that a call of a real model was repeated after a failure."""
     waited_seconds: float = 0.0
     """Time in seconds spent waiting before failed model calls were repeated."""
+    price_terms: Terms | None = field(default=None, repr=False, compare=False)
+    """Terms of the price rule that the log names; None looks them up when savings are read."""
     _rounds: list[tuple[int, int]] = field(default_factory=list)
     """For each compaction that was applied in the session, the number of its log event and its own number."""
     _model: str = ""
     """Name of the agent's model, which may change when a session is resumed."""
+    _price_rule: str = ""
+    """Price rule under which the cache use of the agent is simulated; empty if the model reports it."""
     _cache_savings: _CacheSavings = field(default_factory=_CacheSavings, repr=False, compare=False)
 
     def __call__(self, item: Entry | TransientEvent) -> None:
@@ -204,7 +219,9 @@ class SessionTotals:
                     self.cuts = count_cuts(message.results, self.cuts)
             case WorkspaceSaved() | CallStarted():  # nothing that is counted, but frequent
                 pass
-            case SessionStarted(model=model) | SessionResumed(model=model):
+            case SessionStarted(model=model, price_rule=price_rule):
+                self._model, self._price_rule = model, price_rule
+            case SessionResumed(model=model):
                 self._model = model
             case StepFinished() as step:
                 self._add_step(step)
@@ -267,6 +284,11 @@ class SessionTotals:
         return self.all_prompt_tokens + self.all_output_tokens + summaries
 
     @property
+    def price_rule(self) -> str:
+        """Price rule under which the cache use of the agent is simulated; empty if the model reports it."""
+        return self._price_rule
+
+    @property
     def cache_hits(self) -> CacheHits:
         """Share of the agent's prompt tokens that came from a prompt cache, reported or simulated."""
         return compute_cache_hits(
@@ -275,17 +297,23 @@ class SessionTotals:
             prompt_tokens=self.prompt_tokens,
             kept_prefix_tokens=self.kept_prefix_tokens,
             view_tokens=self.view_tokens,
+            has_price_rule=bool(self._price_rule),
         )
 
     @property
     def cache_saved_usd(self) -> float | None:
-        """US dollars saved by the prompt-cache hits that the provider reports; None if a price is unknown."""
-        return self._cache_savings.compute_totals()[0]
+        """US dollars saved by the prompt-cache hits, reported or of the price rule; None if a price is unknown."""
+        return self._compute_savings()[0]
 
     @property
     def cache_could_save_usd(self) -> float | None:
         """US dollars that an ideal prompt cache, which holds the whole previous request, would save."""
-        return self._cache_savings.compute_totals()[1]
+        return self._compute_savings()[1]
+
+    def _compute_savings(self) -> tuple[float | None, float | None]:
+        if self._price_rule and self._cache_savings.terms is None:
+            self._cache_savings.terms = self.price_terms or find_terms(self._price_rule, self._model)
+        return self._cache_savings.compute_totals()
 
     @property
     def agents_cost_usd(self) -> float | None:
@@ -417,7 +445,10 @@ def describe_cache(totals: SessionTotals) -> str:
     share, is_simulated = totals.cache_hits
     if share is None:
         return "no prompt was sent"
-    source = "repeat the previous request (simulated, no cache was reported)" if is_simulated else "were read from a cache"
+    if totals.price_rule:
+        source = f"were read from a cache (simulated under the price rule {totals.price_rule})"
+    else:
+        source = "repeat the previous request (simulated, no cache was reported)" if is_simulated else "were read from a cache"
     could_save = f"a cache that never evicts would save {format_saving(totals.cache_could_save_usd)}"
     return f"{100 * share:.1f} % of the prompt tokens {source}; saved {format_saving(totals.cache_saved_usd)}, {could_save}"
 
@@ -445,20 +476,22 @@ def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
     return f"{steps}, {tokens}, {format_price(totals.sub_agent_cost_usd)}"
 
 
-def _assume_ideal_cache(step: StepFinished) -> Usage:
-    """Return the usage of a model call as if the provider's cache had held the whole previous request."""
-    prompt_tokens = step.usage.prompt_tokens
-    hits = compute_cache_hits(
-        read_tokens=0,
-        write_tokens=0,
-        prompt_tokens=prompt_tokens,
-        kept_prefix_tokens=step.kept_prefix_tokens,
-        view_tokens=step.view_tokens,
-    )
-    cached_tokens = Measured(round(prompt_tokens * (hits.share or 0.0)))
+def _assume_ideal_cache(step: StepFinished) -> PromptSplit:
+    """Return the split of a prompt as if the provider's cache had held the whole previous request."""
+    share = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
+    return split_by_shared_part(step.usage.prompt_tokens, share)
+
+
+def _read_split(usage: Usage) -> PromptSplit:
+    """Return the split of a prompt that a usage states, with all writes as new ones."""
+    return PromptSplit(usage.cache_read_tokens, usage.cache_write_tokens, 0, 0, usage.input_tokens)
+
+
+def _report_split(usage: Usage, split: PromptSplit) -> Usage:
+    """Return a usage with the split of its prompt."""
     return replace(
-        step.usage,
-        input_tokens=Measured(0),
-        cache_read_tokens=cached_tokens,
-        cache_write_tokens=Measured(prompt_tokens - cached_tokens),
+        usage,
+        input_tokens=Measured(split.uncached_tokens),
+        cache_read_tokens=Measured(split.read_tokens),
+        cache_write_tokens=Measured(split.write_tokens),
     )

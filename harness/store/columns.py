@@ -71,6 +71,7 @@ class Source(NamedTuple):
 _PACKAGES_SQL = "json_each(r.provenance_json, '$.packages')"
 _HARNESS_VERSION_SQL = f"""coalesce((SELECT json_extract(value, '$[1]') FROM {_PACKAGES_SQL}
     WHERE json_extract(value, '$[0]') = 'harness'), '')"""
+_CACHE_SOURCE = "as the provider reports or price_rule says"
 _FILLED_IN = "NULL"
 """SQL expression of a column that SQL cannot compute; after reading, `harness.store.tables` fills the column in."""
 _MISSING_METRICS = "missing if the process of the session was killed"
@@ -511,15 +512,20 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
     _make_sum("fruitless_compactions", "", "c.fruitless", "Number of attempts that failed or would have saved nothing"),
     _make_sum("missed_targets", "", "f.missed", "Number of compactions that saved too little or left the policy due"),
     _make_sum("summarizer_seconds", "s", "c.seconds", "Time of the summarizer's calls (virtual time if scripted)", "float64"),
-    _make_sum("cache_read_tokens", "tokens", "p.read_tokens", "Prompt tokens read from a cache, as the provider reports"),
-    _make_sum("cache_write_tokens", "tokens", "p.write_tokens", "Prompt tokens written to a cache, as the provider reports"),
+    _make_sum(
+        "cache_read_tokens",
+        "tokens",
+        "p.read_tokens",
+        f"Prompt tokens read from a cache, {_CACHE_SOURCE}",
+    ),
+    _make_sum("cache_write_tokens", "tokens", "p.write_tokens", f"Prompt tokens written to a cache, {_CACHE_SOURCE}"),
     _make_sum("view_tokens", "tokens", "p.view_tokens", "Tokens of all requests, estimated by the policy's token counter"),
     _make_sum("kept_prefix_tokens", "tokens", "p.kept_tokens", "Those of them that repeat the beginning of the previous request"),
     Column(
         "cache_hit_share",
         "float64",
         "share",
-        "Share of prompt tokens read from a cache, as the provider reports; if it reports no cached tokens, kept_prefix_tokens / "
+        f"Share of prompt tokens read from a cache, {_CACHE_SOURCE}; without either, kept_prefix_tokens / "
         "view_tokens, an upper bound; missing if nothing was sent",
         _FILLED_IN,
     ),
@@ -527,8 +533,16 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "cache_hits_simulated",
         "boolean",
         "",
-        "Whether cache_hit_share is simulated, since the provider reported no cached tokens; missing if nothing was sent",
+        "Whether cache_hit_share is simulated, since no provider reported cached tokens; missing if nothing was sent",
         _FILLED_IN,
+    ),
+    Column(
+        "price_rule",
+        "str",
+        "",
+        "Price rule with which the plan prices the cache use of a scripted agent; empty if the model reports reads, writes and "
+        "costs itself",
+        "coalesce(json_extract(r.config_json, '$.price_rule'), '')",
     ),
     Column("harness_version", "str", "", "Version of harness that ran the trial; empty if unknown", _HARNESS_VERSION_SQL),
     Column(
@@ -575,8 +589,16 @@ STEPS: tuple[Column, ...] = (
         f"{_PROMPT_SQL.format('t.')} + t.output_tokens",
     ),
     Column("reasoning_tokens", "int64", "tokens", "Measured reasoning tokens, which are part of output_tokens"),
-    Column("cache_read_tokens", "int64", "tokens", "Prompt tokens read from a cache, as the provider reports (0 if scripted)"),
-    Column("cache_write_tokens", "int64", "tokens", "Prompt tokens written to a cache, as the provider reports (0 if scripted)"),
+    Column("cache_read_tokens", "int64", "tokens", f"Prompt tokens read from a cache, {_CACHE_SOURCE}"),
+    Column("cache_write_tokens", "int64", "tokens", f"Prompt tokens written to a cache, {_CACHE_SOURCE}"),
+    Column(
+        "price_rule",
+        "str",
+        "",
+        "Price rule with its lifetime under which the cache use and the cost of a scripted model are simulated; empty if the "
+        "model reports them",
+        "coalesce(json_extract(b.body, '$.price_rule'), '')",
+    ),
     Column("cost_usd", "float64", "USD", "Cost of the model call; missing if the price is unknown"),
     Column("request_digest", "str", "", "SHA-256 chain over the messages that were sent"),
     Column("kept_prefix_messages", "int64", "messages", "Number of leading messages shared with the previous request"),
@@ -921,6 +943,7 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
 _STEP_ROWS = f"""{_SESSION_JOIN} JOIN step AS t ON t.session = s.key {_EVENT_JOIN.format("t")}
     LEFT JOIN conduct AS k ON k.session = s.key LEFT JOIN step_conduct AS d ON d.session = s.key AND d.step = t.step
     LEFT JOIN action AS a ON a.session = t.session AND a.step = t.step
+    LEFT JOIN whole_event AS b ON b.session = s.key AND b.seq = 1
   WHERE s.key IN {_KEYS} ORDER BY s.key, t.seq"""
 _COMPACTION_ROWS = f"""{_SESSION_JOIN} JOIN compaction AS c ON c.session = s.key {_EVENT_JOIN.format("c")}
   WHERE s.key IN {_KEYS} ORDER BY s.key, c.seq"""

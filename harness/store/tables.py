@@ -109,7 +109,7 @@ def build_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([(column.name, _ARROW[column.dtype]) for column in columns])
 
 
-_CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens", "prompt_tokens", "kept_prefix_tokens", "view_tokens")
+_CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens", "prompt_tokens", "kept_prefix_tokens", "view_tokens", "price_rule")
 
 
 def _compute_cache_hits(values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
@@ -121,8 +121,9 @@ def _compute_cache_hits(values_by_name: dict[str, Sequence[Any]]) -> dict[str, S
             prompt_tokens=prompt,
             kept_prefix_tokens=kept or 0,
             view_tokens=view or 0,
+            has_price_rule=bool(rule),
         )
-        for read, written, prompt, kept, view in zip(*(values_by_name[name] for name in _CACHE_COLUMNS), strict=True)
+        for read, written, prompt, kept, view, rule in zip(*(values_by_name[name] for name in _CACHE_COLUMNS), strict=True)
     ]
     return {
         "cache_hit_share": [hit.share for hit in hits],

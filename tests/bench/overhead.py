@@ -36,9 +36,11 @@ from harness.inspection.loading import load
 from harness.metrics.session_metrics import measure_session
 from harness.metrics.template_matcher import build_template_matcher
 from harness.models.factory import open_model, open_summarizer
+from harness.models.rule_prices import find_terms
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.summarizers import build_oracle_summarize, choose_lines
 from harness.models.scripted.visible_state import build_message_reader
+from harness.prices.terms import Terms
 from harness.protocols import Model, Policy, Reply, Request, Tool, ToolSpec, ignore
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
@@ -60,6 +62,8 @@ HUGE = 8_000_000
 STEPS = 820
 PROVENANCE = collect_provenance("none")
 SESSIONS = 8
+RULE = "anthropic-2025-09"
+"""Price rule of the sessions that are priced."""
 
 
 class TrivialModel:
@@ -99,6 +103,7 @@ def run_session(
     task: Task | None = None,
     summarizer: Model | None = None,
     session_id: str = "bench",
+    price_terms: Terms | None = None,
 ) -> tuple[list[float], list[Entry]]:
     """Run a session with the default policy; return the CPU seconds at the end of each step, and the log."""
     marks: list[float] = []
@@ -112,8 +117,9 @@ def run_session(
     with Journal.open(path) as journal, closing(journal.open_session_log(session_id, created_at_ms=0, clock=time.time)) as log:
         spec = SessionSpec(request=task.prompt if task else "Measure", policy=KeepLast(), max_steps=steps)
         resources = SessionResources(
-            session_id=session_id, log=log, clock=time.time, on_event=listen, model=model, summarizer=summarizer, tools=tools
-        )
+            session_id=session_id, log=log, clock=time.time, on_event=listen, model=model, summarizer=summarizer, tools=tools,
+            price_terms=price_terms,
+        )  # fmt: skip
         session = assemble_session(spec, resources)
         session.agent.run(session.start_event, SYSTEM_PROMPT, spec.session_context)
         return marks, list(log.entries())
@@ -236,8 +242,11 @@ def scripted() -> Iterator[Figure]:
         _, entries = scripted_session(task, tools, Timed())
     added = [entry.event for entry in entries if isinstance(entry.event, MessageAdded)]
     results = [result for event in added for result in event.message.results]
-    steps_ms, all_in_ms, summaries_ms = [], [], []
+    steps_ms, all_in_ms, summaries_ms, priced_ms = [], [], [], []
     for _ in range(SESSIONS):
+        given = iter(results)
+        marks, _ = scripted_session(task, [ReplayTool(tool.spec, given) for tool in tools], Timed(), find_terms(RULE, "scripted"))
+        priced_ms.append(per_step_ms(marks, 0, len(marks) - 1))
         given = iter(results)
         timed = Timed()
         marks, _ = scripted_session(task, [ReplayTool(tool.spec, given) for tool in tools], timed)
@@ -245,6 +254,7 @@ def scripted() -> Iterator[Figure]:
         all_in_ms.append(per_step_ms(marks, 0, len(marks) - 1))
         summaries_ms.append(1_000 * timed.seconds / timed.calls)
     yield Figure(name="CPU of a step, scripted model, summaries included", value=min(all_in_ms), unit="ms", bar=1.5)
+    yield Figure(name="the same under a price rule", value=min(priced_ms), unit="ms", bar=1.5)
     yield Figure(name="the same without its extractive summaries", value=min(steps_ms), unit="ms", bar=None)
     yield Figure(name="CPU of an extractive summary", value=min(summaries_ms), unit="ms", bar=None)
     yield from long_script(task)
@@ -277,12 +287,15 @@ def forget() -> None:
         remembering.cache_clear()
 
 
-def scripted_session(task: Task, tools: Sequence[Tool], timed: Timed) -> tuple[list[float], list[Entry]]:
+def scripted_session(
+    task: Task, tools: Sequence[Tool], timed: Timed, price_terms: Terms | None = None
+) -> tuple[list[float], list[Entry]]:
     forget()
     model = open_model("scripted", task=task, seed=1, window_tokens=32_768)
     summarizer = timed.before(open_summarizer("scripted/extractive", agent=model, task=task, seed=1, window_tokens=None))
     with tempfile.TemporaryDirectory() as folder:
-        return run_session(model, tools, Path(folder) / "journal.sqlite", 300, task=task, summarizer=summarizer)
+        path = Path(folder) / "journal.sqlite"
+        return run_session(model, tools, path, 300, task=task, summarizer=summarizer, price_terms=price_terms)
 
 
 class ReplayTool:
@@ -314,16 +327,19 @@ def long_script(task: Task) -> Iterator[Figure]:
     facts = (Fact(name="limit", kind="constraint", said_in="prompt", patterns=(r"limit is (\d+)",), prior="3"),)
     script = Script(steps=steps, final_text="Done.")
     task = replace(task, name="long", prompt="The limit is 12.", facts=facts, script=script)
-    sessions = []
+    sessions, priced = list[list[float]](), list[list[float]]()
     for number in range(SESSIONS):
-        forget()
-        prepared = iter([words(number * STEPS + step) for step in range(STEPS)])
-        with tempfile.TemporaryDirectory() as folder:
-            model = open_model("scripted", task=task, seed=number, window_tokens=HUGE)
-            tools = [InstantTool("execute_command", prepared)]
-            sessions.append(run_session(model, tools, Path(folder) / "j.sqlite", STEPS, task=task)[0])
+        for kind, terms in ((sessions, None), (priced, find_terms(RULE, "scripted"))):
+            forget()
+            prepared = iter([words(number * STEPS + step) for step in range(STEPS)])
+            with tempfile.TemporaryDirectory() as folder:
+                model = open_model("scripted", task=task, seed=number, window_tokens=HUGE)
+                tools = [InstantTool("execute_command", prepared)]
+                kind.append(run_session(model, tools, Path(folder) / "j.sqlite", STEPS, task=task, price_terms=terms)[0])
     yield Figure(name="CPU of a step, scripted model, 820 steps uncompacted", value=least(sessions, 10, 815), unit="ms", bar=1.5)
+    yield Figure(name="the same under a price rule", value=least(priced, 10, 815), unit="ms", bar=1.5)
     yield growth("scripted", sessions)
+    yield growth("scripted and priced", priced)
 
 
 OPERATION_ROUNDS = 20

@@ -5,9 +5,9 @@ import datetime as dt
 import pytest
 
 from harness.errors import UnknownName, UsageError
-from harness.inspection.repricing import find_prices
 from harness.models.dated_prices import look_up_dated_prices
 from harness.models.prices import NOMINAL_PRICE
+from harness.models.rule_prices import find_prices
 from harness.prices.rules import find_rule, load_rules
 
 OWN = """

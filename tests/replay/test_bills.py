@@ -14,7 +14,8 @@ from harness.prices.cache import split_prompts
 from harness.prices.price import Price
 from harness.prices.requests import Block, Request
 from harness.prices.rules import find_rule, load_rules
-from harness.replay.bills import REREAD_TOKENS, Terms, choose_terms, price_sizes
+from harness.prices.terms import Terms
+from harness.replay.bills import REREAD_TOKENS, choose_terms, price_sizes
 from harness.replay.chains import CallChain
 from harness.replay.fold import CallSizes
 from harness.replay.triggers import CacheTerms, Cut, replay_threshold
