@@ -7,12 +7,19 @@ import pandas as pd
 
 import harness
 from harness.analysis.overhead import measure_overhead
+from harness.inspection.repricing import price_sessions
+from harness.prices.bill import price_split
+from harness.prices.cache import PromptSplit, split_prompts
+from harness.prices.price import choose_price
+from harness.prices.requests import Block, build_requests
+from harness.prices.rules import load_rules
 
 TURN_STEPS = 5
 """Steps per turn, as in turns.py."""
 TURNS = (1, 10, 25, 30, 50, 60, 74, 75, 76, 77, 100)
-INPUT_USD, READ_USD, WRITE_USD, OUTPUT_USD = 3.0, 0.3, 3.75, 15.0
-"""Prices per million tokens in US dollars."""
+RULE, RULES_FILE = "calculated", Path(__file__).parent / "rules.toml"
+STAYING_TOKENS, CHANGING_TOKENS = 10_000, 2_000
+"""Tokens of the two parts of the system prompt in the calculation."""
 ARMS = ("none", "truncation", "truncation + pruning", "three-tiers")
 
 
@@ -32,25 +39,31 @@ def ends(trials: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     return table.set_index(["arm", "seed"])[columns].sort_index().round(2)
 
 
-def costs(steps: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+def costs(output: Path, trials: pd.DataFrame) -> pd.DataFrame:
     """Return US dollars per session without a prompt cache and with a simulated cache, as mean of the seeds.
 
     Both include the cost of summaries, which `summaries_usd` states by itself. A summarizer's requests are not cached.
     """
-    output = steps.output_tokens * OUTPUT_USD
-    shared = steps.prompt_tokens * (steps.kept_prefix_tokens / steps.view_tokens).clip(upper=1)
-    steps = steps.assign(
-        uncached_usd=(steps.prompt_tokens * INPUT_USD + output) / 1e6,
-        cached_usd=(shared * READ_USD + (steps.prompt_tokens - shared) * WRITE_USD + output) / 1e6,
-    )
-    session = steps.groupby(["arm", "seed"])[["uncached_usd", "cached_usd"]].sum()
-    summaries = trials.set_index(["arm", "seed"])[["summarizer_prompt_tokens", "summarizer_output_tokens"]].fillna(0)
-    session["summaries_usd"] = (
-        summaries.summarizer_prompt_tokens * INPUT_USD + summaries.summarizer_output_tokens * OUTPUT_USD
-    ) / 1e6
-    for column in ("uncached_usd", "cached_usd"):
-        session[column] += session["summaries_usd"]
-    return session.groupby("arm").mean().reindex(ARMS).round(2)
+    priced = price_sessions(output, ["none", RULE], file=RULES_FILE).merge(trials[["trial_id", "arm"]], on="trial_id")
+    total = priced.pivot_table(index="arm", columns="rule", values="total_usd", aggfunc="mean")
+    summaries = priced[priced["rule"] == RULE].groupby("arm").summary_usd.mean()
+    table = pd.DataFrame({"uncached_usd": total["none"], "cached_usd": total[RULE], "summaries_usd": summaries})
+    return table.reindex(ARMS).round(2)
+
+
+def prompt_costs() -> pd.DataFrame:
+    """Return US dollars of two prompts of 10,000 tokens that stay and 2,000 that change, as calculated and as a cache bills them.
+
+    The calculation caches what stays alone. An agent also marks the end of its prompt, so what changes is written, too.
+    """
+    rule = load_rules(RULES_FILE)[RULE]
+    price = choose_price([rule.price] if rule.price else [], STAYING_TOKENS + CHANGING_TOKENS)
+    assert price is not None
+    calculated = [PromptSplit(0, STAYING_TOKENS, 0, 0, CHANGING_TOKENS), PromptSplit(STAYING_TOKENS, 0, 0, 0, CHANGING_TOKENS)]
+    prompts = [(Block("stays", STAYING_TOKENS, "system"), Block(turn, CHANGING_TOKENS, "system")) for turn in range(2)]
+    columns = {"calculated": calculated, "simulated": split_prompts(build_requests(prompts), rule)}
+    usd = {name: [price_split(split, price, rule).total_usd for split in splits] for name, splits in columns.items()}
+    return pd.DataFrame(usd, index=["first prompt", "second prompt"]).round(4)
 
 
 def main(output: Path) -> None:
@@ -58,7 +71,7 @@ def main(output: Path) -> None:
     results = harness.load(output)
     trials = results.trials.assign(arm=results.trials.arm.where(results.trials.arm.isin(ARMS[:3]), ARMS[3]))
     steps = results.steps.merge(trials[["trial_id", "arm", "seed"]], on="trial_id")
-    for table in (tokens(steps), ends(trials, steps), costs(steps, trials), measure_overhead(results).round(2)):
+    for table in (tokens(steps), ends(trials, steps), costs(output, trials), prompt_costs(), measure_overhead(results).round(2)):
         print(table.to_string(), end="\n\n")
 
 

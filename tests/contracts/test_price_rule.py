@@ -64,8 +64,10 @@ def test_the_logged_use_and_cost_are_those_of_the_model_of_cache_and_price(logs,
         assert step.usage.cache_read_tokens == split.read_tokens
         assert step.usage.cache_write_tokens == (split.write_tokens if terms.rule.bills_writes else 0)
         assert step.usage.prompt_tokens == split.prompt_tokens
-    billed = sum(step.cost_usd or 0 for step in list_steps(logs[name]))
-    billed += sum(event.summarizer_cost_usd for _, event in logs[name] if isinstance(event, Compaction) and event.summarizer)
+    billed = sum(step.cost_usd or 0.0 for step in list_steps(logs[name]))
+    billed += sum(
+        event.summarizer_cost_usd or 0.0 for _, event in logs[name] if isinstance(event, Compaction) and event.summarizer
+    )
     assert price_session(logs[name], terms.rule, lifetime=terms.lifetime).bill.total_usd == pytest.approx(billed)
 
 

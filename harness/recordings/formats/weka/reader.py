@@ -13,10 +13,12 @@ Source: callanjfox/kv-cache-tester at 94f6046d (`README.md`, `docs/trace_replay_
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import replace
 
 from harness.conversation.messages import Text
+from harness.prices.cache import PromptCache
+from harness.prices.requests import Block, Request
+from harness.prices.rules import find_rule
 from harness.recordings.blocks import build_usage
 from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
@@ -35,7 +37,7 @@ def read(document: Document) -> Iterator[Draft]:
     """Yield the session of a trace as an unfinished recording, and then the sessions of its sub-agents."""
     whole = document.read_root()
     main = Draft(session_id=whole.read_text("id"), has_texts=False)
-    block_tokens, cache = whole.read_count("block_size"), _Cache()
+    caches = _Caches(whole.read_count("block_size"))
     children: list[Draft] = []
     for request in whole.read_objects("requests"):
         if request.read_text("type") == "subagent":
@@ -45,9 +47,9 @@ def read(document: Document) -> Iterator[Draft]:
             children.append(child)
             start_seconds = request.read_amount("t") or 0.0
             for inner in request.read_objects("requests"):
-                _read_request(inner, child, block_tokens, cache, start_seconds)
+                _read_request(inner, child, caches, start_seconds)
         else:
-            _read_request(request, main, block_tokens, cache, 0.0)
+            _read_request(request, main, caches, 0.0)
     for draft in (main, *children):
         draft.warn("", "the trace has no texts: its calls can be priced, and no policy can be tried on it")
         draft.warn("", "tokens read from the cache follow from the digests of blocks; writes are counted as plain input")
@@ -55,41 +57,34 @@ def read(document: Document) -> Iterator[Draft]:
     yield from (child for child in children if child.turns)
 
 
-def _read_request(request: Fields, draft: Draft, block_tokens: int, cache: "_Cache", start_seconds: float) -> None:
+def _read_request(request: Fields, draft: Draft, caches: "_Caches", start_seconds: float) -> None:
     if request.read_text("type") not in {"n", "s"} or not request.has("in"):
         draft.count_dropped(f"request of type {request.read_text('type')!r}, which is not read")
         return
     prompt, output, model = request.read_count("in"), request.read_count("out"), request.read_text("model")
     blocks = request.values.get("hash_ids")
     blocks = [block for block in blocks if isinstance(block, int)] if isinstance(blocks, list) else []
-    shared = cache.use(model, blocks, start_seconds + (request.read_amount("t") or 0.0))
+    held_tokens = caches.send(model, blocks, start_seconds + (request.read_amount("t") or 0.0))
     inputs, outputs = (", ".join(request.read_texts(name)) or "nothing" for name in ("input_types", "output_types"))
     draft.add_message("user", [Text(text=f"({inputs})")], request.place)
-    read = min(prompt, shared * block_tokens)
+    read = min(prompt, held_tokens)
     draft.add_answer([Text(text=f"({outputs})")], request.place, model=model, usage=build_usage(prompt - read, output, read=read))
 
 
-@dataclass(slots=True)
-class _Cache:
-    """Blocks that were sent before, as a tree: equal paths are equal beginnings of prompts."""
+class _Caches:
+    """Prompt caches of the models of a session, in which equal beginnings of lists of blocks are equal beginnings of prompts."""
 
-    children: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Number of each node of the tree, by its parent's number and its block."""
-    roots: dict[str, int] = field(default_factory=dict)
-    used_at: dict[int, float] = field(default_factory=dict)
-    """Time in seconds at which each node was last used."""
-    numbers: Iterator[int] = field(default_factory=count)
+    def __init__(self, block_tokens: int) -> None:
+        self._block_tokens = block_tokens
+        self._rule = replace(find_rule("ideal"), lifetimes_seconds={"5m": CACHE_SECONDS})
+        self._caches: dict[str, tuple[PromptCache, list[int]]] = {}
+        """Cache of each model, with the blocks of the last prompt."""
 
-    def use(self, model: str, blocks: Sequence[int], now_seconds: float) -> int:
-        """Send a prompt and return how many of its first blocks are in the cache; all are afterwards."""
-        node = self.roots.setdefault(model, -1 - len(self.roots))
-        shared, is_shared = 0, True
-        for block in blocks:
-            key = (node, block)
-            known = self.children.get(key)
-            node = next(self.numbers) if known is None else known
-            is_shared = is_shared and known is not None and now_seconds - self.used_at[node] <= CACHE_SECONDS
-            shared += is_shared
-            self.children[key] = node
-            self.used_at[node] = now_seconds
-        return shared
+    def send(self, model: str, blocks: Sequence[int], at_seconds: float) -> int:
+        """Send a prompt to a model and return how many of its first tokens are in the cache; all are afterwards."""
+        cache, before = self._caches.setdefault(model, (PromptCache(self._rule), []))
+        pairs = enumerate(zip(before, blocks, strict=False))
+        kept = next((place for place, (old, new) in pairs if old != new), min(len(before), len(blocks)))
+        before[kept:] = blocks[kept:]
+        added = tuple(Block(block, self._block_tokens, "user") for block in blocks[kept:])
+        return cache.send(Request(kept_blocks=kept, blocks=added, at_seconds=at_seconds)).read_tokens
