@@ -44,6 +44,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
 from harness.experiment.preflight import FirstTokens, check_trials
+from harness.experiment.run_trial import WRITE_INTERVAL_SECONDS
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
 from harness.reporting.current_report import digest_sources, record_report
@@ -135,7 +136,9 @@ def write_trial(journal: Journal, cell: Cell, experiment: str, draw: random.Rand
     run.fitted_policy = FittedPolicy(policy=cell.trial.policy, scale=1.0)
     can_compact = inspect_abilities(cell.trial.policy).can_act
     session = SessionWriter(job.trial_id, cell.trial, draw, can_compact=can_compact)
-    log = journal.open_session_log(job.trial_id, created_at_ms=int(started_at * 1_000), clock=clock)
+    log = journal.open_session_log(
+        job.trial_id, created_at_ms=int(started_at * 1_000), clock=clock, write_interval_seconds=WRITE_INTERVAL_SECONDS
+    )
     with closing(log):
         for events in session.generate(max(2, round(draw.gauss(steps, steps / 6)))):
             for entry in log.append(events):

@@ -6,8 +6,8 @@ The environments lie in the user's cache folder, named by the digest of their lo
 Creating an environment needs the package index; running the originals does not. The list of an original's packages, as
 `uv pip freeze` prints it, becomes a lock by
 `uv pip compile --no-deps --universal --generate-hashes --no-header --no-annotate LIST -o tests/peers/locks/NAME.txt`.
-For an environment with `requires`, the list holds only those packages, and `--no-deps` is left out. In `adapters`, this
-project runs beside the others, so `pyproject.toml` is compiled with the list, with `--python-version 3.12`.
+For an environment with `requires`, the list holds only those packages, and `--no-deps` is left out. In `adapters` and
+`loops`, this project runs beside the others, so `pyproject.toml` is compiled with the list, with `--python-version 3.12` or 3.11.
 """
 
 import fcntl
@@ -79,6 +79,7 @@ ENVIRONMENTS = {
         Environment(name="harbor", python=(3, 12)),
         Environment(name="inspect"),
         Environment(name="langchain"),
+        Environment(name="loops", requires=("mini-swe-agent", "smolagents")),
         Environment(name="openai_agents"),
         Environment(name="openhands", python=(3, 12)),
         Environment(name="pydantic_ai"),
