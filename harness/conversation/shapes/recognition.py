@@ -7,10 +7,18 @@ from harness.conversation.shapes.langchain import LangChain
 from harness.conversation.shapes.openai_chat import OpenAIChat
 from harness.conversation.shapes.openai_responses import OpenAIResponses
 from harness.conversation.shapes.shape import Shape, refuse
+from harness.conversation.shapes.smolagents import Smolagents
 from harness.errors import UsageError
 
-SHAPES: tuple[Shape, ...] = (OpenAIChat(), OpenAIResponses(), Anthropic(), LangChain(), LangChain(is_nested=False))
-"""Shapes of message lists that can be compacted."""
+SHAPES: tuple[Shape, ...] = (
+    Smolagents(),
+    OpenAIChat(),
+    OpenAIResponses(),
+    Anthropic(),
+    LangChain(),
+    LangChain(is_nested=False),
+)
+"""Shapes of message lists that can be compacted; the first that owns a message counts."""
 
 
 def recognize_shape(raws: Sequence[object], first_number: int = 0, known: Shape | None = None) -> Shape | None:
