@@ -1,16 +1,20 @@
 """Policies of the OpenAI Agents SDK: compaction by the provider, and a filter that trims tool outputs of older turns."""
 
+from collections import deque
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from typing import Literal
 
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
-from harness.compaction.stages import EVERYTHING, Summarize, find_user_messages, replace_results, with_output
+from harness.compaction.stages import EVERYTHING, Summarize, replace_results, with_output
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Always, BudgetRule, FixedTokens, Full, NoThreshold, ShareOfAvailable
+from harness.conversation.events import ItemId, Replace
 from harness.conversation.messages import ToolResult
 from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget
-from harness.conversation.view import View
+from harness.conversation.view import Item, View
 
 INSTRUCTION = """\
 Create a summary of this session, which replaces everything above. Keep what is needed to go on:
@@ -86,16 +90,18 @@ class TrimOldResults:
     """Names of the tools whose results are cut; empty cuts those of all tools."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
-        """Return a plan that cuts the long results of older turns; empty if there are none."""
-        turns = find_user_messages(view)
-        if len(turns) < self.recent_turns:
+        """Return a plan that cuts the long results of older turns; empty if there are none.
+
+        The running time depends only on the number of messages added since the last call, and on the number of changes.
+        """
+        make_tally = partial(_TrimTally, self, frozenset(view.summaries))
+        turns, changes = view.tally_cache.read(view.items, self, make_tally, lambda tally: (len(tally.turns), tally.list_old()))
+        if turns < self.recent_turns:
             return CompactionPlan(reason=f"{reason}, but there are fewer than {self.recent_turns} messages of the user")
-        old = view.items[: turns[-self.recent_turns]]
-        pairs = [(item, replace_results(item, self._cut)) for item in old if item.message.role == "tool"]
-        changes = tuple(change for item, change in pairs if change.message != item.message)
         return CompactionPlan(reason=reason if changes else f"{reason}, but no old result is long", replace=changes)
 
-    def _cut(self, result: ToolResult) -> ToolResult:
+    def cut(self, result: ToolResult) -> ToolResult:
+        """Return the beginning of a result that is too long; else the same result."""
         length, beginning = len(result.output), f"[{result.name}: output cut to the first {self.preview_characters} of "
         # The original cuts whole outputs anew before each step, so it never cuts a cut one.
         if length <= self.max_characters or (self.tools and result.name not in self.tools) or result.output.startswith(beginning):
@@ -103,6 +109,34 @@ class TrimOldResults:
         mark = f"{beginning}{length} characters]"
         text = f"{mark}\n{result.output[: self.preview_characters]}..."
         return with_output(result, text) if len(text) < length else result
+
+
+class _TrimTally:
+    """The newest messages of the user in a view, and the results that are to be cut once they are old."""
+
+    __slots__ = ("_size", "_summaries", "_trim", "changes", "turns")
+
+    def __init__(self, trim: TrimOldResults, summaries: frozenset[ItemId]) -> None:
+        self._trim, self._summaries, self._size = trim, summaries, 0
+        self.turns = deque[int](maxlen=trim.recent_turns)
+        """Indexes of the newest messages of the user."""
+        self.changes = list[tuple[int, Replace]]()
+        """Index of each result that is too long, and its replacement."""
+
+    def add(self, item: Item) -> None:
+        message, index = item.message, self._size
+        self._size += 1
+        if message.role == "user" and index and item.item_id not in self._summaries:
+            self.turns.append(index)
+        elif message.role == "tool":
+            change = replace_results(item, self._trim.cut)
+            if change.message != message:
+                self.changes.append((index, change))
+
+    def list_old(self) -> tuple[Replace, ...]:
+        """Return the replacements of results before the newest messages of the user."""
+        end = self.turns[0] if self.turns else 0
+        return tuple(change for _, change in takewhile(lambda change: change[0] < end, self.changes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
