@@ -12,11 +12,11 @@ from typing import Self
 
 import pandas as pd
 
-from harness.analysis.arms import build_sort_key, is_earlier_arm, order_arms, read_axes
+from harness.analysis.arms import build_sort_key, order_arms, read_axes
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.families import find_source
 from harness.analysis.tables import Tables
-from harness.experiment.paths import is_arm_setting
+from harness.experiment.paths import is_arm_setting, is_earlier_arm
 
 COLOURS = ("blue", "vermilion", "green", "pink", "sky", "orange", "ink")
 """Names of the colours of arms, those of Okabe and Ito's palette for colour-blind readers without its yellow."""

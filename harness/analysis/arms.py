@@ -5,7 +5,6 @@ reason alone decides this. Invalid trials are excluded before any comparison, an
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from math import isnan
@@ -23,7 +22,15 @@ from harness.analysis.trajectories import list_units
 from harness.conversation import codec
 from harness.errors import UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Estimand
-from harness.experiment.paths import EARLIER_ARM_PATTERN, REPETITION_AXES, ValueNamer, flatten, is_arm_setting, is_block
+from harness.experiment.paths import (
+    EARLIER_ARM_PATTERN,
+    REPETITION_AXES,
+    ValueNamer,
+    flatten,
+    is_arm_setting,
+    is_block,
+    is_earlier_arm,
+)
 from harness.policies import find_public_name
 from harness.revisions import read_stored_kind
 from harness.store.columns import TABLES
@@ -31,11 +38,6 @@ from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
 """Maximum number of arm names listed in an error message."""
-
-
-def is_earlier_arm(arm: str) -> bool:
-    """Return whether the trials of an arm ran under an earlier plan, or with earlier revisions of the parts that they use."""
-    return re.search(EARLIER_ARM_PATTERN, arm) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

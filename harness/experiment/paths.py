@@ -24,6 +24,11 @@ def is_block(path: str) -> bool:
     return path.partition(".")[0] in BLOCK_AXES
 
 
+def is_earlier_arm(arm: str) -> bool:
+    """Return whether the trials of an arm ran under an earlier plan, or with earlier revisions of the parts that they use."""
+    return re.search(EARLIER_ARM_PATTERN, arm) is not None
+
+
 def name_repeated_arm(arm: str, model: str) -> str:
     """Return the name of an arm that is run once more with another model than the grid's, such as `control (with gpt-5)`."""
     return f"{arm} (with {model})"

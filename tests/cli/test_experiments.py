@@ -3,10 +3,13 @@
 import pytest
 
 from harness.experiment.experiment import Experiment
+from harness.experiment.limits import RunLimits
+from harness.experiment.trial import Trial
+from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from tests.analysis.selections import trial
-from tests.cli.command import within
+from tests.cli.command import TINY, within
 
 PLAN = """
 [experiment]
@@ -55,3 +58,38 @@ def test_a_tag_selects_experiments(folder):
     assert "no experiments with the tag 'none' in" in within("experiments", "list", folder, "--tag", "none").stdout
     refused = within("experiments", "list", folder / "missing")
     assert refused.exit_code == 2
+
+
+def read_rows(*arguments):
+    done = within("experiments", "list", *arguments)
+    assert done.exit_code == 0, done.stderr
+    return {line.split()[0]: " ".join(line.split()[1:]) for line in done.stdout.splitlines()[1:] if line.strip()}
+
+
+@pytest.mark.slow
+def test_experiments_made_in_python_are_listed_from_the_folder_of_their_user(tmp_path, monkeypatch):
+    """One is stored where experiments without a folder are, and one in a folder that its user named; neither has a plan file."""
+    monkeypatch.chdir(tmp_path)
+    base = Trial(task=TINY, policy="none", window_tokens=32_768, sandbox=SandboxChoice(backend="local"))
+    experiment = Experiment(name="mine", base=base, axes={"seed": [0, 1, 2]})
+    experiment.run(workers=1, progress="off", unsafe_local=True, limits=RunLimits(max_trials=2))
+    experiment.run("results/other", workers=1, progress="off", unsafe_local=True, limits=RunLimits(max_trials=1))
+    assert read_rows() == {"mine": "3 2"}
+    assert read_rows("results") == {"mine": "in other 3 1"}
+    assert read_rows("--tag", "all") == {}
+
+
+def test_results_without_a_plan_are_listed_although_no_trial_or_nothing_readable_is_in_them(folder):
+    for name in ("empty", "torn", "changed"):
+        (folder / name).mkdir()
+    with Journal.open(folder / "empty" / "journal.sqlite"):
+        pass
+    (folder / "torn" / "journal.sqlite").write_bytes(b"torn")
+    with Journal.open(folder / "changed" / "journal.sqlite") as journal:
+        for arm, changes in (("a", {}), ("b", {"status": "crashed"}), ("c (earlier plan 012345)", {})):
+            journal.record_trial(TrialRecord(**trial(experiment="changed", arm=arm, **changes)), ())
+    rows = read_rows(folder)
+    assert rows["empty"] == "? 0"
+    assert rows["torn"].startswith("cannot be read: ")
+    assert rows["changed"] == "? 1"
+    assert {"first", "second", "broken"} < rows.keys()

@@ -18,12 +18,13 @@ import pytest
 import zstandard
 
 import harness
-from harness.analysis.arms import drop_earlier_plans, is_earlier_arm
+from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.revisions import list_revisions
 from harness.cli.run import describe_plan
 from harness.conversation import codec
 from harness.errors import UsageError
 from harness.experiment.experiment import Experiment
+from harness.experiment.paths import is_earlier_arm
 from harness.experiment.plan import RENAMED_KEYS
 from harness.experiment.stored_revisions import find_raised, recover_revisions
 from harness.experiment.trial import Trial, from_stored, to_plain

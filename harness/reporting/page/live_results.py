@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.arms import drop_earlier_plans, is_earlier_arm
+from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.experiment.interim_analyses import INTERIM_ANALYSES_FILE
+from harness.experiment.paths import is_earlier_arm
 from harness.files.bounded_input import open_input
 from harness.inspection.open_session import open_stored_session
 from harness.protocols import ignore
