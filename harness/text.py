@@ -44,9 +44,9 @@ def shorten_line(text: str, max_characters: int) -> str:
     return " ".join(text[: 4 * max_characters].split())[:max_characters]
 
 
-def format_percent(share: float) -> str:
-    """Return a share of 0 to 1 in whole percents, e.g. `40 %`."""
-    return f"{100 * share:.0f} %"
+def format_percent(share: float, decimals: int = 0, *, signed: bool = False) -> str:
+    """Return a share, where 1 is the whole, in percent: `40 %`, or `+40 %` with a sign. Zero has no minus."""
+    return f"{100 * share:{'+' if signed else ''}z.{decimals}f} %"
 
 
 def format_duration(seconds: float) -> str:

@@ -22,6 +22,7 @@ from harness.analysis.trajectories import add_trajectories, list_units
 from harness.analysis.validity import pair_trials
 from harness.errors import UnknownName
 from harness.experiment.contrasts import Estimand
+from harness.text import format_percent
 
 MetricKind: TypeAlias = Literal["rate", "bounded", "amount"]
 """Kind of a metric: mean of values that are 0 or 1, mean of values from 0 to 1, or an amount of at least 0."""
@@ -85,7 +86,7 @@ class Metric:
         if isnan(value):
             return "–"
         if self.kind == "rate":
-            return f"{100 * value:.0f} %"
+            return format_percent(value)
         if self.kind == "bounded":
             return f"{value:.2f}"
         return format_usd(value) if self.unit == "USD" else format_short_number(value)

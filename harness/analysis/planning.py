@@ -23,6 +23,7 @@ from harness.experiment.contrasts import (
     count_possible_contrasts,
 )
 from harness.store.results import load_experiment
+from harness.text import format_percent
 
 if TYPE_CHECKING:
     from harness.experiment.experiment import Experiment  # imports everything that runs trials, which a report does not need
@@ -135,7 +136,7 @@ def describe_margins(
         if power < MIN_POWER:
             yield (
                 f"{contrast.a} against {contrast.b}: even if both are equally good, the probability to show that "
-                f"{contrast.metric} is not worse by {contrast.margin:g} is {100 * power:.0f} %; add "
+                f"{contrast.metric} is not worse by {contrast.margin:g} is {format_percent(power)}; add "
                 f"{'tasks' if task_count >= MIN_TASKS else 'seeds'} or declare a wider margin"
             )
 
@@ -177,7 +178,7 @@ def describe_power(
         conclusion = f"a difference in success of {100 * effect:.0f} points is shown with 80 % probability"
     link = "and assuming that" if assumptions.pilot and assumptions.task_sd == TYPICAL_TASK_SD else "and that"
     varies = f" {link} true differences vary over tasks by {100 * assumptions.task_sd:.0f} points (sd)"
-    chance = f"{100 * assumptions.discordance:.0f} % of pairs differ by chance"
+    chance = f"{format_percent(assumptions.discordance)} of pairs differ by chance"
     source = f"as measured in {assumptions.pilot}" if assumptions.pilot else "assuming"
     premise = f"{source} that {chance}{varies if estimand == 'tasks like these' else ''}"
     corrected = "" if assumptions.contrasts * assumptions.looks == 1 else ", after correction"

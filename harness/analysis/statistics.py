@@ -16,6 +16,7 @@ from harness.analysis.intervals import (
     compute_wilson_bounds,
 )
 from harness.errors import UsageError
+from harness.text import format_percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Rate:
     def __str__(self) -> str:
         if not self.trials:
             return "0/0"
-        return f"{self.successes}/{self.trials}, {100 * self.share:.0f} % [{100 * self.low:.0f}, {100 * self.high:.0f}]"
+        return f"{self.successes}/{self.trials}, {format_percent(self.share)} [{100 * self.low:.0f}, {100 * self.high:.0f}]"
 
 
 @lru_cache(maxsize=10_000)

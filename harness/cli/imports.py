@@ -23,6 +23,7 @@ from harness.inspection.recording_folder import (
 )
 from harness.models.registry import TABLE_VARIABLE
 from harness.recordings.session_log import Reading
+from harness.text import format_percent
 
 MAX_LISTED = 12
 MAX_PLACE_CHARACTERS = 50
@@ -145,7 +146,10 @@ def _describe_calibrations(sessions: pd.DataFrame) -> Iterable[str]:
         rows = sessions[sessions["calibration_source"] == source]
         if len(rows):
             error = rows["calibration_error"].astype(float).median()
-            yield f"{format_count(len(rows), 'session')} calibrated, each by {text}: median error {error:.1%} of a prompt"
+            yield (
+                f"{format_count(len(rows), 'session')} calibrated, each by {text}: median error "
+                f"{format_percent(error, 1)} of a prompt"
+            )
 
 
 def _format_group(agent: str, models: str, group: pd.DataFrame) -> tuple[str | int, ...]:

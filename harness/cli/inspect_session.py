@@ -37,7 +37,7 @@ from harness.session.storage import load_patches
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.store.records import UnfinishedStep
 from harness.store.sessions.lookup import SessionLocation
-from harness.text import replace_control_characters
+from harness.text import format_percent, replace_control_characters
 
 BAR_CELLS = 50
 """Width in characters of the longest bar in the timeline, which stands for the largest request to the model."""
@@ -187,7 +187,7 @@ def build_shares_table(session: Inspection) -> Table:
 
 
 def _format_percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else ""
+    return format_percent(part / whole, 1) if whole else ""
 
 
 def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:

@@ -28,6 +28,7 @@ from harness.replay.sessions import DEFAULT_RULES, Replay, replay_sessions
 from harness.replay.settings import DEFAULT_POLICIES, DEFAULT_THRESHOLDS, format_thousands, parse_thresholds
 from harness.reporting.page.bill import write_bill_page
 from harness.reporting.page.document import check_page_path
+from harness.text import format_percent
 
 TABLES = ("sessions", "settings", "costs", "boundaries")
 """Tables that `--csv` writes."""
@@ -148,7 +149,9 @@ def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
     if parts:
         lines.append(
             "Paid for: "
-            + ", ".join(f"{text} {format_usd(usd)} ({usd / paid.total_usd:.0%})" for usd, text in sorted(parts, reverse=True))
+            + ", ".join(
+                f"{text} {format_usd(usd)} ({format_percent(usd / paid.total_usd)})" for usd, text in sorted(parts, reverse=True)
+            )
         )
     cheapest = describe_settings(replay, replay.rules[0])[:MAX_SETTINGS]
     if cheapest:
@@ -156,8 +159,9 @@ def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
         lines.append(f"Cheapest under {describe_rule_name(replay.rules[0])}: {listed}")
     if agreement.sessions:
         close = f"in {agreement.within} of {format_count(agreement.sessions, 'session')}"
-        errors = f"median error {agreement.median_error:.1%}, pooled {agreement.pooled_error:+.1%}"
-        covered = f"the replay covers {replay.covered_share:.0%} of the cost"
+        pooled = format_percent(agreement.pooled_error, 1, signed=True)
+        errors = f"median error {format_percent(agreement.median_error, 1)}, pooled {pooled}"
+        covered = f"the replay covers {format_percent(replay.covered_share)} of the cost"
         lines.append(f"Check: the bill of what you really ran is modelled within 5 % {close} ({errors}); {covered}.")
     if replay.reading is not None:
         lines.append(describe_reading(replay))

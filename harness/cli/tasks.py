@@ -17,6 +17,7 @@ from harness.sandboxes.backends import BackendName, SandboxChoice, choose_backen
 from harness.session.preflight import count_first_request_tokens
 from harness.task import Difficulty, Task, TaskTemplate
 from harness.tasks import SUITE, complete_name, list_knobs, load_task, make_task
+from harness.text import format_percent
 
 MAX_FINDING_CHARACTERS = 500
 DISPLAY_SEED = 0
@@ -198,7 +199,7 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
     spread = instances.InstanceSpread(tuple(results))
     print_line(
         f"{name}: mean score {spread.mean_score:.3f}, standard deviation between seeds {spread.standard_deviation:.3f}, "
-        f"{spread.distinct_share:.0%} of the seeds with a course of their own"
+        f"{format_percent(spread.distinct_share)} of the seeds with a course of their own"
     )
     findings = list(instances.check_instances(spread))
     for finding in findings:
@@ -237,9 +238,10 @@ def measure_cells(name: str, first_seed: int, seeds: int, backend: BackendName, 
         results = cells.measure_cell(whole_name, template, cell, range(first_seed, first_seed + seeds), sandbox)
         success = cells.CellSuccess(tuple(results))
         low, high = success.interval
-        words = f"{success.success:.0%} of {format_count(seeds, 'session')} succeed (95 % interval {low:.0%} to {high:.0%})"
+        interval = f"95 % interval {format_percent(low)} to {format_percent(high)}"
+        words = f"{format_percent(success.success)} of {format_count(seeds, 'session')} succeed ({interval})"
         print_line(f"{cell.difficulty}, {cell.window_tokens:,} tokens: {words}")
-        print_line(f"  {success.disagreement:.0%} of the seeds have another result with lossy summaries")
+        print_line(f"  {format_percent(success.disagreement)} of the seeds have another result with lossy summaries")
         findings += cells.check_cell(success)
     for finding in findings:
         print_line(f"FAIL  law-15: {finding}")

@@ -17,6 +17,7 @@ from harness.conversation.messages import Message
 from harness.conversation.tokens import Budget, Window
 from harness.errors import HarnessError
 from harness.protocols import Policy, WarningPolicy
+from harness.text import format_percent
 
 MAX_RESERVED_SHARE = 0.5
 """Largest share of the window that a policy may reserve without a warning. A threshold is a share of what the reserves leave."""
@@ -95,9 +96,9 @@ class _Setting:
             share = budget.reserved_tokens / budget.window_tokens
             yield Advisory(
                 problem=(
-                    f"{self.subject} reserves {budget.reserved_tokens:,} tokens, {share:.0%} of the window of "
+                    f"{self.subject} reserves {budget.reserved_tokens:,} tokens, {format_percent(share)} of the window of "
                     f"{budget.window_tokens:,}, so it is due at {budget.threshold_tokens:,} tokens, "
-                    f"{budget.threshold_tokens / budget.window_tokens:.0%} of the window"
+                    f"{format_percent(budget.threshold_tokens / budget.window_tokens)} of the window"
                 ),
                 advice=self._advise_higher_threshold(policy, budget),
             )

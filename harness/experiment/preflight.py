@@ -28,6 +28,7 @@ from harness.session.preflight import (
 )
 from harness.task import Task, World
 from harness.tasks import SUITE, make_task
+from harness.text import format_percent
 
 PROMPTS_KEPT = 1_000
 """Number of prompts whose length in tokens is remembered.
@@ -159,7 +160,9 @@ def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
         if budget.threshold_tokens is None or not budget.window_tokens:
             continue
         kind, threshold = name_policy(trial.policy), getattr(policy, "threshold", None)
-        whole = f"{budget.threshold_tokens:,} tokens, {budget.threshold_tokens / budget.window_tokens:.0%} of the window"
+        whole = (
+            f"{budget.threshold_tokens:,} tokens, {format_percent(budget.threshold_tokens / budget.window_tokens)} of the window"
+        )
         is_share = isinstance(threshold, float) and budget.threshold_tokens == int(threshold * budget.available_tokens)
         base = "what the reserves leave" if budget.reserved_tokens else "the window"
         text = f"{threshold:g} of {base} = {whole}" if is_share else whole

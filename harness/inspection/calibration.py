@@ -18,6 +18,7 @@ from harness.conversation.messages import Message, Reasoning, ToolResult
 from harness.conversation.tokens import count_characters
 from harness.conversation.view import drop_rolled_back
 from harness.recordings.recording import Recording
+from harness.text import format_percent
 
 MIN_PROMPTS = 8
 """Smallest number of reported prompts before the first compaction from which a calibration is fitted, half of them."""
@@ -83,7 +84,7 @@ class RecordedCalibration:
         return (
             f"tokens of requests as the provider counts them: {self.overhead_tokens:,.0f} beside the recorded texts, and"
             f" {self.typed_tokens:.2f}, {self.answer_tokens:.2f} and {self.result_tokens:.2f} for each character of messages,"
-            f" answers and results (fitted on {self.prompts} prompts; median error {self.error:.1%} of later ones)"
+            f" answers and results (fitted on {self.prompts} prompts; median error {format_percent(self.error, 1)} of later ones)"
         )
 
     def count(self, sizes: TextSizes) -> int:

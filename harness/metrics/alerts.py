@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 from harness.conversation.events import Compaction, Entry, SessionStarted, StepFinished, TransientEvent
 from harness.conversation.tokens import compute_cache_hits
+from harness.text import format_percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Alert:
 
     def format_value(self, value: float) -> str:
         """Format a measured value with its unit; an unknown one becomes `?`."""
-        return "?" if isnan(value) else f"${value:.2f}" if self.unit == "USD" else f"{100 * value:.1f} %"
+        return "?" if isnan(value) else f"${value:.2f}" if self.unit == "USD" else format_percent(value, 1)
 
 
 OVERFLOW_RATE = Alert(

@@ -26,6 +26,7 @@ from harness.conversation.tokens import Counter
 from harness.conversation.transcript import extract_text, find_key_argument, read_outcome
 from harness.conversation.view import View, fold
 from harness.metrics.calls import COMMAND_TOOLS, READ_TOOLS, compute_signature
+from harness.text import format_percent
 
 TextKind: TypeAlias = Literal["path", "command", "number", "identifier", "decision", "user constraint"]
 """Kind of a distinctive text, which is recognized by its form and its place."""
@@ -428,17 +429,18 @@ def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:
     if not effects.floors_tokens:
         return
     if effects.survival:
-        rows = (f"{row.kind} {row.kept} of {row.removed} ({row.kept / row.removed:.0%})" for row in effects.survival)
+        rows = (f"{row.kind} {row.kept} of {row.removed} ({format_percent(row.kept / row.removed)})" for row in effects.survival)
         yield "survived", ", ".join(rows)
     if effects.beside_recency:
         shares = (
-            f"{row.kind} {row.kept / row.seen:.0%} ({row.kept_by_recency / row.seen:.0%})" for row in effects.beside_recency
+            f"{row.kind} {format_percent(row.kept / row.seen)} ({format_percent(row.kept_by_recency / row.seen)})"
+            for row in effects.beside_recency
         )
         yield "recency", f"stayed in view, and in brackets in the newest messages of equal tokens: {', '.join(shares)}"
     freed = f"{_format_range(effects.freed_shares, percent=True)} of the view at each compaction"
     growth, stuck = effects.floor_growth_tokens, effects.cycles_to_stuck
     freed += "" if growth is None else f"; the floor grew by {growth:+,.0f} tokens each time"
-    yield "freed", freed + ("" if stuck is None else f"; stuck after {stuck} (less than {STUCK_SHARE:.0%} freed)")
+    yield "freed", freed + ("" if stuck is None else f"; stuck after {stuck} (less than {format_percent(STUCK_SHARE)} freed)")
     breaks = effects.prefix_breaks_per_100_steps
     prefix = "" if breaks is None else f"broken {effects.prefix_breaks} times, {breaks:.1f} for 100 steps; "
     share = f"{_format_range(effects.prefix_shares, percent=True)} kept at a compaction" if effects.prefix_shares else ""
@@ -454,6 +456,9 @@ def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:
 
 def _format_range(values: Sequence[float], *, percent: bool = False) -> str:
     """Return the mean of several values with the smallest and the largest."""
-    form = "{:.0%}" if percent else "{:.2f}" if any(isinstance(value, float) for value in values) else "{:.0f}"
-    low, mean, high = min(values), sum(values) / len(values), max(values)
-    return form.format(mean) if low == high else f"{form.format(mean)} ({form.format(low)} to {form.format(high)})"
+    form = "{:.2f}" if any(isinstance(value, float) for value in values) else "{:.0f}"
+    low, mean, high = (
+        format_percent(value) if percent else form.format(value)
+        for value in (min(values), sum(values) / len(values), max(values))
+    )
+    return mean if min(values) == max(values) else f"{mean} ({low} to {high})"

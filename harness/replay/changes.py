@@ -11,6 +11,7 @@ from harness.replay.choice import estimate_saving
 from harness.replay.sentences import describe_choice, format_usd
 from harness.replay.sessions import Replay
 from harness.replay.settings import AS_IT_WAS, BY_HAND
+from harness.text import format_percent
 
 Grade: TypeAlias = Literal["measured", "modelled", "needs a test"]
 """How sure the effect of a change is.
@@ -97,7 +98,7 @@ def _list_lifetimes(replay: Replay, rule: str) -> list[Change]:
         )
         pauses = int(replay.sessions["long_pauses"].sum())
         share = pauses / max(1, int(replay.sessions["calls"].sum()))
-        meaning = f"{format_count(pauses, 'pause')} of more than five minutes, before {share:.1%} of your calls"
+        meaning = f"{format_count(pauses, 'pause')} of more than five minutes, before {format_percent(share, 1)} of your calls"
         said = f"Keep the cache for {lifetime}" + (" where the provider offers it" if base == OWN else "")
         changes.append(Change(said, saving, low, high, meaning, "modelled"))
     return changes

@@ -19,6 +19,7 @@ from harness.files.bounded_input import read_input
 from harness.replay.sessions import Replay
 from harness.replay.settings import AS_IT_WAS
 from harness.store.database import replace_file
+from harness.text import format_percent
 
 MAX_FORECAST_BYTES = 2**20
 DRAWS = 2_000
@@ -190,11 +191,12 @@ def describe_check(check: ForecastCheck) -> str:
     control = (
         "there is no control, so other causes are not excluded"
         if check.control_factor is None
-        else f"the projects that did not change went to {check.control_factor:.0%}"
+        else f"the projects that did not change went to {format_percent(check.control_factor)}"
     )
-    change = f"predicted {check.predicted_factor:.0%} of the former cost of a call, recorded {check.actual_factor:.0%}"
-    first = f"{check.setting}: {change} over {check.calls:,} calls; {control}. Adjusted {check.adjusted_factor:.0%}"
+    recorded = f"recorded {format_percent(check.actual_factor)}"
+    change = f"predicted {format_percent(check.predicted_factor)} of the former cost of a call, {recorded}"
+    first = f"{check.setting}: {change} over {check.calls:,} calls; {control}. Adjusted {format_percent(check.adjusted_factor)}"
     if check.projects < MIN_PROJECTS:
         return f"{first}, from {format_count(check.projects, 'project')}: too few for an interval."
     verdict = "inside" if check.low <= check.predicted_factor <= check.high else "outside"
-    return f"{first} [{check.low:.0%}, {check.high:.0%}]: the forecast is {verdict} the interval."
+    return f"{first} [{format_percent(check.low)}, {format_percent(check.high)}]: the forecast is {verdict} the interval."

@@ -12,6 +12,7 @@ from harness.replay.choice import MIN_GROUPS, CrossFit
 from harness.replay.session_replay import PaidParts
 from harness.replay.sessions import LEVEL, MIN_COVERED_SHARE, Replay
 from harness.replay.settings import AS_IT_WAS, format_thousands
+from harness.text import format_percent
 
 PART_NAMES = {
     "output_usd": "output",
@@ -93,7 +94,8 @@ def build_headline(replay: Replay) -> list[str]:
     """Return the first sentences: the saving of the chosen setting under the first rule, and what changes under the others."""
     noun, opening = f"{replay.group_kind}s", f"On your {describe_span(replay)}"
     if replay.paid_usd and replay.covered_share < MIN_COVERED_SHARE:
-        judged = f"the replay covers {replay.covered_share:.0%} of the cost, and at least {MIN_COVERED_SHARE:.0%} are needed"
+        covered, needed = format_percent(replay.covered_share), format_percent(MIN_COVERED_SHARE)
+        judged = f"the replay covers {covered} of the cost, and at least {needed} are needed"
         return [f"{opening}, no setting can be judged: {judged}."]
     own = replay.choices[replay.rules[0]]
     if own is None:
@@ -154,8 +156,8 @@ def list_uncounted(replay: Replay) -> list[str]:
     lines = []
     if replay.covered_share < ALL_COVERED_SHARE and replay.paid_usd:
         lines.append(
-            f"{1 - replay.covered_share:.0%} of the cost: calls after a compaction whose result the file does not hold, "
-            "side calls, and answers that were taken back"
+            f"{format_percent(1 - replay.covered_share)} of the cost: calls after a compaction whose result the file does not "
+            "hold, side calls, and answers that were taken back"
         )
     for column, text in (
         ("calls_without_usage", "without reported usage"),
@@ -183,8 +185,8 @@ def describe_settings(replay: Replay, rule: str) -> list[tuple[str, str, str, st
     return [
         (
             str(row.setting),
-            f"{row.change:+.0%}",
-            f"{row.low_change:+.0%} to {row.high_change:+.0%}",
+            format_percent(row.change, signed=True),
+            f"{format_percent(row.low_change, signed=True)} to {format_percent(row.high_change, signed=True)}",
             describe_break_even(row.break_even_tokens),
         )
         for row in rows.itertuples()

@@ -24,6 +24,7 @@ from harness.reporting.other_models import RepeatedComparison, group_contradicti
 from harness.reporting.plain_sentences import write_plain_sentences
 from harness.reporting.section import Section
 from harness.reporting.treatments import list_frequent_summaries, list_output_threats
+from harness.text import format_percent
 
 HEADLINES = "In short"
 """Heading of the section with the first lines of a report."""
@@ -177,8 +178,9 @@ def _describe_run_dates(trials: pd.DataFrame) -> Iterator[str]:
     if separated:
         (earlier, later, separation), *further = separated
         suffix = f", and so did {format_count(len(further), 'other pair')} of arms" if further else ""
+        first = format_percent((1 + separation) / 2)
         yield (
-            f"{earlier} and {later} ran at separate times ({earlier} first in {100 * (1 + separation) / 2:.0f} % of the pairs of "
+            f"{earlier} and {later} ran at separate times ({earlier} first in {first} of the pairs of "
             f"trials){suffix}, so whatever changed in between, such as the model of a provider, counts as an effect of the arm."
         )
 

@@ -15,6 +15,7 @@ from harness.analysis.validity import find_repeats
 from harness.errors import format_count
 from harness.reporting.not_worse import find_looping_arms
 from harness.reporting.section import Section
+from harness.text import format_percent
 
 SUMMARIES_HEADING = "What summaries lost: share of the facts that stood only in replaced messages"
 """Heading of the bars for summaries."""
@@ -142,7 +143,7 @@ def _list_rows(probes: pd.DataFrame, *, has_repeats: bool) -> list[_Row]:
 
 def _make_row(label: str, counts: pd.Series, compactions: str) -> _Row:
     share = counts["lost"] / counts["facts"]
-    return _Row((label, f"{100 * share:.0f} %", f"{counts['facts']:,}", compactions), float(share))
+    return _Row((label, format_percent(share), f"{counts['facts']:,}", compactions), float(share))
 
 
 def _list_arms(probes: pd.DataFrame, *, has_repeats: bool) -> str:

@@ -13,6 +13,7 @@ from harness.analysis.tables import Tables, select
 from harness.errors import format_count
 from harness.metrics.alerts import ALERTS, SUMMARIZATION_COST, Alert
 from harness.reporting.section import Section, make_arm_section
+from harness.text import format_percent
 
 _ALERT_NOTE = (
     "Overflow rate: summaries per model call, in any 5 minutes of a trial. Cache hits: share of the prompt tokens of a trial "
@@ -68,7 +69,7 @@ def _format_row(alert_table: pd.DataFrame, trials: pd.DataFrame) -> Iterator[str
 
 
 def _format_value(alert: Alert, value: float) -> str:
-    return format_usd(value) if alert is SUMMARIZATION_COST else "?" if np.isnan(value) else f"{100 * value:.1f} %"
+    return format_usd(value) if alert is SUMMARIZATION_COST else "?" if np.isnan(value) else format_percent(value, 1)
 
 
 def _describe_fired_alerts(alert_table: pd.DataFrame) -> Iterator[str]:

@@ -23,6 +23,7 @@ from harness.reporting.claims import ClaimReport
 from harness.reporting.not_worse import Ranking
 from harness.task import DIFFICULTIES
 from harness.tasks import SUITE
+from harness.text import format_percent
 
 TARGET_HALF_WIDTH = 0.05
 """Half-width of an interval for score or success, 0 to 1, that the advice aims at."""
@@ -56,7 +57,7 @@ def _advise_difficulty(trials: pd.DataFrame, ranking: Ranking) -> str:
     values, metric = trials[ranking.metric].astype(float), ranking.metric
     is_high, is_low = values >= 1 - EQUAL_VALUES, values <= EQUAL_VALUES
     if is_high.mean() > EXTREME_SHARE:
-        why = "every arm reached" if are_equal(cells) else f"{100 * is_high.mean():.0f} % of all trials reached"
+        why = "every arm reached" if are_equal(cells) else f"{format_percent(is_high.mean())} of all trials reached"
         return f"{_name_difficulty(trials, 1, 'harder tasks')} or a smaller window, since {why} the highest {metric}."
     if is_low.mean() <= EXTREME_SHARE:
         return ""
@@ -65,7 +66,7 @@ def _advise_difficulty(trials: pd.DataFrame, ranking: Ranking) -> str:
         return (
             f"the same arms with a higher max_steps (now {steps}) or a larger window, since no arm scored before it was stopped."
         )
-    why = "every arm has" if are_equal(cells) else f"{100 * is_low.mean():.0f} % of all trials have"
+    why = "every arm has" if are_equal(cells) else f"{format_percent(is_low.mean())} of all trials have"
     return f"{_name_difficulty(trials, -1, 'easier tasks')} or a larger window, since {why} the lowest {metric}."
 
 

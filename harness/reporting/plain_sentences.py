@@ -10,6 +10,7 @@ from harness.analysis.effects import Effect
 from harness.errors import format_count
 from harness.reporting.claims import Claim, ClaimReport
 from harness.reporting.not_worse import Ranking
+from harness.text import format_percent
 
 MAX_TOLD_CLAIMS = 2
 """Maximum number of shown comparisons that the first sentence states one by one; of more, it states the largest."""
@@ -79,7 +80,7 @@ def _tell_claim(claim: Claim) -> str:
         return f"{contrast.a} {verb} {_format_points(effect)} of {contrast.metric} {against} {contrast.b}"
     words = _RATIO_WORDS[effect.metric]
     comparative = words.higher if effect.value > 1 else words.lower
-    return f"{contrast.a} {words.verb} {100 * abs(effect.value - 1):.0f} % {comparative} {contrast.b}"
+    return f"{contrast.a} {words.verb} {format_percent(abs(effect.value - 1))} {comparative} {contrast.b}"
 
 
 def _format_points(effect: Effect) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from harness.errors import format_count
+from harness.text import format_percent
 
 REAL_SUMMARIZER_LEVELS = frozenset({"L1", "L2-fork", "L3"})
 """Fidelity levels at which real models may write the summaries."""
@@ -51,7 +52,8 @@ def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
             f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {counts['recalled']:,} of "
             f"{format_count(counts['stated'], 'fact')} that a summary stated, and {counts['false_readings']} of "
             f"{format_count(counts['readings'], 'value')} that it read were false (upper 95 % bound "
-            f"{100 * counts['false_upper_bound']:.1f} %, clustered by session); of these, the summary itself stated {stated}, "
-            f"and the reader misread {counts['misreadings']} (bound {100 * counts['misreading_upper_bound']:.1f} %). "
+            f"{format_percent(counts['false_upper_bound'], 1)}, clustered by session); of these, the summary itself stated "
+            f"{stated}, and the reader misread {counts['misreadings']} "
+            f"(bound {format_percent(counts['misreading_upper_bound'], 1)}). "
             f"Source: {quality['source']}."
         )

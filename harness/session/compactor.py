@@ -62,6 +62,7 @@ from harness.protocols import (
     WarningPolicy,
     ignore,
 )
+from harness.text import format_percent
 
 FRUITLESS_IN_A_ROW = 2
 """Number of compaction attempts without effect in a row after which compaction pauses until more messages follow."""
@@ -222,7 +223,7 @@ class SessionCompactor:
         saved_tokens = tokens_before - event.tokens_after
         causes = []
         if saved_tokens < least_share * tokens_before:
-            causes.append(f"it saved {saved_tokens} of {tokens_before} tokens, fewer than {least_share:.0%}")
+            causes.append(f"it saved {saved_tokens} of {tokens_before} tokens, fewer than {format_percent(least_share)}")
         after = fold(view, Entry(view.items[-1].item_id.event + 1 if view.items else 1, event), self.policy.counter)
         next_plan = self.policy.plan(after, self.budget, None, "step" if event.moment in HOOKS_WITHOUT_PAUSE else event.moment)
         if next_plan is not None:

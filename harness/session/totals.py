@@ -32,7 +32,7 @@ from harness.prices.cache import PromptSplit, split_by_shared_part
 from harness.prices.terms import Terms
 from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
-from harness.text import shorten_line
+from harness.text import format_percent, shorten_line
 
 TOTALLED_KINDS = (
     *("session-started", "session-resumed", "step-finished", "model-call-failed"),
@@ -450,7 +450,9 @@ def describe_cache(totals: SessionTotals) -> str:
     else:
         source = "repeat the previous request (simulated, no cache was reported)" if is_simulated else "were read from a cache"
     could_save = f"a cache that never evicts would save {format_saving(totals.cache_could_save_usd)}"
-    return f"{100 * share:.1f} % of the prompt tokens {source}; saved {format_saving(totals.cache_saved_usd)}, {could_save}"
+    return (
+        f"{format_percent(share, 1)} of the prompt tokens {source}; saved {format_saving(totals.cache_saved_usd)}, {could_save}"
+    )
 
 
 def format_saving(saved_usd: float | None) -> str:

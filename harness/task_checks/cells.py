@@ -18,6 +18,7 @@ from harness.task_checks.findings import Finding
 from harness.task_checks.instances import BASE_POLICY
 from harness.task_checks.simulation import BUBBLEWRAP, Run, open_cached_sandbox, simulate
 from harness.tasks import choose_difficulty
+from harness.text import format_percent
 
 LOSSY_POLICY = replace(BASE_POLICY, summarizer="scripted/lossy-0.8")
 """Compaction policy that the sessions under the base policy are compared with."""
@@ -109,11 +110,12 @@ def check_cell(success: CellSuccess) -> Iterator[Finding]:
     low, high = success.interval
     advice = "choose another window, or let the structure decide how many facts are stated once"
     if high < MIN_REPORTED_SUCCESS or low > MAX_REPORTED_SUCCESS:
-        words = f"{success.success:.0%} of the sessions succeed (interval {low:.2f} to {high:.2f})"
+        words = f"{format_percent(success.success)} of the sessions succeed (interval {low:.2f} to {high:.2f})"
         yield Finding(f"{words}, not near {MIN_REPORTED_SUCCESS} to {MAX_REPORTED_SUCCESS}: {advice}")
     if success.disagreement < MIN_DISAGREEMENT:
-        words = f"with only {success.disagreement:.0%} of the seeds, success depends on the loss of most lines of the summaries"
-        yield Finding(f"{words}, less than {MIN_DISAGREEMENT:.0%}: {advice}")
+        seeds = f"{format_percent(success.disagreement)} of the seeds"
+        words = f"with only {seeds}, success depends on the loss of most lines of the summaries"
+        yield Finding(f"{words}, less than {format_percent(MIN_DISAGREEMENT)}: {advice}")
     idle = [result.seed for result in success.results if not result.compactions]
     if len(idle) > len(success.results) / 2:
         yield Finding(f"{len(idle)} of {len(success.results)} sessions have no compaction: choose a smaller window")

@@ -17,6 +17,7 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task
 from harness.task_checks.findings import Finding
 from harness.task_checks.simulation import BUBBLEWRAP, WINDOW_TOKENS, Run, open_cached_sandbox, simulate
+from harness.text import format_percent
 
 BASE_POLICY = KeepLast(threshold=0.8, keep_last=10, summarizer="scripted/extractive")
 """Compaction policy under which the sessions of different seeds are compared."""
@@ -123,5 +124,6 @@ def check_instances(spread: InstanceSpread) -> Iterator[Finding]:
         words = f"the mean score is {spread.mean_score:.3f}, outside {MIN_MEAN_SCORE} to {MAX_MEAN_SCORE}"
         yield Finding(f"{words}: state facts earlier or later, or in other forms")
     if spread.distinct_share < MIN_DISTINCT_SHARE:
-        words = f"only {spread.distinct_share:.0%} of the seeds have a course of their own, less than {MIN_DISTINCT_SHARE:.0%}"
+        least = format_percent(MIN_DISTINCT_SHARE)
+        words = f"only {format_percent(spread.distinct_share)} of the seeds have a course of their own, less than {least}"
         yield Finding(f"{words}: let the structure decide number and order of the work items")

@@ -145,12 +145,12 @@ def test_a_dry_run_checks_and_writes_nothing(experiment):
 def test_thresholds_are_shown_in_tokens_and_as_a_share_of_the_whole_window(experiment):
     lines = describe_plan(Experiment.from_toml(experiment)).splitlines()
     assert (
-        "thresholds of keep-last, window 16,000 tokens: 0.5 of what the reserves leave = 2,500 tokens, 16% of the window; "
-        "0.8 of what the reserves leave = 4,000 tokens, 25% of the window"
+        "thresholds of keep-last, window 16,000 tokens: 0.5 of what the reserves leave = 2,500 tokens, 16 % of the window; "
+        "0.8 of what the reserves leave = 4,000 tokens, 25 % of the window"
     ) in lines
     warnings = [line for line in lines if "reserves" in line and line.startswith("warning: ")]
-    due = ("it is due at 2,500 tokens, 16% of the window", "it is due at 4,000 tokens, 25% of the window")
-    start = "warning: policy 'keep-last' reserves 11,000 tokens, 69% of the window of 16,000, so "
+    due = ("it is due at 2,500 tokens, 16 % of the window", "it is due at 4,000 tokens, 25 % of the window")
+    start = "warning: policy 'keep-last' reserves 11,000 tokens, 69 % of the window of 16,000, so "
     assert [warning.partition("; ")[0] for warning in warnings] == [f"{start}{text}" for text in due]
 
 
@@ -158,7 +158,7 @@ def test_reserves_of_half_of_the_window_are_not_warned_of():
     trials = [Trial(task=TINY, policy=KEEP, window_tokens=tokens) for tokens in (22_000, 21_999)]
     assert collect_warnings(trials[:1]) == ()
     (warning,) = collect_warnings(trials[1:])
-    assert warning.startswith("policy 'keep-last' reserves 11,000 tokens, 50% of the window of 21,999")
+    assert warning.startswith("policy 'keep-last' reserves 11,000 tokens, 50 % of the window of 21,999")
     fields = "system_reserve_tokens, output_reserve_tokens, safety_reserve_tokens"
     assert f"; raise window_tokens, raise threshold, lower {fields}, or set nominal_window_tokens to the window" in warning
 
@@ -171,7 +171,7 @@ def test_reserves_that_do_not_change_a_threshold_in_tokens_are_not_warned_of():
 def test_a_threshold_in_tokens_is_not_called_a_share():
     policy = policy_from_plain({"kind": "keep-last", "trigger_tokens": 20_000})
     assert describe_thresholds([Trial(task=TINY, policy=policy, window_tokens=100_000)]) == (
-        "thresholds of keep-last, window 100,000 tokens: 20,000 tokens, 20% of the window",
+        "thresholds of keep-last, window 100,000 tokens: 20,000 tokens, 20 % of the window",
     )
 
 

@@ -227,8 +227,8 @@ def test_a_cell_in_which_every_session_succeeds_is_reported(tmp_path):
     file.write_text(CELL)
     measured = within("task", "cells", f"{file}:roomy", "--seeds", "2", *LOCAL)
     assert measured.exit_code == 1
-    assert "standard, 64,000 tokens: 100% of 2 sessions succeed (95 % interval 34% to 100%)" in measured.stdout
-    assert "  0% of the seeds have another result with lossy summaries" in measured.stdout
+    assert "standard, 64,000 tokens: 100 % of 2 sessions succeed (95 % interval 34 % to 100 %)" in measured.stdout
+    assert "  0 % of the seeds have another result with lossy summaries" in measured.stdout
     assert "FAIL  law-15: 2 of 2 sessions have no compaction: choose a smaller window" in measured.stdout
 
 

@@ -1,4 +1,7 @@
-"""Docstrings, and the entries of their sections, are sentences: they begin with a capital letter and end with a full stop."""
+"""Docstrings, and the entries of their sections, are sentences: they begin with a capital letter and end with a full stop.
+
+Percentages in texts have one form, that of `harness.text.format_percent`.
+"""
 
 import ast
 import inspect
@@ -54,3 +57,23 @@ def test_docstrings_are_sentences(path):
 )
 def test_fragments_are_detected(text, count):
     assert len(find_fragments(parse_module(text, "x.py"))) == count
+
+
+def find_percent_formats(module: Module) -> list[str]:
+    """Return the places where a text formats a number as a percentage itself, with the format `%`."""
+    formats = (node for node in ast.walk(module.tree) if isinstance(node, ast.FormattedValue) and node.format_spec)
+    return [
+        f"{module.path}:{node.lineno}"
+        for node in formats
+        if isinstance(node.format_spec, ast.JoinedStr) and ast.unparse(node.format_spec).rstrip("'\"").endswith("%")
+    ]
+
+
+@pytest.mark.parametrize("path", list_paths(), ids=lambda path: path.relative_to(CHECKOUT).as_posix())
+def test_percentages_have_one_form(path):
+    assert find_percent_formats(read(path)) == []
+
+
+@pytest.mark.parametrize(("text", "count"), [('f"{share:.0%}"', 1), ('f"{share:+.1%} of"', 1), ('f"{share:.1f} %"', 0)])
+def test_other_forms_of_percentages_are_detected(text, count):
+    assert len(find_percent_formats(parse_module(text, "x.py"))) == count

@@ -51,8 +51,8 @@ def test_a_change_is_judged_against_the_projects_that_did_not_change():
     assert check.actual_factor == pytest.approx(1.2)
     assert check.control_factor == pytest.approx(1.5)
     assert check.adjusted_factor == pytest.approx(0.8)
-    assert "predicted 80% of the former cost of a call, recorded 120%" in describe_check(check)
-    assert "Adjusted 80%, from 1 project: too few for an interval." in describe_check(check)
+    assert "predicted 80 % of the former cost of a call, recorded 120 %" in describe_check(check)
+    assert "Adjusted 80 %, from 1 project: too few for an interval." in describe_check(check)
     alone = check_forecast(before, replay)
     assert alone.control_factor is None
     assert "there is no control" in describe_check(alone)
@@ -68,7 +68,9 @@ def test_with_enough_projects_a_wrong_forecast_is_outside_the_interval():
         usd_per_call=dict.fromkeys("abcd", 0.1),
         factors=dict.fromkeys("abcd", 0.8),
     )
-    assert "Adjusted 200% [200%, 200%]: the forecast is outside the interval." in describe_check(check_forecast(forecast, replay))
+    assert "Adjusted 200 % [200 %, 200 %]: the forecast is outside the interval." in describe_check(
+        check_forecast(forecast, replay)
+    )
 
 
 def test_a_stored_forecast_is_read_as_it_was_and_never_overwritten(tmp_path):

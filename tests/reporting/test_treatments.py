@@ -81,7 +81,7 @@ def test_an_arm_that_summarizes_before_most_steps_is_a_threat_and_one_that_prune
 def test_an_arm_whose_compactions_miss_their_target_is_named_with_what_was_left():
     trials = tabulate(trial(arm="own"), trial(arm="copy"))
     own, copy = trials["trial_id"]
-    why = "compaction cannot reach its target here: it saved 9 of 900 tokens, fewer than 5%; the system message has 700 tokens"
+    why = "compaction cannot reach its target here: it saved 9 of 900 tokens, fewer than 5 %; the system message has 700 tokens"
     compactions = pd.DataFrame(
         {
             "trial_id": [own, own, own, copy],
@@ -90,7 +90,7 @@ def test_an_arm_whose_compactions_miss_their_target_is_named_with_what_was_left(
     )
     (sentence,) = describe_missed_targets(trials, compactions)
     assert sentence == (
-        "own: 2 of 3 compactions could not reach their target, e.g. it saved 9 of 900 tokens, fewer than 5%; the system message "
+        "own: 2 of 3 compactions could not reach their target, e.g. it saved 9 of 900 tokens, fewer than 5 %; the system message "
         "has 700 tokens, kept messages 180."
     )
 

@@ -29,9 +29,9 @@ def test_a_cell_in_which_success_differs_passes() -> None:
 @pytest.mark.parametrize(
     ("base", "lossy", "compactions", "words"),
     [
-        ("-" * 25, "+++++" + "-" * 20, "2" * 25, "0% of the sessions succeed (interval 0.00 to 0.13), not near 0.15 to 0.65"),
-        ("+" * 25, "-----" + "+" * 20, "2" * 25, "100% of the sessions succeed (interval 0.87 to 1.00)"),
-        ("++++------", "++++-----+", "2" * 10, "with only 10% of the seeds"),
+        ("-" * 25, "+++++" + "-" * 20, "2" * 25, "0 % of the sessions succeed (interval 0.00 to 0.13), not near 0.15 to 0.65"),
+        ("+" * 25, "-----" + "+" * 20, "2" * 25, "100 % of the sessions succeed (interval 0.87 to 1.00)"),
+        ("++++------", "++++-----+", "2" * 10, "with only 10 % of the seeds"),
         ("++++------", "----------", "0000002222", "6 of 10 sessions have no compaction: choose a smaller window"),
     ],
 )

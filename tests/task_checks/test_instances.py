@@ -27,7 +27,7 @@ def test_instances_that_differ_pass() -> None:
         ([0.6, 0.61, 0.6, 0.61], "abcd", "standard deviation"),
         ([0.95, 0.8, 1.0, 0.9], "abcd", "mean score is 0.912"),
         ([0.0, 0.2, 0.1, 0.2], "abcd", "mean score is 0.125"),
-        ([0.5, 0.6, 0.7, 0.6], "aaab", "only 50% of the seeds"),
+        ([0.5, 0.6, 0.7, 0.6], "aaab", "only 50 % of the seeds"),
         ([0.5, 0.5, 0.5, 0.5], "aaaa", "all 4 seeds repeat one case: the same calls with the same verdicts; draw the structure"),
     ],
 )

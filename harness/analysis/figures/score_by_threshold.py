@@ -22,7 +22,7 @@ from harness.analysis.measures import METRICS, Metric, add_measures, estimate_ce
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.validity import drop_repeats, name_configurations
 from harness.errors import format_count
-from harness.text import escape_control_characters
+from harness.text import escape_control_characters, format_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -214,7 +214,7 @@ def _draw_lines(ax: "Axes", table: pd.DataFrame) -> None:
     if mean["fit"].notna().any():
         fit: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.4, "drawstyle": "steps-mid", "zorder": 3}
         ax.plot(mean["threshold"], mean["fit"], color=colours.muted, label="isotonic fit", **fit)
-    labels = [f"{100 * row.threshold:.0f} %\n{format_short_number(row.threshold_tokens)}" for row in mean.itertuples()]
+    labels = [f"{format_percent(row.threshold)}\n{format_short_number(row.threshold_tokens)}" for row in mean.itertuples()]
     ax.set_xticks(mean["threshold"], labels)
     if metric.kind == "rate":
         ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")

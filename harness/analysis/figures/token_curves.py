@@ -25,7 +25,7 @@ from harness.analysis.formatting import format_short_number, label_arms
 from harness.analysis.tables import Tables
 from harness.analysis.validity import drop_repeats
 from harness.errors import format_count
-from harness.text import escape_control_characters
+from harness.text import escape_control_characters, format_percent
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -348,7 +348,7 @@ def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
 
 def _describe_threshold(tokens: float, rows: pd.DataFrame) -> str:
     windows = rows["window_tokens"].dropna().unique()
-    share = f" ({100 * tokens / windows[0]:.0f} % of window)" if len(windows) == 1 else ""
+    share = f" ({format_percent(tokens / windows[0])} of window)" if len(windows) == 1 else ""
     return f"threshold {format_short_number(tokens)}{share}"
 
 

@@ -41,6 +41,7 @@ from harness.reporting.page.document import (
     write_document,
 )
 from harness.reporting.page.session_blocks import compress
+from harness.text import format_percent
 
 STOPS = tuple(range(0, REREAD_TOKENS[-1] + 1, 1_000))
 """Numbers of tokens read again that the slider of the page offers."""
@@ -128,7 +129,7 @@ def _render_paid(replay: Replay) -> list[str]:
     frame = 'viewBox="0 0 1000 34" preserveAspectRatio="none" role="img" aria-label="Parts of the bill"'
     bar = f'<svg class="b-bar" {frame}>{"".join(bars)}</svg>'
     key = "".join(
-        f"<li>{_draw_swatch('rect', 'b-' + kind)}{escape(text)} <b>{format_usd(usd)}</b> ({usd / total:.0%})</li>"
+        f"<li>{_draw_swatch('rect', 'b-' + kind)}{escape(text)} <b>{format_usd(usd)}</b> ({format_percent(usd / total)})</li>"
         for kind, text, usd in shown
     )
     return [bar, f'<ul class="b-key">{key}</ul>', _render_agreement(replay)]
@@ -169,8 +170,9 @@ def _render_agreement(replay: Replay) -> str:
     rows.append(("all", format_usd(paid.total_usd), format_usd(float(sums.sum()))))
     sentence = (
         f"Check: the bill of what you really ran is modelled within 5 % in {agreement.within} of "
-        f"{format_count(agreement.sessions, 'session')} that report usage (median error {agreement.median_error:.1%}, pooled "
-        f"{agreement.pooled_error:+.1%}). The replay covers {replay.covered_share:.0%} of the cost."
+        f"{format_count(agreement.sessions, 'session')} that report usage (median error "
+        f"{format_percent(agreement.median_error, 1)}, pooled {format_percent(agreement.pooled_error, 1, signed=True)}). "
+        f"The replay covers {format_percent(replay.covered_share)} of the cost."
     )
     table = _render_table("Measured and modelled", ("part", "measured", f"modelled, {describe_rule_name(rule)}"), rows)
     return f"<p>{escape(sentence)}</p><details><summary>Measured against modelled, by part</summary>{table}</details>"
@@ -269,7 +271,9 @@ def _render_panel(replay: Replay, number: int, rule: str, changes: Sequence[Sequ
         y = _place_y(tick)
         kind = "b-zero" if tick == 0 else "p-rule"
         parts.append(f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text class="p-tick" x="{LEFT - 5}" y="{y + 4}" text-anchor="end">{tick:+.0%}</text>')
+        parts.append(
+            f'<text class="p-tick" x="{LEFT - 5}" y="{y + 4}" text-anchor="end">{format_percent(tick, signed=True)}</text>'
+        )
     for threshold in thresholds:
         x = _place_x(threshold, thresholds)
         parts.append(f'<text class="p-tick" x="{x}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{threshold / 1000:g}</text>')
@@ -317,7 +321,8 @@ def _render_all(replay: Replay, changes: Sequence[Sequence[Sequence[float | None
         cells = []
         for number in range(len(replay.rules)):
             value = changes[number][place][start]
-            cells.append(f'<td data-rule="{number}" data-setting="{place}">{"" if value is None else f"{value:+.0%}"}</td>')
+            text = "" if value is None else format_percent(value, signed=True)
+            cells.append(f'<td data-rule="{number}" data-setting="{place}">{text}</td>')
         row = replay.find_setting(name, replay.rules[0])
         even = describe_break_even(row["break_even_tokens"]) if row["compactions"] else "never compacts"
         rows.append(
@@ -380,9 +385,9 @@ def _render_boundaries(replay: Replay) -> list[str]:
             (
                 f"{kind}s",
                 f"{evicted + kept:,}",
-                f"{kept / max(1, evicted + kept):.1%}",
-                f"{used:,} ({used / max(1, evicted):.2%})",
-                "–" if np.isnan(chance) else f"{chance:.2%}",
+                format_percent(kept / max(1, evicted + kept), 1),
+                f"{used:,} ({format_percent(used / max(1, evicted), 2)})",
+                "–" if np.isnan(chance) else format_percent(chance, 2),
             )
         )
     words = ("kind", "in evicted messages", "still in view", "of the others used later", "chance level")
@@ -430,7 +435,7 @@ def _render_projects(replay: Replay) -> list[str]:
             f"{int(row['sessions']):,}",
             f"{int(row['calls']):,}",
             format_usd(row["paid"]),
-            f"{row['modelled'] / row['covered'] - 1:+.1%}" if row["covered"] else "–",
+            format_percent(row["modelled"] / row["covered"] - 1, 1, signed=True) if row["covered"] else "–",
         )
         for name, row in table.head(MAX_PROJECTS).iterrows()
     ]

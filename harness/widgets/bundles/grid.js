@@ -107,8 +107,9 @@ function formatNumber(value) {
 function formatCount(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
-function formatPercent(share) {
-  return `${Math.round(100 * share)} %`;
+function formatPercent(share, { signed = false } = {}) {
+  const percent = Math.round(100 * share) || 0;
+  return `${signed && percent >= 0 ? "+" : ""}${percent} %`;
 }
 function formatDuration(seconds) {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;

@@ -22,12 +22,14 @@ export function formatCount(count, noun) {
 }
 
 /**
- * Format a share of 0 to 1.
+ * Format a share, where 1 is the whole, in percent, with a plus sign if it is signed. Zero has no minus.
  *
  * @param {number} share
+ * @param {{ signed?: boolean }} [options]
  */
-export function formatPercent(share) {
-  return `${Math.round(100 * share)} %`;
+export function formatPercent(share, { signed = false } = {}) {
+  const percent = Math.round(100 * share) || 0;
+  return `${signed && percent >= 0 ? "+" : ""}${percent} %`;
 }
 
 /**

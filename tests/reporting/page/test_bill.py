@@ -9,6 +9,7 @@ from harness.errors import StoreError
 from harness.replay import replay_sessions
 from harness.replay.changes import list_changes
 from harness.reporting.page.bill import render_bill_page, write_bill_page
+from harness.text import format_percent
 from tests.replay.recorded import write_recording
 
 pytestmark = pytest.mark.slow
@@ -89,7 +90,7 @@ def test_the_slider_moves_the_lines_and_the_cells(browser, replay, tmp_path, wid
     costs = replay.costs[(replay.costs["rule"] == "own") & (replay.costs["setting"] == "claude-code at 40K")]
     as_it_was = replay.costs[(replay.costs["rule"] == "own") & (replay.costs["setting"] == "as it was")]
     expected = costs["reread_40000_usd"].sum() / as_it_was["reread_0_usd"].sum() - 1
-    assert after == f"{expected:+.0%}"
+    assert after == format_percent(expected, signed=True)
     assert after != before
     assert page.get_attribute("polyline", "points") != line
     assert problems == []

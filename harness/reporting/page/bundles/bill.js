@@ -1,5 +1,12 @@
 // Built by `make js` from the modules named below, in which changes belong.
 
+// harness/widgets/js/numbers.js
+var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+function formatPercent(share, { signed = false } = {}) {
+  const percent = Math.round(100 * share) || 0;
+  return `${signed && percent >= 0 ? "+" : ""}${percent} %`;
+}
+
 // harness/widgets/js/untrusted_text.js
 var SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 function reveal(value) {
@@ -39,7 +46,7 @@ function show({ stops, changes, places, frame }, stop) {
   }
   for (const cell of document.querySelectorAll("td[data-setting]")) {
     const change = changes[Number(cell.getAttribute("data-rule"))][Number(cell.getAttribute("data-setting"))][stop];
-    cell.textContent = change === null ? "" : `${change < 0 ? "-" : "+"}${Math.abs(change * 100).toFixed(0)}%`;
+    cell.textContent = change === null ? "" : formatPercent(change, { signed: true });
   }
 }
 var values = await readBlock("values");

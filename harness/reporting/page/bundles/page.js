@@ -110,8 +110,9 @@ function formatNumber(value) {
 function formatCount(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
-function formatPercent(share) {
-  return `${Math.round(100 * share)} %`;
+function formatPercent(share, { signed = false } = {}) {
+  const percent = Math.round(100 * share) || 0;
+  return `${signed && percent >= 0 ? "+" : ""}${percent} %`;
 }
 function formatTokens(tokens = 0) {
   if (tokens < 1e4) return formatNumber(tokens);

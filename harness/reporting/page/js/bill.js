@@ -1,5 +1,6 @@
 // Page of a replay. Python has computed and drawn everything; the script moves lines and cells to the chosen number of tokens.
 
+import { formatPercent } from "#widgets/numbers.js";
 import { readBlock } from "./blocks.js";
 import "#widgets/surface.css";
 import "./page.css";
@@ -34,7 +35,7 @@ function show({ stops, changes, places, frame }, stop) {
   }
   for (const cell of document.querySelectorAll("td[data-setting]")) {
     const change = changes[Number(cell.getAttribute("data-rule"))][Number(cell.getAttribute("data-setting"))][stop];
-    cell.textContent = change === null ? "" : `${change < 0 ? "-" : "+"}${Math.abs(change * 100).toFixed(0)}%`;
+    cell.textContent = change === null ? "" : formatPercent(change, { signed: true });
   }
 }
 
