@@ -133,6 +133,7 @@ class SessionSteps:
         session = self.inspection
         return {
             "name": self.session.name,
+            "id": self.session.name if self.session.journal is not None else "",
             "facts": self.describe_session(),
             "steps": [point.step for point in session.timeline],
             "curve": [point.view_tokens for point in session.timeline],

@@ -5,16 +5,13 @@ every message.
 """
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ipywidgets
 import traitlets
 
-from harness.errors import HarnessError, UnknownName, UsageError
+from harness.errors import UnknownName, UsageError
 from harness.inspection.autopsy import describe_check
 from harness.inspection.autopsy_page import encode_compaction, encode_session
 from harness.inspection.open_session import open_recorded_session
@@ -30,23 +27,21 @@ from harness.inspection.session_steps import (
     format_message_line,
     get_message,
 )
-from harness.inspection.stored_twins import open_twin_source
 from harness.inspection.timeline import SentRequest
 from harness.protocols import Policy
-from harness.session.live_session import LiveSession
-from harness.session.twin_run import TwinPlan, TwinSource, run_twins
+from harness.session.twin_run import TwinPlan, run_twins
 from harness.session.twins import Twins
-from harness.store.sessions.lookup import find_session
 from harness.widgets.agent import AgentWidget
 from harness.widgets.assets import load_script, load_style
-from harness.widgets.harness_widget import MAX_SENT_ROWS, StepWidget, render_table
+from harness.widgets.forking_widget import ForkingWidget
+from harness.widgets.harness_widget import MAX_SENT_ROWS, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 from harness.widgets.twin_buttons import FACTS_ARM, encode_buttons, find_refusal, read_request
 
 MAX_CACHED_STEPS = 20
 
 
-class SessionInspector(StepWidget):
+class SessionInspector(ForkingWidget):
     """Widget that shows a session step by step: messages sent, their digest, answer, tool results and workspace.
 
     Args:
@@ -73,7 +68,6 @@ class SessionInspector(StepWidget):
     """
 
     step = traitlets.Int(1).tag(sync=True)
-    forked = traitlets.Instance(AgentWidget, allow_none=True, read_only=True).tag(sync=True, **ipywidgets.widget_serialization)
 
     _esm = load_script("inspector")
     _css = load_style("inspector")
@@ -185,10 +179,7 @@ class SessionInspector(StepWidget):
             UnknownName: There is no such arm or policy.
             UsageError: There is no such compaction, the facts of the session are not known, or its workspace was not saved.
         """
-        with self._open_source(unsafe_local=unsafe_local) as source:
-            widget = AgentWidget.for_fork(lambda listen: LiveSession.fork_source(source, compaction, arm, on_event=listen))
-        self._publish_trait("forked", widget)
-        return widget
+        return self._fork(compaction, arm, unsafe_local=unsafe_local)
 
     def run_twins(self, compaction: int, *, repetitions: int | None = None, unsafe_local: bool = False) -> Twins:
         """Run twins of a compaction, as it was and with the lost facts put back, and show the results with its autopsy.
@@ -211,15 +202,6 @@ class SessionInspector(StepWidget):
             self._open_autopsy(compaction)
         return twins
 
-    @contextmanager
-    def _open_source(self, *, unsafe_local: bool) -> Iterator[TwinSource]:
-        if refusal := find_refusal(self.session):
-            raise UsageError(f"session {self.session.name!r} cannot be continued: {refusal}")
-        assert self.session.journal is not None
-        location = find_session(self.session.name, self.session.journal)
-        with open_twin_source(location, unsafe_local=unsafe_local) as source:
-            yield source
-
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         match message.get("kind"):
             case "autopsy":
@@ -231,22 +213,6 @@ class SessionInspector(StepWidget):
                 self._run_in_background(lambda: self.run_twins(read_request({**message, "arm": FACTS_ARM})[0]))
             case _:
                 super()._handle_page_message(message)
-
-    def _run_in_background(self, act: Callable[[], object]) -> None:
-        """Run a slow action in a thread of its own, and show on the page that it runs, or why it failed."""
-
-        def work() -> None:
-            self._refuse_errors(act)
-            self.channel.update_state(working=False)
-
-        self.channel.update_state(working=True, refused=None)
-        threading.Thread(target=work, name="harness-inspector-twins", daemon=True).start()
-
-    def _refuse_errors(self, act: Callable[[], object]) -> None:
-        try:
-            act()
-        except HarnessError as error:
-            self.channel.update_state(refused={"request": "", "text": str(error)})
 
     @traitlets.validate("step")
     def _check_step(self, proposal: Mapping[str, Any]) -> int:

@@ -13,6 +13,8 @@ from harness.session.twin_run import SESSION_ADVICE
 
 FACTS_ARM = "facts put back"
 NO_COMPACTION_ARM = "not compacted"
+SHOWN_POLICY = "as shown here"
+"""Choice of an explorer, among the other policies, of the policy with the values that it shows."""
 NO_FACTS = "the facts that it lost are only known in a session with a task"
 NO_JOURNAL = "this session has no stored workspace from which it could continue"
 

@@ -12,6 +12,7 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.widgets.agent import AgentWidget
+from harness.widgets.explorer.widget import CompactionExplorer
 from harness.widgets.inspector import SessionInspector
 from harness.widgets.message_channel import SHARED_SENDER
 from harness.widgets.twin_buttons import encode_buttons, read_request
@@ -122,6 +123,66 @@ def test_buttons_that_cannot_work_are_disabled_and_say_why(link, grid, page, pos
     assert not any(message.get("kind") in ("twin", "compare") for message in linked.heard)
     with pytest.raises(UsageError, match="compaction_snapshots = true"):
         inspector.fork_at_compaction(1, "not compacted")
+
+
+@pytest.mark.browser
+def test_the_explorer_forks_the_recorded_session_at_its_nearest_compaction(link, grid, page, post):
+    explorer = CompactionExplorer(grid.output, session_id=find_trial(grid, has_snapshots=True), sender=post)
+    explorer.change_settings(threshold=0.3)  # compacts as early as the session, which counted the tokens of its tools, too
+    own = explorer._exploration.recorded_autopsy.compactions
+    linked = link(explorer)
+    linked.settle()
+    page.locator(".h-tick.h-applied").first.click()
+    linked.settle()
+    shown = explorer._exploration.examine(explorer._exploration.run).compactions[0]
+    nearest = min(own, key=lambda compaction: abs(compaction.step - shown.step))
+    about = page.locator(".t-twins .h-faint").first.inner_text()
+    assert f"from its own compaction {nearest.round}, before step {nearest.step}, the nearest to this one" in about
+    page.get_by_role("button", name="fork here without compaction").click()
+    whole = wait_for_fork(linked, explorer)
+    assert whole.session.wait(120) == "idle", whole.session.failure
+    assert len(list_compactions(whole.session.entries)) == nearest.round - 1
+    page.get_by_role("button", name="fork here with the facts put back").click()
+    restored = wait_for_fork(linked, explorer, whole)
+    assert restored.session.wait(120) == "idle", restored.session.failure
+    assert "facts put back: port" in list_compactions(restored.session.entries)[nearest.round - 1].event.reason
+    explorer.change_settings(keep_last=3)
+    explorer.show_autopsy(1)
+    linked.settle()
+    page.get_by_label("other policy").select_option("as shown here")
+    page.get_by_role("button", name="fork here with another policy:").click()
+    with closing(wait_for_fork(linked, explorer, restored)) as fork:
+        assert fork.session.spec.policy.keep_last == 3
+
+
+@pytest.mark.browser
+def test_the_explorer_says_why_a_compaction_cannot_be_continued(link, grid, page, post):
+    explorer = CompactionExplorer(grid.output, session_id=find_trial(grid, has_snapshots=False), sender=post)
+    linked = link(explorer)
+    explorer.show_autopsy(1)
+    linked.settle()
+    assert [button.get_attribute("aria-disabled") for button in page.locator(".t-twins button").all()] == ["true"] * 3
+    assert "run the trial again with compaction_snapshots = true" in page.locator(".t-twins").inner_text()
+    page.locator(".t-twins button").first.click(force=True)
+    linked.settle()
+    assert not any(message.get("kind") == "twin" for message in linked.heard)
+    with pytest.raises(UsageError, match="compaction_snapshots = true"):
+        explorer.fork_at_compaction(1)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("make_widget", [SessionInspector, CompactionExplorer])
+def test_ids_are_short_with_a_button_that_copies_them(link, grid, page, post, make_widget):
+    trial_id = find_trial(grid, has_snapshots=True)
+    widget = make_widget(grid.output, session_id=trial_id, sender=post)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    linked = link(widget)
+    linked.settle()
+    session_id = widget.session.name
+    assert page.locator(".h-head .h-id").inner_text().split() == ["session", f"…{session_id[-6:]}", "copy"]
+    assert page.locator(".h-head .h-id").get_attribute("title") == session_id
+    page.get_by_role("button", name="copy the session id").click()
+    page.get_by_text("copied").wait_for()
 
 
 def test_facts_cannot_be_put_back_without_a_task_and_nothing_without_a_journal(post):

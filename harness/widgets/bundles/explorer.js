@@ -42,6 +42,12 @@ function keepPlainKeys(element) {
     if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
   });
 }
+function enable(button, yes) {
+  button.setAttribute("aria-disabled", String(!yes));
+}
+function isEnabled(button) {
+  return button.getAttribute("aria-disabled") !== "true";
+}
 
 // harness/widgets/js/numbers.js
 var grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -159,6 +165,44 @@ function makeCell(name, ...children) {
 function makeQuote([label, before, value, after]) {
   const place = label ? [make("span", { class: "u-place h-faint", text: label })] : [];
   return [...place, make("q", {}, before, ...value ? [make("mark", { text: value })] : [], after)];
+}
+
+// harness/widgets/js/copy_button.js
+var SHOWN_MS = 1500;
+var END_CHARACTERS = 6;
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = make("textarea", { "aria-hidden": "true", tabindex: "-1" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+}
+function makeCopyButton(text, label) {
+  const button = make("button", { type: "button", class: "h-copy", text: "copy", "aria-label": `copy ${label}` });
+  button.addEventListener("click", async () => {
+    await copy(text);
+    button.focus({ preventScroll: true });
+    button.textContent = "copied";
+    setTimeout(() => {
+      button.textContent = "copy";
+    }, SHOWN_MS);
+  });
+  return button;
+}
+function makeSessionId(id, noun = "session") {
+  const isShort = id.length <= 2 * END_CHARACTERS;
+  const short = isShort ? id : `…${id.slice(-END_CHARACTERS)}`;
+  return make(
+    "span",
+    { class: "h-id", title: id },
+    `${noun} ${short} `,
+    ...isShort ? [] : [makeCopyButton(id, `the ${noun} id`)]
+  );
 }
 
 // harness/widgets/js/untrusted_text.js
@@ -442,8 +486,9 @@ var WORDS = {
   needed: "needed",
   "looked up": "looked up"
 };
-function createFactStrip(choose) {
+function createFactStrip(choose, point) {
   const rows = make("div", { class: "s-rows" });
+  const pointer = make("div", { class: "s-pointer", hidden: true });
   const [wrongWords, rightWords] = [make("span"), make("span")];
   const key = make(
     "p",
@@ -470,7 +515,7 @@ function createFactStrip(choose) {
       }
     }
   });
-  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows);
+  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows, pointer);
   const foot = make("div", { class: "s-foot" }, more, key);
   let showsAll = false;
   let known = (
@@ -486,7 +531,7 @@ function createFactStrip(choose) {
     const { strips, steps, rounds, chosen } = known;
     element.hidden = foot.hidden = strips.length === 0;
     const shown = showsAll ? strips : strips.slice(0, SHOWN);
-    rows.replaceChildren(...shown.map((strip) => makeRow2(strip, steps, rounds, chosen, choose)));
+    rows.replaceChildren(...shown.map((strip) => makeRow2(strip, steps, rounds, chosen, choose, point)));
     const isReplay = strips.some(({ marks }) => marks.some(([, kind]) => kind === "needed"));
     wrongWords.textContent = isReplay ? "" : " used wrong or outdated ";
     rightWords.textContent = isReplay ? " used in the recorded session " : " used right ";
@@ -497,6 +542,15 @@ function createFactStrip(choose) {
   return {
     element,
     foot,
+    /**
+     * Mark the step below the pointer; null marks none.
+     *
+     * @param {number | null} index
+     */
+    mark: (index) => {
+      pointer.hidden = index === null;
+      pointer.style.setProperty("--s-at", String(((index ?? 0) + 0.5) / Math.max(1, known.steps.length)));
+    },
     /**
      * @param {Strip[]} strips
      * @param {number[]} steps Numbers of the steps.
@@ -509,7 +563,7 @@ function createFactStrip(choose) {
     }
   };
 }
-function makeRow2(strip, steps, rounds, chosen, choose) {
+function makeRow2(strip, steps, rounds, chosen, choose, point) {
   const count = Math.max(1, steps.length);
   const at = (index) => `${100 * index / count}%`;
   const bars = strip.spans.map(([start, end, visibility]) => {
@@ -526,17 +580,36 @@ function makeRow2(strip, steps, rounds, chosen, choose) {
     const title = `${strip.name}: ${WORDS[kind]} at step ${formatNumber(steps[index])}, value ${value}`;
     const mark = make("span", { class: `s-mark s-${kind === "looked up" ? "looked" : kind}`, title, text: SIGNS[kind] });
     mark.style.left = at(index + 0.5);
-    mark.addEventListener("click", () => choose(index));
+    mark.addEventListener("click", (event) => {
+      event.stopPropagation();
+      choose(index);
+    });
     return mark;
   });
   const label = describeRow(strip, steps);
+  const track = make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks);
+  const find = (event) => {
+    const box = track.getBoundingClientRect();
+    return Math.min(count - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * count)));
+  };
+  track.addEventListener("pointermove", (event) => {
+    const index = find(event);
+    point(index, describePlace(strip, index));
+  });
+  track.addEventListener("pointerleave", () => point(null, ""));
+  track.addEventListener("click", (event) => choose(find(event)));
   return make(
     "div",
     { class: "s-row" },
     make("span", { class: "s-name", title: `${strip.name} (${strip.kind})`, text: strip.name, "aria-hidden": "\
 true" }),
-    make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks)
+    track
   );
+}
+function describePlace({ name, spans, marks }, index) {
+  const span = spans.find(([start, end]) => start <= index && index < end);
+  const acts = marks.flatMap(([place, kind, value]) => place === index ? [`${WORDS[kind]}, value ${value}`] : []);
+  return `${name}: ${[span ? span[2] : "not in view", ...acts].join("; ")}`;
 }
 function describeRow({ name, spans, marks }, steps) {
   const seen = spans.map(([start, end]) => `${formatNumber(steps[start])} to ${formatNumber(steps[end - 1])}`);
@@ -628,7 +701,13 @@ function createTimeline(choose, openRound) {
   const readout = make("p", { class: "h-readout h-faint" });
   const axis = make("div", { class: "h-axis h-faint", "aria-hidden": "true" });
   const pointer = make("div", { class: "h-pointer", hidden: true });
-  const strip = createFactStrip(choose);
+  const point = (index, text = "") => {
+    pointer.hidden = index === null;
+    strip.mark(index);
+    readout.textContent = index === null ? "" : `${describe(index)}${text && `; ${text}`}`;
+    if (index !== null) pointer.style.left = `${100 * (index + 0.5) / steps}%`;
+  };
+  const strip = createFactStrip(choose, point);
   const element = make(
     "div",
     { class: "h-timeline" },
@@ -643,15 +722,9 @@ function createTimeline(choose, openRound) {
   let describe = (_) => "";
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const index = Math.min(steps - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps)));
-    readout.textContent = describe(index);
-    pointer.hidden = false;
-    pointer.style.left = `${100 * (index + 0.5) / steps}%`;
+    point(Math.min(steps - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps))));
   });
-  svg.addEventListener("pointerleave", () => {
-    pointer.hidden = true;
-    readout.textContent = "";
-  });
+  svg.addEventListener("pointerleave", () => point(null));
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
     const index = Math.floor((event.clientX - box.left) / box.width * steps);
@@ -750,6 +823,43 @@ function createTimeline(choose, openRound) {
     key.textContent = describeLines(whole, end >= 0, pinned.length > 0, marks.length ? named : "");
   };
   return { element, show };
+}
+
+// harness/widgets/js/twin_buttons.js
+var chosenPolicy = "none";
+function makeTwinButtons({ buttons, policies, why, about = "" }, act) {
+  const select = make(
+    "select",
+    { "aria-label": "other policy", on: { change: () => chosenPolicy = select.value } },
+    ...policies.map((name) => make("option", { value: name, text: name }))
+  );
+  select.value = policies.includes(chosenPolicy) ? chosenPolicy : policies[0] ?? "";
+  const made = buttons.map((choice) => makeButton(choice, () => act(choice.arm)));
+  const other = makeButton({ arm: "", text: "fork here with another policy:", why }, () => act(select.value));
+  const reasons = /* @__PURE__ */ new Map();
+  for (const { text, why: reason } of buttons) {
+    if (reason) reasons.set(reason, [...reasons.get(reason) ?? [], text]);
+  }
+  const lines = [...reasons].map(
+    ([reason, texts]) => make("p", { class: "h-faint", text: `${texts.join(", ")}: not possible, ${reason}` })
+  );
+  if (about) lines.unshift(make("p", { class: "h-faint", text: about }));
+  const bar = make("div", { class: "t-bar" }, ...made, other, select);
+  return make("div", { class: "t-twins", role: "group", "aria-label": "continue from this compaction" }, bar, ...lines);
+}
+function makeButton({ text, why }, act) {
+  const button = make("button", {
+    type: "button",
+    text,
+    title: why,
+    on: {
+      click: () => {
+        if (isEnabled(button)) act();
+      }
+    }
+  });
+  enable(button, !why);
+  return button;
 }
 
 // harness/widgets/js/view_requests.js
@@ -852,6 +962,7 @@ var Explorer = class {
   );
   kept = make("p", { class: "x-kept", "aria-live": "polite" });
   autopsy = make("section", { class: "u-autopsy", "aria-label": "autopsy of a compaction", hidden: true });
+  working = make("p", { class: "h-faint", role: "status" });
   movesFocus = false;
   /** @type {HTMLInputElement} */
   step = make("input", {
@@ -913,8 +1024,9 @@ var Explorer = class {
     this.root = createRoot(el, "Compaction explorer");
     this.root.classList.add("harness-looking");
     this.build();
-    const form = make("div", { class: "h-form" });
-    el.append(form);
+    const [forked, form] = [make("div", { class: "h-forked" }), make("div", { class: "h-form" })];
+    el.append(forked, form);
+    this.removeFork = nest(model, "forked", forked);
     this.removeForm = nest(model, "form", form);
     this.disconnect = connect(model, {
       state: (changed, whole) => this.receive(changed, whole),
@@ -924,6 +1036,7 @@ var Explorer = class {
   close() {
     this.disconnect();
     this.ask.end();
+    this.removeFork();
     this.removeForm();
   }
   build() {
@@ -959,6 +1072,7 @@ var Explorer = class {
       ),
       this.kept,
       this.autopsy,
+      this.working,
       this.status,
       this.comparison,
       this.bars,
@@ -1017,7 +1131,7 @@ var Explorer = class {
   findRound(index) {
     return this.listMarks().find((mark) => mark.index === index && mark.round > 0)?.round ?? 0;
   }
-  /** @param {Autopsy | null} autopsy */
+  /** @param {State["autopsy"]} autopsy */
   showAutopsy(autopsy) {
     this.autopsy.hidden = autopsy === null;
     if (autopsy) {
@@ -1026,6 +1140,8 @@ var Explorer = class {
         close: () => this.model.send({ kind: "autopsy", number: null }),
         goTo: (place) => this.goTo(place - 1)
       });
+      const { number: round, twins } = autopsy;
+      this.autopsy.append(makeTwinButtons(twins, (arm) => this.model.send({ kind: "twin", round, arm })));
       const title = (
         /** @type {HTMLElement} */
         this.autopsy.querySelector("h4")
@@ -1049,6 +1165,8 @@ var Explorer = class {
     const { refused } = changed;
     if (refused) this.ask.acceptAnswer(refused.request);
     if (changed.autopsy !== void 0) this.showAutopsy(changed.autopsy);
+    if (changed.working !== void 0) this.working.textContent = changed.working ? "continuing from the compacti\
+on …" : "";
     if (changed.picture) {
       const newest = this.ask.acceptAnswer(picture.request);
       if (newest) this.showSettings(picture.look, Boolean(changed.policy));
@@ -1066,7 +1184,7 @@ var Explorer = class {
   }
   /** @param {State} state */
   showSession({ session, offered, picture }) {
-    this.name.textContent = ` ${session.name}`;
+    this.name.replaceChildren(" ", session.id ? makeSessionId(session.id) : session.name);
     this.policy.replaceChildren(...offered.policies.map((name) => make("option", { value: name, text: name })));
     const windows = [.../* @__PURE__ */ new Set([...offered.windows, picture.look.window_tokens])].sort((a, b) => a -
     b);

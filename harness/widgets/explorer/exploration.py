@@ -320,6 +320,19 @@ class Exploration:
         autopsy = self.examine(self.run)
         return encode_compaction(autopsy, autopsy.find_compaction(number), is_replay=True)
 
+    def find_own_compaction(self, number: int) -> int:
+        """Return the number of the recorded session's applied compaction that is nearest to one of the current run.
+
+        Both may have taken place before different steps, even under the same policy: a replay knows no tokens that a provider
+        counted, and its summaries are placeholders. The result is 0 if the recorded session was never compacted.
+
+        Raises:
+            UsageError: The run has no such compaction.
+        """
+        step = self.examine(self.run).find_compaction(number).step
+        nearest = min(self.recorded_autopsy.compactions, key=lambda own: abs(own.step - step), default=None)
+        return 0 if nearest is None else nearest.round
+
     def describe_kept(self) -> list[str]:
         """Return sentences on the facts that other compactions lost and the shown policy would have kept.
 

@@ -23,6 +23,7 @@ from harness.inspection.session_sources import SAMPLE_NAME
 from harness.inspection.session_steps import format_message_line
 from harness.policies import PRESETS, find_kind, find_public_name, list_policy_names, load_policy_class, resolve_policy
 from harness.protocols import Policy
+from harness.widgets.agent import AgentWidget
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.controls import build_controls
 from harness.widgets.explorer.exploration import (
@@ -34,9 +35,11 @@ from harness.widgets.explorer.exploration import (
     ExplorerSettings,
 )
 from harness.widgets.explorer.timeline_chart import draw_timeline
+from harness.widgets.forking_widget import ForkingWidget
 from harness.widgets.grid_form import GridForm
-from harness.widgets.harness_widget import StepWidget, render_table
+from harness.widgets.harness_widget import render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
+from harness.widgets.twin_buttons import SHOWN_POLICY, encode_buttons, find_refusal, read_request
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +49,7 @@ SLICE_SECONDS = 0.1
 """Time in seconds after which a counterfactual run that is not finished sends the steps computed so far to the page."""
 
 
-class CompactionExplorer(StepWidget):
+class CompactionExplorer(ForkingWidget):
     """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop.
 
     Sliders change the fields of the policy and the context window. To compare two policies, pin one and choose another. No model
@@ -68,9 +71,12 @@ class CompactionExplorer(StepWidget):
             process.
 
     Attributes:
+        session: Session that is shown.
         policy: Policy that is shown, with the values of the sliders; may be set to a policy object or a public name. Trait.
         window_tokens: Size of the context window in tokens. Trait.
         step: Number of the step shown, from 1 to `step_count`. Trait.
+        forked: Widget of the session that was forked last from a compaction, shown below; None if there is none. Trait,
+            read-only.
         form: Form for a grid with the values found, which the button *use in a grid* opens below; None if there is none. Trait,
             read-only.
 
@@ -105,8 +111,8 @@ class CompactionExplorer(StepWidget):
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
         super().__init__(sender)
-        recorded = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
-        self._exploration = Exploration(recorded, policy, window_tokens)
+        self.session = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
+        self._exploration = Exploration(self.session, policy, window_tokens)
         controls, run = self._build_controls(), self._exploration.build_run()
         self.channel.update_state(**self._build_constants(), **controls, run=run, autopsy=None, **self._build_step(""))
         self._publish_traits()
@@ -186,6 +192,38 @@ class CompactionExplorer(StepWidget):
         """
         with self._lock:
             self._open_autopsy(compaction)
+
+    def fork_at_compaction(self, compaction: int, arm: str | Policy | None = None, *, unsafe_local: bool = False) -> AgentWidget:
+        """Continue the recorded session from its own compaction nearest to a shown one, and show the running session below.
+
+        The workspace is stored only at compactions that the session really made. The log of the fork is kept in memory.
+
+        Args:
+            compaction: Number of the applied compaction of the shown policy, from 1.
+            arm: `facts put back`, `not compacted`, or another policy as an object or by name, as in
+                `LiveSession.fork_at_compaction`. None is the policy shown. Default: `None`.
+            unsafe_local: Permission to use the sandbox backend `local`, if the session used it. Default: `False`.
+
+        Raises:
+            UnknownName: There is no such arm or policy.
+            UsageError: There is no such compaction, the recorded session made none, its facts are not known, or its workspace was
+                not saved.
+        """
+        with self._lock:
+            self._exploration.advance(self._exploration.settings)
+            own_compaction, refusal = self._find_own_compaction(compaction)
+            policy = self._exploration.settings.run_spec.policy
+        if refusal:
+            raise UsageError(f"session {self.session.name!r} cannot be continued from compaction {compaction}: {refusal}")
+        return self._fork(own_compaction, policy if arm is None else arm, unsafe_local=unsafe_local)
+
+    def _find_own_compaction(self, number: int) -> tuple[int, str]:
+        """Return the recorded session's own compaction nearest to a shown one, and why the session cannot be continued there."""
+        refusal = find_refusal(self.session)
+        own_number = 0 if refusal else self._exploration.find_own_compaction(number)
+        return own_number, refusal or (
+            "" if own_number else "the recorded session made no compaction at which it could be forked"
+        )
 
     def unpin(self) -> None:
         """End the comparison with the pinned policy."""
@@ -295,6 +333,8 @@ class CompactionExplorer(StepWidget):
                     self._open_autopsy(message.get("number"))
                 except UsageError as error:
                     self.channel.update_state(refused={"request": "", "text": str(error)})
+        elif message.get("kind") == "twin":
+            self._run_in_background(lambda: self.fork_at_compaction(*self._read_fork(message)))
         elif message.get("kind") == "form":
             try:
                 self.open_form()
@@ -309,8 +349,27 @@ class CompactionExplorer(StepWidget):
             if not isinstance(number, int):
                 raise UsageError(f"autopsy: must be the number of a compaction (got {number!r:.80})")
             self._exploration.advance(self._exploration.settings)
-            shown = self._exploration.build_autopsy(number)
+            shown = {**self._exploration.build_autopsy(number), "twins": self._encode_twins(number)}
         self.channel.update_state(autopsy=shown)
+
+    def _encode_twins(self, number: int) -> dict[str, Any]:
+        """Return the buttons of a shown compaction; they continue the recorded session from one of its own."""
+        own_number, refusal = self._find_own_compaction(number)
+        recorded = self._exploration.recorded_autopsy
+        buttons = encode_buttons(has_facts=not recorded.notice, refusal=refusal)
+        if own_number:
+            step = recorded.find_compaction(own_number).step
+            buttons["about"] = (
+                f"Forks continue the recorded session from its own compaction {own_number}, before step {step:,}, the nearest to "
+                "this one: its workspace is stored only where it was compacted."
+            )
+        return {**buttons, "policies": [SHOWN_POLICY, *buttons["policies"]]}
+
+    def _read_fork(self, message: Mapping[str, Any]) -> tuple[int, str | None]:
+        """Return the compaction and the arm that a page asks for; None is the policy shown."""
+        is_shown = message.get("arm") == SHOWN_POLICY
+        number, arm = read_request({**message, "arm": "not compacted"} if is_shown else message)
+        return number, None if is_shown else arm
 
     def _change_pin(self, change: str) -> None:
         if change == "pin":
@@ -376,6 +435,7 @@ class CompactionExplorer(StepWidget):
         policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
         session = {
             "name": exploration.session.name,
+            "id": exploration.session.name if exploration.session.journal is not None else "",
             "steps": [step.end_event.step for step in exploration.trace.steps],
             "whole": exploration.uncompacted_tokens,
         }

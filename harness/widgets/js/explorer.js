@@ -1,6 +1,7 @@
 // Page side of CompactionExplorer: controls, timeline, tokens in view, and every message with its disposition.
 
 import { showAutopsy } from "./autopsy.js";
+import { makeSessionId } from "./copy_button.js";
 import { createRoot, make } from "./elements.js";
 import "./explorer.css";
 import { connect } from "./kernel.js";
@@ -9,6 +10,7 @@ import { formatCount, formatNumber, groupDigits } from "./numbers.js";
 import { createRowList } from "./row_list.js";
 import { createControl } from "./setting_control.js";
 import { createTimeline, findNext, listMarks } from "./timeline.js";
+import { makeTwinButtons } from "./twin_buttons.js";
 import { createRequester } from "./view_requests.js";
 
 /** @import { Autopsy } from "./autopsy.js" */
@@ -17,6 +19,7 @@ import { createRequester } from "./view_requests.js";
 /** @import { Block } from "./row_list.js" */
 /** @import { Control, Value } from "./setting_control.js" */
 /** @import { Attempt, Limit } from "./timeline.js" */
+/** @import { Choices } from "./twin_buttons.js" */
 /** @typedef {"kept" | "masked" | "summarized" | "dropped" | "summary"} Disposition */
 /** @typedef {[disposition: Disposition, count: number, before: number, after: number]} Sum */
 /** @typedef {[disposition: number, tokens: number][]} Bar Parts of a bar; dispositions are indices in `offered.dispositions`. */
@@ -63,14 +66,15 @@ import { createRequester } from "./view_requests.js";
 /** @typedef {{ message: number, role: string, logged: string, shown: string | null, summary: string | null }} Reading */
 /**
  * @typedef {object} State
- * @property {{ name: string, steps: number[], whole: number[] }} session
+ * @property {{ name: string, id: string, steps: number[], whole: number[] }} session `id` is empty without a journal.
  * @property {{ policies: string[], windows: number[], nominal: number, dispositions: Disposition[] }} offered
  * @property {{ controls: Control[], sentence: string }} policy
  * @property {Run} run
  * @property {Picture & Block<Row>} picture
  * @property {Block<Row>} rows
  * @property {Reading | null} reading
- * @property {Autopsy | null} autopsy Autopsy of the compaction that is open.
+ * @property {(Autopsy & { twins: Choices }) | null} autopsy Autopsy of the compaction that is open.
+ * @property {boolean} [working] Whether a fork is being prepared.
  * @property {{ request: string, text: string } | null} refused
  */
 
@@ -129,6 +133,7 @@ class Explorer {
   );
   kept = make("p", { class: "x-kept", "aria-live": "polite" });
   autopsy = make("section", { class: "u-autopsy", "aria-label": "autopsy of a compaction", hidden: true });
+  working = make("p", { class: "h-faint", role: "status" });
   movesFocus = false;
   /** @type {HTMLInputElement} */
   step = make("input", {
@@ -189,8 +194,9 @@ class Explorer {
     this.root = createRoot(el, "Compaction explorer");
     this.root.classList.add("harness-looking");
     this.build();
-    const form = make("div", { class: "h-form" });
-    el.append(form);
+    const [forked, form] = [make("div", { class: "h-forked" }), make("div", { class: "h-form" })];
+    el.append(forked, form);
+    this.removeFork = nest(model, "forked", forked);
     this.removeForm = nest(model, "form", form);
     this.disconnect = connect(model, {
       state: (changed, whole) => this.receive(changed, whole),
@@ -201,6 +207,7 @@ class Explorer {
   close() {
     this.disconnect();
     this.ask.end();
+    this.removeFork();
     this.removeForm();
   }
 
@@ -246,6 +253,7 @@ class Explorer {
       ),
       this.kept,
       this.autopsy,
+      this.working,
       this.status,
       this.comparison,
       this.bars,
@@ -310,7 +318,7 @@ class Explorer {
     return this.listMarks().find((mark) => mark.index === index && mark.round > 0)?.round ?? 0;
   }
 
-  /** @param {Autopsy | null} autopsy */
+  /** @param {State["autopsy"]} autopsy */
   showAutopsy(autopsy) {
     this.autopsy.hidden = autopsy === null;
     if (autopsy) {
@@ -319,6 +327,8 @@ class Explorer {
         close: () => this.model.send({ kind: "autopsy", number: null }),
         goTo: (place) => this.goTo(place - 1),
       });
+      const { number: round, twins } = autopsy;
+      this.autopsy.append(makeTwinButtons(twins, (arm) => this.model.send({ kind: "twin", round, arm })));
       const title = /** @type {HTMLElement} */ (this.autopsy.querySelector("h4"));
       if (this.movesFocus) title.focus({ preventScroll: true });
     }
@@ -341,6 +351,7 @@ class Explorer {
     const { refused } = changed; // null once the kernel accepts a request again
     if (refused) this.ask.acceptAnswer(refused.request);
     if (changed.autopsy !== undefined) this.showAutopsy(changed.autopsy);
+    if (changed.working !== undefined) this.working.textContent = changed.working ? "continuing from the compaction …" : "";
     if (changed.picture) {
       const newest = this.ask.acceptAnswer(picture.request);
       if (newest) this.showSettings(picture.look, Boolean(changed.policy));
@@ -360,7 +371,7 @@ class Explorer {
 
   /** @param {State} state */
   showSession({ session, offered, picture }) {
-    this.name.textContent = ` ${session.name}`;
+    this.name.replaceChildren(" ", session.id ? makeSessionId(session.id) : session.name);
     this.policy.replaceChildren(...offered.policies.map((name) => make("option", { value: name, text: name })));
     const windows = [...new Set([...offered.windows, picture.look.window_tokens])].sort((a, b) => a - b);
     this.window.replaceChildren(

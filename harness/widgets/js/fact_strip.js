@@ -23,10 +23,13 @@ const WORDS = {
 /**
  * Create the strip, with rows on the axis of the token curve.
  *
- * @param {(index: number) => void} choose Called with the index of a step whose mark the reader clicks.
+ * @param {(index: number) => void} choose Called with the index of a step that the reader clicks.
+ * @param {(index: number | null, text: string) => void} point Called with the step below the pointer and the state of the fact
+ *   there; with null when the pointer leaves the row.
  */
-export function createFactStrip(choose) {
+export function createFactStrip(choose, point) {
   const rows = make("div", { class: "s-rows" });
+  const pointer = make("div", { class: "s-pointer", hidden: true });
   const [wrongWords, rightWords] = [make("span"), make("span")];
   const key = make(
     "p",
@@ -54,7 +57,7 @@ export function createFactStrip(choose) {
       },
     },
   });
-  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows);
+  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows, pointer);
   const foot = make("div", { class: "s-foot" }, more, key);
   let showsAll = false;
   let known = /** @type {{ strips: Strip[], steps: number[], rounds: number[], chosen: number }} */ ({
@@ -67,7 +70,7 @@ export function createFactStrip(choose) {
     const { strips, steps, rounds, chosen } = known;
     element.hidden = foot.hidden = strips.length === 0;
     const shown = showsAll ? strips : strips.slice(0, SHOWN);
-    rows.replaceChildren(...shown.map((strip) => makeRow(strip, steps, rounds, chosen, choose)));
+    rows.replaceChildren(...shown.map((strip) => makeRow(strip, steps, rounds, chosen, choose, point)));
     const isReplay = strips.some(({ marks }) => marks.some(([, kind]) => kind === "needed"));
     wrongWords.textContent = isReplay ? "" : " used wrong or outdated ";
     rightWords.textContent = isReplay ? " used in the recorded session " : " used right ";
@@ -78,6 +81,15 @@ export function createFactStrip(choose) {
   return {
     element,
     foot,
+    /**
+     * Mark the step below the pointer; null marks none.
+     *
+     * @param {number | null} index
+     */
+    mark: (index) => {
+      pointer.hidden = index === null;
+      pointer.style.setProperty("--s-at", String(((index ?? 0) + 0.5) / Math.max(1, known.steps.length)));
+    },
     /**
      * @param {Strip[]} strips
      * @param {number[]} steps Numbers of the steps.
@@ -97,8 +109,9 @@ export function createFactStrip(choose) {
  * @param {number[]} rounds
  * @param {number} chosen
  * @param {(index: number) => void} choose
+ * @param {(index: number | null, text: string) => void} point
  */
-function makeRow(strip, steps, rounds, chosen, choose) {
+function makeRow(strip, steps, rounds, chosen, choose, point) {
   const count = Math.max(1, steps.length);
   /** @param {number} index */
   const at = (index) => `${(100 * index) / count}%`;
@@ -116,16 +129,43 @@ function makeRow(strip, steps, rounds, chosen, choose) {
     const title = `${strip.name}: ${WORDS[kind]} at step ${formatNumber(steps[index])}, value ${value}`;
     const mark = make("span", { class: `s-mark s-${kind === "looked up" ? "looked" : kind}`, title, text: SIGNS[kind] });
     mark.style.left = at(index + 0.5);
-    mark.addEventListener("click", () => choose(index));
+    mark.addEventListener("click", (event) => {
+      event.stopPropagation(); // a mark is wider than its step
+      choose(index);
+    });
     return mark;
   });
   const label = describeRow(strip, steps);
+  const track = make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks);
+  /** @param {MouseEvent} event */
+  const find = (event) => {
+    const box = track.getBoundingClientRect();
+    return Math.min(count - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * count)));
+  };
+  track.addEventListener("pointermove", (event) => {
+    const index = find(event);
+    point(index, describePlace(strip, index));
+  });
+  track.addEventListener("pointerleave", () => point(null, ""));
+  track.addEventListener("click", (event) => choose(find(event)));
   return make(
     "div",
     { class: "s-row" },
     make("span", { class: "s-name", title: `${strip.name} (${strip.kind})`, text: strip.name, "aria-hidden": "true" }),
-    make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks),
+    track,
   );
+}
+
+/**
+ * Describe a fact at one step: whether the model could see it, and what it did with it.
+ *
+ * @param {Strip} strip
+ * @param {number} index
+ */
+function describePlace({ name, spans, marks }, index) {
+  const span = spans.find(([start, end]) => start <= index && index < end);
+  const acts = marks.flatMap(([place, kind, value]) => (place === index ? [`${WORDS[kind]}, value ${value}`] : []));
+  return `${name}: ${[span ? span[2] : "not in view", ...acts].join("; ")}`;
 }
 
 /**

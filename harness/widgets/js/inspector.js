@@ -1,6 +1,7 @@
 // Page side of SessionInspector: timeline, current step, all messages of the step, and keyboard navigation.
 
 import { showAutopsy } from "./autopsy.js";
+import { makeSessionId } from "./copy_button.js";
 import { createRoot, make, makeFactRow } from "./elements.js";
 import "./inspector.css";
 import { connect } from "./kernel.js";
@@ -42,6 +43,7 @@ import { createRequester } from "./view_requests.js";
 /**
  * @typedef {object} Session
  * @property {string} name
+ * @property {string} [id] Id of a session in a journal; missing if it has none.
  * @property {Fact[]} facts
  * @property {number[]} steps
  * @property {number[]} curve
@@ -288,7 +290,7 @@ export class Inspector {
 
   /** @param {Session} session */
   showSession(session) {
-    this.name.textContent = ` ${session.name}`;
+    this.name.replaceChildren(" ", session.id ? makeSessionId(session.id) : session.name);
     this.step.max = String(session.steps.length);
     this.facts.replaceChildren(...session.facts.map(([name, text]) => makeFactRow(name, text)));
     this.showChecks(session.autopsy);

@@ -166,7 +166,19 @@ export function createTimeline(choose, openRound) {
   const readout = make("p", { class: "h-readout h-faint" });
   const axis = make("div", { class: "h-axis h-faint", "aria-hidden": "true" });
   const pointer = make("div", { class: "h-pointer", hidden: true });
-  const strip = createFactStrip(choose);
+  /**
+   * Mark the step below the pointer in the chart and in all rows of facts, and say what is there; null marks none.
+   *
+   * @param {number | null} index
+   * @param {string} [text]
+   */
+  const point = (index, text = "") => {
+    pointer.hidden = index === null;
+    strip.mark(index);
+    readout.textContent = index === null ? "" : `${describe(index)}${text && `; ${text}`}`;
+    if (index !== null) pointer.style.left = `${(100 * (index + 0.5)) / steps}%`;
+  };
+  const strip = createFactStrip(choose, point);
   const element = make(
     "div",
     { class: "h-timeline" },
@@ -181,15 +193,9 @@ export function createTimeline(choose, openRound) {
   let describe = (/** @type {number} */ _) => "";
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const index = Math.min(steps - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * steps)));
-    readout.textContent = describe(index);
-    pointer.hidden = false;
-    pointer.style.left = `${(100 * (index + 0.5)) / steps}%`;
+    point(Math.min(steps - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * steps))));
   });
-  svg.addEventListener("pointerleave", () => {
-    pointer.hidden = true;
-    readout.textContent = "";
-  });
+  svg.addEventListener("pointerleave", () => point(null));
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
     const index = Math.floor(((event.clientX - box.left) / box.width) * steps);

@@ -4,7 +4,13 @@ import { enable, isEnabled, make } from "./elements.js";
 import "./twin_buttons.css";
 
 /** @typedef {{ arm: string, text: string, why: string }} Choice `why` says why it is not possible; empty if it is. */
-/** @typedef {{ buttons: Choice[], policies: string[], why: string }} Choices */
+/**
+ * @typedef {object} Choices
+ * @property {Choice[]} buttons
+ * @property {string[]} policies
+ * @property {string} why Why another policy is not possible; empty if it is.
+ * @property {string} [about] Sentence on the session and the compaction that are continued.
+ */
 
 let chosenPolicy = "none"; // a page remembers it when the buttons are drawn again
 
@@ -14,7 +20,7 @@ let chosenPolicy = "none"; // a page remembers it when the buttons are drawn aga
  * @param {Choices} choices
  * @param {(arm: string) => void} act Receives the arm, or the name of another policy.
  */
-export function makeTwinButtons({ buttons, policies, why }, act) {
+export function makeTwinButtons({ buttons, policies, why, about = "" }, act) {
   /** @type {HTMLSelectElement} */
   const select = make(
     "select",
@@ -31,6 +37,7 @@ export function makeTwinButtons({ buttons, policies, why }, act) {
   const lines = [...reasons].map(([reason, texts]) =>
     make("p", { class: "h-faint", text: `${texts.join(", ")}: not possible, ${reason}` }),
   );
+  if (about) lines.unshift(make("p", { class: "h-faint", text: about }));
   const bar = make("div", { class: "t-bar" }, ...made, other, select);
   return make("div", { class: "t-twins", role: "group", "aria-label": "continue from this compaction" }, bar, ...lines);
 }

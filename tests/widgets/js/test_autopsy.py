@@ -75,6 +75,17 @@ def test_the_strip_has_a_row_for_each_fact_on_the_axis_of_the_curve(link, lossy,
     assert abs(cut["x"] - track["x"] - track["width"] / 2) < 2  # before the second of two steps
     page.locator(".h-plot svg").hover(position={"x": 0.75 * plot["width"], "y": 40})
     assert page.locator(".h-readout").inner_text().startswith("step 2: ")
+    assert page.locator(".s-pointer").is_visible()
+    track = page.locator(".s-track").first
+    size = track.bounding_box()
+    track.hover(position={"x": 0.25 * size["width"], "y": 6})
+    assert page.locator(".h-readout").inner_text().endswith("; port: in view")
+    track.hover(position={"x": 0.9 * size["width"], "y": 6})
+    assert page.locator(".h-readout").inner_text().endswith("; port: not in view; used wrong, value 8080")
+    assert page.locator(".h-pointer").is_visible()
+    page.locator(".h-keys").hover()
+    assert page.locator(".h-readout").inner_text() == ""
+    assert page.locator(".s-pointer").is_hidden()
 
 
 @pytest.mark.browser

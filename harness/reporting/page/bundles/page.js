@@ -431,9 +431,11 @@ function makeHeatMap(page, table, label, colours) {
     const drawn = cells.map((cell, place) => {
       if (cell === null) return make("td", { class: "g-cell g-empty", text: "–" });
       const key = `cell ${JSON.stringify([table.title, name, table.columns[place]])}`;
+      const count = cell.n === void 0 ? "" : `, n ${cell.n}`;
+      const words = `${name}, ${table.columns[place]}: ${cell.text}${cell.detail && ` ${cell.detail}`}${count}`;
       const button = make(
         "button",
-        { type: "button", "data-key": key, on: { click: () => page.choose(cell.target) } },
+        { type: "button", "data-key": key, title: words, on: { click: () => page.choose(cell.target) } },
         make("b", { text: cell.text }),
         make("span", { text: cell.detail }),
         ...cell.n === void 0 ? [] : [make("span", { text: ` n ${cell.n}` })]
@@ -1134,8 +1136,9 @@ var WORDS = {
   needed: "needed",
   "looked up": "looked up"
 };
-function createFactStrip(choose) {
+function createFactStrip(choose, point) {
   const rows = make("div", { class: "s-rows" });
+  const pointer = make("div", { class: "s-pointer", hidden: true });
   const [wrongWords, rightWords] = [make("span"), make("span")];
   const key = make(
     "p",
@@ -1162,7 +1165,7 @@ function createFactStrip(choose) {
       }
     }
   });
-  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows);
+  const element = make("div", { class: "s-strip", role: "group", "aria-label": "facts of the task" }, rows, pointer);
   const foot = make("div", { class: "s-foot" }, more, key);
   let showsAll = false;
   let known = (
@@ -1178,7 +1181,7 @@ function createFactStrip(choose) {
     const { strips, steps, rounds, chosen } = known;
     element.hidden = foot.hidden = strips.length === 0;
     const shown = showsAll ? strips : strips.slice(0, SHOWN);
-    rows.replaceChildren(...shown.map((strip) => makeRow3(strip, steps, rounds, chosen, choose)));
+    rows.replaceChildren(...shown.map((strip) => makeRow3(strip, steps, rounds, chosen, choose, point)));
     const isReplay = strips.some(({ marks }) => marks.some(([, kind]) => kind === "needed"));
     wrongWords.textContent = isReplay ? "" : " used wrong or outdated ";
     rightWords.textContent = isReplay ? " used in the recorded session " : " used right ";
@@ -1189,6 +1192,15 @@ function createFactStrip(choose) {
   return {
     element,
     foot,
+    /**
+     * Mark the step below the pointer; null marks none.
+     *
+     * @param {number | null} index
+     */
+    mark: (index) => {
+      pointer.hidden = index === null;
+      pointer.style.setProperty("--s-at", String(((index ?? 0) + 0.5) / Math.max(1, known.steps.length)));
+    },
     /**
      * @param {Strip[]} strips
      * @param {number[]} steps Numbers of the steps.
@@ -1201,7 +1213,7 @@ function createFactStrip(choose) {
     }
   };
 }
-function makeRow3(strip, steps, rounds, chosen, choose) {
+function makeRow3(strip, steps, rounds, chosen, choose, point) {
   const count = Math.max(1, steps.length);
   const at = (index) => `${100 * index / count}%`;
   const bars = strip.spans.map(([start, end, visibility]) => {
@@ -1218,17 +1230,36 @@ function makeRow3(strip, steps, rounds, chosen, choose) {
     const title = `${strip.name}: ${WORDS[kind]} at step ${formatNumber(steps[index])}, value ${value}`;
     const mark = make("span", { class: `s-mark s-${kind === "looked up" ? "looked" : kind}`, title, text: SIGNS[kind] });
     mark.style.left = at(index + 0.5);
-    mark.addEventListener("click", () => choose(index));
+    mark.addEventListener("click", (event) => {
+      event.stopPropagation();
+      choose(index);
+    });
     return mark;
   });
   const label = describeRow(strip, steps);
+  const track = make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks);
+  const find2 = (event) => {
+    const box = track.getBoundingClientRect();
+    return Math.min(count - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * count)));
+  };
+  track.addEventListener("pointermove", (event) => {
+    const index = find2(event);
+    point(index, describePlace(strip, index));
+  });
+  track.addEventListener("pointerleave", () => point(null, ""));
+  track.addEventListener("click", (event) => choose(find2(event)));
   return make(
     "div",
     { class: "s-row" },
     make("span", { class: "s-name", title: `${strip.name} (${strip.kind})`, text: strip.name, "aria-hidden": "\
 true" }),
-    make("div", { class: "s-track", role: "img", "aria-label": label }, ...bars, ...cuts, ...marks)
+    track
   );
+}
+function describePlace({ name, spans, marks }, index) {
+  const span = spans.find(([start, end]) => start <= index && index < end);
+  const acts = marks.flatMap(([place, kind, value]) => place === index ? [`${WORDS[kind]}, value ${value}`] : []);
+  return `${name}: ${[span ? span[2] : "not in view", ...acts].join("; ")}`;
 }
 function describeRow({ name, spans, marks }, steps) {
   const seen = spans.map(([start, end]) => `${formatNumber(steps[start])} to ${formatNumber(steps[end - 1])}`);
@@ -1320,7 +1351,13 @@ function createTimeline(choose, openRound) {
   const readout = make("p", { class: "h-readout h-faint" });
   const axis = make("div", { class: "h-axis h-faint", "aria-hidden": "true" });
   const pointer = make("div", { class: "h-pointer", hidden: true });
-  const strip = createFactStrip(choose);
+  const point = (index, text = "") => {
+    pointer.hidden = index === null;
+    strip.mark(index);
+    readout.textContent = index === null ? "" : `${describe2(index)}${text && `; ${text}`}`;
+    if (index !== null) pointer.style.left = `${100 * (index + 0.5) / steps}%`;
+  };
+  const strip = createFactStrip(choose, point);
   const element = make(
     "div",
     { class: "h-timeline" },
@@ -1335,15 +1372,9 @@ function createTimeline(choose, openRound) {
   let describe2 = (_) => "";
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const index = Math.min(steps - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps)));
-    readout.textContent = describe2(index);
-    pointer.hidden = false;
-    pointer.style.left = `${100 * (index + 0.5) / steps}%`;
+    point(Math.min(steps - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * steps))));
   });
-  svg.addEventListener("pointerleave", () => {
-    pointer.hidden = true;
-    readout.textContent = "";
-  });
+  svg.addEventListener("pointerleave", () => point(null));
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
     const index = Math.floor((event.clientX - box.left) / box.width * steps);
@@ -1446,7 +1477,7 @@ function createTimeline(choose, openRound) {
 
 // harness/widgets/js/twin_buttons.js
 var chosenPolicy = "none";
-function makeTwinButtons({ buttons, policies, why }, act) {
+function makeTwinButtons({ buttons, policies, why, about = "" }, act) {
   const select = make(
     "select",
     { "aria-label": "other policy", on: { change: () => chosenPolicy = select.value } },
@@ -1462,6 +1493,7 @@ function makeTwinButtons({ buttons, policies, why }, act) {
   const lines = [...reasons].map(
     ([reason, texts]) => make("p", { class: "h-faint", text: `${texts.join(", ")}: not possible, ${reason}` })
   );
+  if (about) lines.unshift(make("p", { class: "h-faint", text: about }));
   const bar = make("div", { class: "t-bar" }, ...made, other, select);
   return make("div", { class: "t-twins", role: "group", "aria-label": "continue from this compaction" }, bar, ...lines);
 }
@@ -1735,7 +1767,7 @@ on …" : "";
   }
   /** @param {Session} session */
   showSession(session) {
-    this.name.textContent = ` ${session.name}`;
+    this.name.replaceChildren(" ", session.id ? makeSessionId(session.id) : session.name);
     this.step.max = String(session.steps.length);
     this.facts.replaceChildren(...session.facts.map(([name, text]) => makeFactRow(name, text)));
     this.showChecks(session.autopsy);

@@ -71,9 +71,11 @@ function makeHeatMap(page, table, label, colours) {
     const drawn = cells.map((cell, place) => {
       if (cell === null) return make("td", { class: "g-cell g-empty", text: "–" });
       const key = `cell ${JSON.stringify([table.title, name, table.columns[place]])}`;
+      const count = cell.n === undefined ? "" : `, n ${cell.n}`;
+      const words = `${name}, ${table.columns[place]}: ${cell.text}${cell.detail && ` ${cell.detail}`}${count}`;
       const button = make(
         "button",
-        { type: "button", "data-key": key, on: { click: () => page.choose(cell.target) } },
+        { type: "button", "data-key": key, title: words, on: { click: () => page.choose(cell.target) } },
         make("b", { text: cell.text }),
         make("span", { text: cell.detail }),
         ...(cell.n === undefined ? [] : [make("span", { text: ` n ${cell.n}` })]),
