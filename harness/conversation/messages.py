@@ -87,13 +87,16 @@ class Subtask:
 class Image:
     """Image that belongs to a message or, in a tool message, to the result before it.
 
-    Its pixels are not stored or sent: a model reads the text. Token counters and scripted models add `tokens`.
+    Token counters and scripted models add `tokens`. Pixels are not stored. A real model that can see gets those of the drawing;
+    every other reader, such as a scripted model or a summarizer, reads the text.
     """
 
     text: str
     """Text in place of the image, such as `(image shots/front.png)`."""
     tokens: int
     """Number of tokens that a provider charges for the image, at least 0."""
+    drawing: str = ""
+    """Image as SVG, as far as `harness.conversation.drawings` reads it; empty if the content of the image is not known."""
     kind: Literal["image"] = "image"
 
 
@@ -156,9 +159,9 @@ def assistant(text: str = "", *calls: ToolCall, reasoning: str = "") -> Message:
     return Message(role="assistant", parts=(*reasoning_parts, *((Text(text=text),) if text or not calls else ()), *calls))
 
 
-def tool(result: ToolResult) -> Message:
-    """Return a message with the role `tool` that contains the result of one tool call."""
-    return Message(role="tool", parts=(result,))
+def tool(result: ToolResult, *images: Image) -> Message:
+    """Return a message with the role `tool` that contains the result of one tool call, with the images that the tool showed."""
+    return Message(role="tool", parts=(result, *images))
 
 
 def sanitize_message(message: Message) -> Message:

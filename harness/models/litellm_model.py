@@ -39,6 +39,7 @@ from harness.models.registry import (
     load_litellm,
     look_up_window,
     supports_cache_breakpoints,
+    supports_images,
     supports_parameter,
 )
 from harness.models.retry import Retry
@@ -48,12 +49,12 @@ CACHE_CONTROL = {"type": "ephemeral"}
 """Field that marks a message as the end of a part of the prompt that the provider caches, for five minutes after each use."""
 
 
-def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
+def encode_messages_with_breakpoints(messages: Sequence[Message], *, sends_images: bool = False) -> list[JsonObject]:
     """Return the `messages` field of a request, with marks up to which the provider should cache the prompt.
 
-    There are at most three marks.
+    There are at most three marks. `sends_images` is that of `encode_messages`.
     """
-    json_messages = encode_messages(messages)
+    json_messages = encode_messages(messages, sends_images=sends_images)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
     last_answer_index = next(
@@ -61,7 +62,8 @@ def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonOb
     )
     for end in (last_answer_index, len(json_messages)):
         if message := next(filter(_can_be_marked, reversed(json_messages[:end])), None):
-            message["cache_control"] = CACHE_CONTROL
+            content = message["content"]  # a message with images consists of blocks, which have the marks
+            (content[-1] if isinstance(content, list) else message)["cache_control"] = CACHE_CONTROL
     return json_messages
 
 
@@ -208,7 +210,7 @@ class LitellmModel:
         encode = encode_messages_with_breakpoints if supports_cache_breakpoints(route) else encode_messages
         return {
             "model": route,
-            "messages": encode(request.messages),
+            "messages": encode(request.messages, sends_images=supports_images(route)),
             "stream": True,
             "stream_options": {"include_usage": True},
             "timeout": self.timeout_seconds,

@@ -9,8 +9,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.conversation.drawings import encode_png
 from harness.conversation.events import TextDelta
-from harness.conversation.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, assistant, extract_part_text
+from harness.conversation.messages import (
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    extract_part_text,
+)
 from harness.conversation.tokens import Measured, Usage
 from harness.errors import UsageError
 from harness.protocols import ToolSpec
@@ -21,13 +33,38 @@ INVALID_ARGUMENTS_KEY = "arguments_that_were_no_json_object"
 """Key of the JSON object in which invalid arguments of a tool call are sent back, because providers accept only JSON objects."""
 
 
-def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
+def encode_messages(messages: Iterable[Message], *, sends_images: bool = False) -> list[JsonObject]:
     """Return messages in the form of the `messages` field of an OpenAI chat request.
 
     A tool message with several results becomes several messages. Reasoning is left out. An answer with nothing but reasoning is
     left out entirely, because providers refuse an empty answer.
+
+    Args:
+        messages: Messages of the conversation.
+        sends_images: Whether the pixels of images are sent instead of their text. Since most providers accept no image in the
+            result of a tool, such images follow the results of the step in a message of the user.
     """
-    return [plain for message in messages for plain in _encode_message(message)]
+    encoded, waiting = list[JsonObject](), list[JsonObject]()
+    for message in messages:
+        if message.role != "tool" and waiting:
+            encoded.append({"role": "user", "content": waiting})
+            waiting = []
+        encoded += _encode_message(message, sends_images=sends_images)
+        if message.role == "tool" and sends_images:
+            waiting += _encode_images(message)
+    return [*encoded, {"role": "user", "content": waiting}] if waiting else encoded
+
+
+def _encode_images(message: Message) -> list[JsonObject]:
+    """Return the images of a message whose pixels are known, each behind a line with its number."""
+    drawings = [part.drawing for part in message.parts if isinstance(part, Image) and part.drawing]
+    names = ", ".join(result.call_id for result in message.results)
+    label = f"Image shown by the call {names}:" if names else ""
+    blocks = list[JsonObject]()
+    for drawing in drawings:
+        blocks += [{"type": "text", "text": label}] if label else []
+        blocks.append({"type": "image_url", "image_url": {"url": encode_png(drawing)}})
+    return blocks
 
 
 def encode_tools(tools: Iterable[ToolSpec]) -> list[JsonObject]:
@@ -40,19 +77,28 @@ def encode_function(tool: ToolSpec) -> JsonObject:
     return {"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)}
 
 
-def _encode_message(message: Message) -> list[JsonObject]:
+def _encode_message(message: Message, *, sends_images: bool) -> list[JsonObject]:
+    texts = [
+        extract_part_text(part)
+        for part in message.parts
+        if not isinstance(part, Reasoning | ToolCall | ToolResult) and not (sends_images and _has_pixels(part))
+    ]
     if message.role == "tool":
         return [
-            {"role": "tool", "tool_call_id": result.call_id, "name": result.name, "content": result.output}
+            {"role": "tool", "tool_call_id": result.call_id, "name": result.name, "content": "\n".join((result.output, *texts))}
             for result in message.results
         ]
-    content = "\n".join(
-        extract_part_text(part) for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult)
-    )
+    content = "\n".join(texts)
+    if message.role == "user" and sends_images and (images := _encode_images(message)):
+        return [{"role": "user", "content": [*([{"type": "text", "text": content}] if content else ()), *images]}]
     if not message.calls:
         return [] if message.role == "assistant" and not content else [{"role": message.role, "content": content}]
     calls = [encode_call(_mend_arguments(call)) for call in message.calls]
     return [{"role": message.role, "content": content or None, "tool_calls": calls}]
+
+
+def _has_pixels(part: Part) -> bool:
+    return isinstance(part, Image) and bool(part.drawing)
 
 
 def encode_call(call: ToolCall) -> JsonObject:

@@ -228,6 +228,11 @@ def supports_parameter(name: str, parameter: str) -> bool:
     return parameter in (load_litellm().get_supported_openai_params(model=name) or ())
 
 
+def supports_images(name: str) -> bool:
+    """Return whether the registry says that a model can see images; False for a model that it does not know."""
+    return look_up_entry(name).get("supports_vision") is True
+
+
 def supports_cache_breakpoints(name: str) -> bool:
     """Return whether a model's provider accepts cache breakpoints, marks up to which a prompt is cached."""
     provider = look_up_provider(name)

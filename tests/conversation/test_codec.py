@@ -40,6 +40,7 @@ PARTS = (
     File(path="a.py", content="x"),
     Subtask(prompt="p", answer="q"),
     Image(text="(image a.png)", tokens=1_600),
+    Image(text="(image a.svg)", tokens=3, drawing='<svg width="9" height="9"></svg>'),
     CompactionMarker(text="m", round=2),
 )
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from harness.conversation.events import TextDelta, Waiting
-from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.messages import Image, Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
 from harness.conversation.messages import ToolCall as Call
 from harness.conversation.messages import ToolResult as Result
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
@@ -645,3 +645,40 @@ def test_marks_change_nothing_else_and_are_never_more_than_four(messages):
         content = one["content"]
         whole = "\n".join(block["text"] for block in content) if isinstance(content, list) else content
         assert {**one, "content": whole} | {"cache_control": 0} == other | {"cache_control": 0}
+
+
+DRAWN = Image(text="(image a.svg shows: Bay 7)", tokens=9, drawing='<svg width="9" height="9"></svg>')
+LOOK = Request(
+    messages=(
+        system("s"),
+        user("look"),
+        assistant("", Call(call_id="c1", name="list_directory", arguments_json="{}")),
+        tool(Result(call_id="c1", name="list_directory", output="a.svg"), DRAWN),
+    ),
+    tools=(LIST,),
+)
+
+
+def test_claude_gets_the_image_of_a_tool_as_pixels_in_the_form_of_its_provider(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with anthropic_stub.serving() as stub:
+        model_at(stub, CLAUDE)[0].reply(LOOK)
+    blocks = stub.asked[0]["messages"][-1]["content"]
+    assert [block["type"] for block in blocks] == ["tool_result", "text", "image"]
+    source = blocks[-1]["source"]
+    assert (source["type"], source["media_type"]) == ("base64", "image/png")
+    assert base64.b64decode(source["data"]).startswith(b"\x89PNG")
+    assert blocks[-1]["cache_control"] == CACHE_CONTROL
+
+
+def test_a_model_that_the_registry_does_not_know_gets_the_text_of_an_image(route):
+    with serving(OK) as stub:
+        model_at(stub, route)[0].reply(LOOK)
+    assert stub.asked[0]["messages"][-1]["content"] == "a.svg\n(image a.svg shows: Bay 7)"
+
+
+def test_a_model_of_openai_that_can_see_gets_the_image_as_pixels():
+    with serving(OK) as stub:
+        model_at(stub, "openai/gpt-4o")[0].reply(LOOK)
+    last = stub.asked[0]["messages"][-1]
+    assert (last["role"], [block["type"] for block in last["content"]]) == ("user", ["text", "image_url"])

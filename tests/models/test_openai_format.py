@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from harness.conversation.messages import (
     CompactionMarker,
     File,
+    Image,
     Message,
     Reasoning,
     Text,
@@ -283,3 +284,47 @@ def test_cleared_marked_and_interrupted_results_are_sent_in_the_words_of_the_vie
     ]
     assert sent[0]["role"] == "user"
     assert not any("hidden" in str(one) or "round" in one for one in sent), "no provider's metadata goes to another"
+
+
+DRAWN = Image(text="(image a.svg shows: Bay 7)", tokens=9, drawing='<svg width="9" height="9"></svg>')
+UNKNOWN = Image(text="(image b.png)", tokens=9)
+
+
+def encode_look(*images: Image, sends_images: bool):
+    call = ToolCall(call_id="c1", name="view_image", arguments_json='{"path": "a.svg"}')
+    shown = tool(ToolResult(call_id="c1", name="view_image", output="a.svg, 9 x 9 pixels"), *images)
+    return encode_messages((user("look"), assistant("", call), shown, assistant("seen")), sends_images=sends_images)
+
+
+def test_a_model_that_cannot_see_reads_the_text_of_an_image_in_the_result():
+    messages = encode_look(DRAWN, UNKNOWN, sends_images=False)
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert messages[2]["content"] == "a.svg, 9 x 9 pixels\n(image a.svg shows: Bay 7)\n(image b.png)"
+
+
+def test_a_model_that_can_see_gets_pixels_behind_the_results_and_never_the_text_of_the_drawing():
+    messages = encode_look(DRAWN, UNKNOWN, sends_images=True)
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "user", "assistant"]
+    assert messages[2]["content"] == "a.svg, 9 x 9 pixels\n(image b.png)"
+    label, image = messages[3]["content"]
+    assert label == {"type": "text", "text": "Image shown by the call c1:"}
+    assert image["image_url"]["url"].startswith("data:image/png;base64,")
+    assert "Bay 7" not in json.dumps(messages)
+
+
+@pytest.mark.parametrize("sends_images", [True, False])
+def test_a_message_of_the_user_carries_its_image(sends_images):
+    [message] = encode_messages((Message(role="user", parts=(Text(text="what is it?"), DRAWN)),), sends_images=sends_images)
+    if sends_images:
+        assert [block["type"] for block in message["content"]] == ["text", "image_url"]
+        assert message["content"][0]["text"] == "what is it?"
+    else:
+        assert message["content"] == "what is it?\n(image a.svg shows: Bay 7)"
+
+
+def test_results_of_one_step_stay_together_before_their_images():
+    shown = [tool(ToolResult(call_id=name, name="view_image", output=name), DRAWN) for name in ("c1", "c2")]
+    calls = [ToolCall(call_id=name, name="view_image", arguments_json="{}") for name in ("c1", "c2")]
+    messages = encode_messages((assistant("", *calls), *shown), sends_images=True)
+    assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user"]
+    assert len(messages[-1]["content"]) == 4

@@ -251,7 +251,7 @@ _PARTS: st.SearchStrategy[Part] = st.one_of(
     ),
     st.builds(File, path=_TEXTS, content=_TEXTS),
     st.builds(Subtask, prompt=_TEXTS, answer=_TEXTS),
-    st.builds(Image, text=_TEXTS, tokens=_COUNTS),
+    st.builds(Image, text=_TEXTS, tokens=_COUNTS, drawing=_TEXTS),
     st.builds(CompactionMarker, text=_TEXTS, round=st.integers(1, 99)),
 )
 _MESSAGES = st.builds(
