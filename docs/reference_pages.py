@@ -35,7 +35,7 @@ from harness.recordings import refused
 from harness.session.preflight import count_first_request_tokens
 from harness.store.columns import TABLES
 from harness.task import Task
-from harness.tasks import SUITE, list_knobs
+from harness.tasks import SUITE, VARIANTS, list_knobs
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC_MODULES = ("harness", "harness.policies", "harness.testing")
@@ -325,6 +325,8 @@ def build_tasks_page() -> str:
         )
         sections.append(_build_task_section(name, task, template))
     header = ("task", "steps", "first request, tokens", "checks", "seconds, cold / warm", "runtime", "memory demands")
+    variants = [(f"[{name}](#{name})", ", ".join(template(0).tags)) for name, template in sorted(VARIANTS.items())]
+    sections += [_build_task_section(name, template(0), template) for name, template in sorted(VARIANTS.items())]
     return f"""# Tasks
 
 Each task is a function from a seed to a workspace, a prompt, hidden checks and the script of a competent agent. `harness
@@ -336,6 +338,10 @@ included, measured on {seconds["machine"]}: *cold* with an empty action cache, *
 tool outputs that fill the window, and *bookkeeping*, that is, knowing which parts of a long list are done.
 
 {_build_table(header, rows)}
+
+Variants put one more demand on a task. They are no part of the suite: what is said of the suite does not cover them.
+
+{_build_table(("variant", "memory demands"), variants)}
 
 {"".join(sections)}"""
 

@@ -47,6 +47,9 @@ REVISIONS: Mapping[str, int] = {
     # `rename-sweep`: its last test run shows no tracebacks. 3 for `flashcards`: a page repeats most of the request.
     "task bug-hunt": 1,
     "task changing-requirements": 1,
+    "task changing-requirements-delegation": 0,
+    "task changing-requirements-images": 0,
+    "task changing-requirements-skill": 0,
     "task flashcards": 3,
     "task flashcards-bun": 3,
     "task log-forensics": 1,
@@ -74,6 +77,8 @@ REVISIONS: Mapping[str, int] = {
     "tool read_output": 0,
     "tool search_output": 0,
     "tool explore": 0,
+    "tool view_image": 0,
+    "tool skill": 0,
 }
 """Revision of each part of a trial except its policy, by the name of the part."""
 

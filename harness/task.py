@@ -29,6 +29,13 @@ STEP_LIMIT_PER_SCRIPT_STEP, EXTRA_STEP_LIMIT = 3, 30
 Runtime: TypeAlias = Literal["python", "bun"]
 """Program, `python` or `bun`, that a sandbox must provide to run the commands of a task."""
 
+TaskTool: TypeAlias = Literal["view_image", "skill", "explore"]
+"""Tool that a task needs besides the standard ones.
+
+`view_image` shows an image of the workspace, `skill` loads the rules of a skill, and `explore` sends a sub-agent. A session has
+the tool `explore` only if its setting `explore` is true.
+"""
+
 FactKind: TypeAlias = Literal[
     "constraint", "goal", "decision", "artifact", "value", "error", "progress", "next-step", "preference", "superseded"
 ]
@@ -83,6 +90,8 @@ class Fact:
             patterns are sets of their own. Default: `()`.
         value_pattern: Regular expression, without groups, for the form of a value, which the tolerant reader uses. If empty, the
             reader uses the group of the first pattern. Default: `''`.
+        delegated: Tool call with which a sub-agent finds the value if it is asked for it. The agent itself never makes the call.
+            None lets sub-agents look the value up as the agent would. Default: `None`.
 
     Example:
         >>> from harness.task import Fact
@@ -106,6 +115,7 @@ class Fact:
     also_in: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
     value_pattern: str = ""
+    delegated: CallTemplate | None = field(default=None, metadata=ADDED_LATER)
 
     @property
     def is_superseded(self) -> bool:
@@ -503,6 +513,7 @@ class Task:
             to a model. Default: `{}`.
         cells: Difficulties and windows at which success tells policies apart; the same for every seed, and no part of any id.
             Empty if none are known. Default: `()`.
+        tools: Tools that the agent needs besides the standard ones. Default: `()`.
 
     Example:
         >>> from harness import load_task
@@ -525,6 +536,7 @@ class Task:
     cacheable: bool = True
     values: Mapping[str, str] = field(default_factory=dict)
     cells: tuple[Cell, ...] = field(default=(), metadata=ADDED_LATER)
+    tools: tuple[TaskTool, ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
     def step_limit(self) -> int:

@@ -13,6 +13,7 @@ from harness.files.user_file import MAX_USER_FILE_BYTES
 from harness.task import DIFFICULTIES, World
 from harness.tasks import (
     SUITE,
+    TASKS,
     hash_task_file,
     list_knobs,
     load_task,
@@ -233,7 +234,7 @@ def test_a_task_of_the_suite_is_built_once_for_consecutive_trials(monkeypatch):
     assert make_shared_task("flashcards", 1, world) is make_shared_task("flashcards", 1, World(difficulty="hard"))
     assert make_shared_task("flashcards", 1, world) == make_task("flashcards", 1, world)
     assert make_shared_task("flashcards", 2, world).prompt != make_shared_task("flashcards", 1, World()).prompt
-    monkeypatch.setitem(SUITE, "flashcards", SUITE["bug-hunt"])
+    monkeypatch.setitem(TASKS, "flashcards", SUITE["bug-hunt"])
     assert make_shared_task("flashcards", 1, world) == make_task("bug-hunt", 1, world)
 
 

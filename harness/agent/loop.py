@@ -48,7 +48,7 @@ from harness.conversation.events import (
     StopReason,
     TextDelta,
 )
-from harness.conversation.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
+from harness.conversation.messages import Image, Message, ToolCall, ToolResult, sanitize_message, system, tool, user
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.view import View, compute_context_usage
 from harness.errors import (
@@ -158,6 +158,8 @@ class Agent:
             Default: `None`.
         tool_time_limit: Limit on the total time of the tool calls, which the tools measure. When it is reached, the session ends
             with the stop reason `timeout`. None sets no limit. Default: `None`.
+        collect_images: Function that takes the id of a tool call and returns the images that the call has shown, which are added
+            to the message with the result. None if no tool shows images. Default: `None`.
         collect_subagent_events: Function that takes the number of a step and returns further events to log with the step; used
             for the token usage of sub-agents. Default: `None`.
         save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
@@ -204,6 +206,7 @@ class Agent:
     listen: EventListener = ignore
     loop_detector: LoopDetector | None = None
     tool_time_limit: ToolTimeLimit | None = None
+    collect_images: Callable[[str], Sequence[Image]] | None = None
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     save_workspace: Callable[[int], Sequence[Event]] | None = None
     save_at_compaction: Callable[[], str] | None = None
@@ -424,7 +427,11 @@ class Session:
             impossible_usage=reply.impossible_usage,
             **agent.overhead.take()._asdict(),
         )
-        message_events += [_build_message_event(tool(result), step, timings.get(result.call_id)) for result in results]
+        images = {result.call_id: agent.collect_images(result.call_id) for result in results} if agent.collect_images else {}
+        message_events += [
+            _build_message_event(tool(result, *images.get(result.call_id, ())), step, timings.get(result.call_id))
+            for result in results
+        ]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
         self.record(*message_events, *subagent_events, step_event, *workspace_events)
         agent.listen(compute_context_usage(self.conversation.view, self.usage))

@@ -9,7 +9,7 @@ from harness.cli import options
 from harness.cli.terminal import print_line
 from harness.errors import StoreError, UnknownName, format_count
 from harness.sandboxes.action_cache import ActionCache, find_default_folder, has_cache
-from harness.tasks import SUITE
+from harness.tasks import TASKS
 
 _FOLDER_OPTION = click.option("--cache", "folder", type=options.FOLDER, help="Folder of the cache.  [default: the user's cache]")
 
@@ -33,7 +33,7 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
     cache = _open_cache(folder)
     if cache is None:
         return
-    if task is not None and task not in (known := {*SUITE, *cache.list_tasks()}):
+    if task is not None and task not in (known := {*TASKS, *cache.list_tasks()}):
         raise UnknownName("task", task, known)
     summary = cache.read_summary()
     print_line(f"folder   {summary.folder}")

@@ -17,7 +17,7 @@ from harness.models.local.weights import explain_missing
 from harness.models.registry import BASE_VARIABLES, load_litellm, read_registry_file
 from harness.policies import load_policy_classes
 from harness.sandboxes.backends import BACKENDS, DEFAULT_IMAGES, Probe, probe_backend
-from harness.tasks import SUITE
+from harness.tasks import TASKS
 
 PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "AZURE", "DEEPSEEK", "GROQ", "MISTRAL", "OPENROUTER", "TOGETHERAI", "XAI")
 PROVIDER_VARIABLES = (*(f"{name}_API_KEY" for name in PROVIDERS), *sorted(set(BASE_VARIABLES.values())))
@@ -65,7 +65,7 @@ def run_checks(image: str) -> Iterator[CheckResult]:
     """Run all checks of this machine one after the other, and yield each result as soon as it is available."""
     yield CheckResult("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from check_sandboxes(image)
-    yield CheckResult("tasks", "ok", ", ".join(sorted(SUITE)))
+    yield CheckResult("tasks", "ok", ", ".join(sorted(TASKS)))
     yield check_policies()
     scripted = ", ".join(("scripted", *(f"scripted/{name}" for name in SUMMARIZERS)))
     yield CheckResult("models", "ok", f"{scripted} (no key needed)")

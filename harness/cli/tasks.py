@@ -16,7 +16,7 @@ from harness.errors import StoreError, UsageError, format_count
 from harness.sandboxes.backends import BackendName, SandboxChoice, choose_backend, is_isolated
 from harness.session.preflight import count_first_request_tokens
 from harness.task import Difficulty, Task, TaskTemplate
-from harness.tasks import SUITE, complete_name, list_knobs, load_task, make_task
+from harness.tasks import TASKS, complete_name, list_knobs, load_task, make_task
 from harness.text import format_percent
 
 MAX_FINDING_CHARACTERS = 500
@@ -56,7 +56,7 @@ def tasks_command(name: str | None) -> None:
 def build_suite_table() -> Table:
     """Return a table of the built-in tasks, one row for each task."""
     columns = ("task", "title", "memory demands", "steps", "first tokens", "facts", "recoverable", "runtime")
-    return build_table(columns, (_list_task_cells(name, template(DISPLAY_SEED)) for name, template in sorted(SUITE.items())))
+    return build_table(columns, (_list_task_cells(name, template(DISPLAY_SEED)) for name, template in sorted(TASKS.items())))
 
 
 def _list_task_cells(name: str, task: Task) -> tuple[str | int, ...]:

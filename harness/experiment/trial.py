@@ -24,7 +24,7 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
 from harness.session.spec import AgentSettings, derive_model_seed
 from harness.task import World
-from harness.tasks import hash_task_file
+from harness.tasks import ADDED_TOOLS, hash_task_file
 from harness.tools.session_tools import list_tool_names
 
 _POLICY_ADVICE = (
@@ -156,6 +156,7 @@ class Trial(AgentSettings):
             yield "scaling"
         saves_outputs = choose_truncation(self.policy).saved
         yield from (f"tool {name}" for name in list_tool_names(saves_outputs, explore=self.explore))
+        yield from (f"tool {name}" for name in ADDED_TOOLS.get(self.task, ()))
         if not is_simulated:
             yield "listed prices"
         if is_scripted(self.model):

@@ -123,7 +123,10 @@ def _open_built_in(name: str) -> RecordedSession:
 
 def _run_scripted(task: Task) -> tuple[Entry, ...]:
     entries_log: list[Entry] = []
-    session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
+    explores = "explore" in task.tools
+    session = SessionSpec(
+        request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens, explore=explores
+    )
     session = replace(session, max_steps=MAX_STEPS)
     execute_session(session, "looked-at", on_event=lambda item: entries_log.append(item) if isinstance(item, Entry) else None)
     return tuple(entries_log)

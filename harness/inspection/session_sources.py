@@ -12,7 +12,7 @@ from typing import TypeAlias
 from harness.errors import UnknownName, UsageError
 from harness.store.database import is_database
 from harness.store.sessions.lookup import SessionLocation, find_session
-from harness.tasks import SUITE
+from harness.tasks import TASKS
 
 SAMPLE_NAME = "sample"
 """Name that a user gives in place of a file or folder to open the readable sample session.
@@ -73,6 +73,6 @@ def resolve_session(
         return find_session(text, list_default_places())
     if session_id is not None:
         raise UsageError(f"there is no journal or folder {text!r} to look for session {session_id!r}; check the path")
-    if text != SAMPLE_NAME and ":" not in text and text not in SUITE:
-        raise UnknownName("session: no such file or folder, and no such task:", text, (*SUITE, SAMPLE_NAME))
+    if text != SAMPLE_NAME and ":" not in text and text not in TASKS:
+        raise UnknownName("session: no such file or folder, and no such task:", text, (*TASKS, SAMPLE_NAME))
     return BuiltInSession(name=text)

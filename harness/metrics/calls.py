@@ -27,7 +27,7 @@ Effect: TypeAlias = Literal["retrieval", "write", "execution"]
 A `retrieval` changes nothing, a `write` changes the paths that it names, and an `execution` may change anything.
 """
 
-READ_TOOLS = frozenset({"read_file", "list_directory"})
+READ_TOOLS = frozenset({"read_file", "list_directory", "view_image"})
 WRITE_TOOLS = frozenset({"write_file"})
 COMMAND_TOOLS = frozenset({"execute_command"})
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from harness.conversation.events import TextDelta
-from harness.conversation.messages import Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
+from harness.conversation.messages import Image, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
 from harness.models.openai_format import encode_function, is_json_object, make_call_namer
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
@@ -52,8 +52,9 @@ EXAMPLE = {"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}
 
 
 def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> Message:
-    """Return a user message with the results of tool calls, each between an opening and a closing tag."""
-    return user("\n".join(f"<{tag}>\n{escape(result.output)}\n</{tag}>" for result in message.results))
+    """Return a user message with the results of tool calls, each between an opening and a closing tag, and texts of images."""
+    results = [f"<{tag}>\n{escape(result.output)}\n</{tag}>" for result in message.results]
+    return user("\n".join((*results, *(escape(part.text) for part in message.parts if isinstance(part, Image)))))
 
 
 def render_calls(message: Message, render_call: Callable[[ToolCall], str], escape: Callable[[str], str] = str) -> Message:

@@ -45,6 +45,7 @@ from harness.store.log import MemoryLog
 from harness.task import Task
 from harness.tools import make_session_tools
 from harness.tools.function_tool import FunctionTool
+from harness.tools.task_tools import ViewImage, make_task_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,6 +318,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         overhead=overhead,
         read_step_seconds=_tell_time(_choose_step_clock(spec, resources, compactor.policy), cache),
     )
+    agent.collect_images = next((tool.collect_images for tool in agent.tools if isinstance(tool, ViewImage)), None)
     if spec.explore:
         _add_explore_tool(agent, spec, open_sub_agent_models(spec, resources, model, summarizer))
     return AssembledSession(spec=spec, resources=resources, agent=agent, fitted_policy=fitted_policy)
@@ -380,7 +382,10 @@ def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) 
     if resources.tools is not None or resources.sandbox is None:
         return tuple(resources.tools or ())
     limits = choose_truncation(policy, explore=spec.explore)
-    tools = make_session_tools(limits, resources.sandbox, resources.outputs, timeout_seconds=spec.command_timeout_seconds)
+    tools = (
+        *make_session_tools(limits, resources.sandbox, resources.outputs, timeout_seconds=spec.command_timeout_seconds),
+        *make_task_tools(spec.task.tools if spec.task else (), resources.sandbox, limits),
+    )
     if (limit := resources.tool_time_limit) is None:
         return tools
     return tuple(replace(tool, measure=limit.measure) if isinstance(tool, FunctionTool) else tool for tool in tools)

@@ -13,7 +13,7 @@ from harness.compaction.scaling import fit_policy
 from harness.conversation.advisories import Advisory
 from harness.conversation.messages import system, user
 from harness.conversation.tokens import Window
-from harness.conversation.truncation import Truncation
+from harness.conversation.truncation import EXPLORE_NAME, Truncation
 from harness.errors import UsageError, WindowTooSmall
 from harness.models.factory import SAME_MODEL
 from harness.models.scripted.agent import count_tool_tokens
@@ -32,10 +32,11 @@ from harness.session.assembly import (
 from harness.session.oracle import supply_oracle
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
-from harness.task import Runtime
+from harness.task import Runtime, TaskTool
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
 from harness.tools.session_tools import make_session_tools
+from harness.tools.task_tools import list_task_tool_specs
 
 
 def check_spec(spec: SessionSpec) -> None:
@@ -64,8 +65,13 @@ def check_session(spec: SessionSpec, name: str, first_tokens: int) -> None:
 
     Raises:
         WindowTooSmall: The first request cannot fit the window of the agent's model.
-        UsageError: A name is unknown, a key is missing, or the policy cannot work in the window.
+        UsageError: A name is unknown, a key is missing, the policy cannot work in the window, or the task needs sub-agents that
+            the agent cannot send.
     """
+    task_tools = spec.task.tools if spec.task else ()
+    if EXPLORE_NAME in task_tools and not spec.explore:
+        raise UsageError(f"explore: the task {name!r} needs sub-agents, so it must be true (got False)")
+    first_tokens += count_task_tool_tokens(task_tools)
     resources = SessionResources(session_id="check", log=MemoryLog(), clock=time.monotonic)
     model = open_agent_model(spec, resources)
     check_first_request(name, first_tokens, model.window.tokens)
@@ -172,6 +178,12 @@ def count_output_tool_tokens() -> int:
     """Return the number of tokens in the schemas of the tools with which the agent reads saved tool outputs."""
     unopened = cast("OutputStore", None)  # the schemas of the tools do not depend on the store that the tools read
     return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))
+
+
+@cache
+def count_task_tool_tokens(names: tuple[TaskTool, ...]) -> int:
+    """Return the number of tokens in the schemas of the tools that a task adds to those of every session."""
+    return count_tool_tokens(list_task_tool_specs(names))
 
 
 @cache

@@ -5,12 +5,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from string import Template
-from typing import cast
+from typing import cast, get_args
 
 from harness.errors import UsageError
 from harness.protocols import Sandbox
 from harness.session.preflight import count_first_request_tokens
-from harness.task import CallTemplate, Fact, Repair, Step, Task
+from harness.task import CallTemplate, Fact, Repair, Step, Task, TaskTool
 from harness.task_checks.findings import Finding, collect_needs, find_first_needing_step, read_values
 from harness.task_checks.fresh_process import CIRCUMSTANCES, Circumstance, Digests, digest_in_fresh_process, digest_parts
 from harness.task_checks.simulation import WINDOW_TOKENS, SessionCache
@@ -181,7 +181,7 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         if times > 1:
             yield Finding(f"{times} {kind}s have the name {name!r}")
     for step in task.script.steps:
-        yield from _check_placeholders(step, facts)
+        yield from _check_placeholders(step, facts, _TOOLS | set(task.tools))
     for check in task.checks:
         for name in sorted(set(check.required_facts) - facts):
             yield Finding(f"requires {name!r}, which is not a fact", fact=name, check=check.name)
@@ -189,7 +189,7 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         for pattern in (*fact.patterns, *fact.former_patterns):
             if (wrong := _find_group_error(pattern)) is not None:
                 yield Finding(wrong, fact=fact.name)
-        yield from _check_recovering_call(fact)
+        yield from _check_recovering_call(fact, _TOOLS | set(task.tools))
         if not any(fact.name in check.required_facts for check in task.checks):
             words = "no check requires the fact, so its loss has no effect"
             yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name)
@@ -197,7 +197,7 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
             yield Finding("no step needs the fact", fact=fact.name)
 
 
-def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
+def _check_placeholders(step: Step, facts: set[str], tools: frozenset[str]) -> Iterator[Finding]:
     actions: tuple[Step | Repair, ...] = (step, *step.repairs)
     for action in actions:
         texts = [action.text, *(text for call in action.calls for _, text in call.arguments)]
@@ -210,8 +210,8 @@ def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
         for name in sorted(set(action.required_facts) - facts):
             yield Finding("the step requires a name that is not a fact", step=step.name, fact=name)
         for call in action.calls:
-            if call.tool not in _TOOLS:
-                yield Finding(_describe_unknown_tool(call), step=step.name)
+            if call.tool not in tools:
+                yield Finding(_describe_unknown_tool(call, tools), step=step.name)
     if not step.calls:
         yield Finding("the step calls no tool, so the session would end with it", step=step.name)
     receipts, errors = (text for _, text in step.done.receipts), (repair.error_pattern for repair in step.repairs)
@@ -222,19 +222,25 @@ def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
         yield Finding(wrong, step=step.name)
 
 
-def _describe_unknown_tool(call: CallTemplate) -> str:
-    return f"there is no tool {call.tool!r}; available: {', '.join(sorted(_TOOLS))}"
+def _describe_unknown_tool(call: CallTemplate, tools: frozenset[str]) -> str:
+    more = ", ".join(sorted(set(get_args(TaskTool)) - tools))
+    advice = f"; a task that needs one of {more} names it in `tools`" if more else ""
+    return f"there is no tool {call.tool!r}; available: {', '.join(sorted(tools))}{advice}"
 
 
-def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
-    """Check that the tool call that looks up a lost fact uses a known tool and contains no placeholder."""
-    if fact.recover is None:
-        return
-    if fact.recover.tool not in _TOOLS:
-        yield Finding(f"its recovering call: {_describe_unknown_tool(fact.recover)}", fact=fact.name)
-    for _, text in fact.recover.arguments:
-        if not Template(text).is_valid() or Template(text).get_identifiers():
-            yield Finding(f"its recovering call contains a placeholder or a single `$`: {text!r}; write `$$`", fact=fact.name)
+def _check_recovering_call(fact: Fact, tools: frozenset[str]) -> Iterator[Finding]:
+    """Check that the calls that look up a lost fact use a known tool and contain no placeholder.
+
+    The call of a sub-agent uses a standard tool.
+    """
+    for name, call, known in (("recovering", fact.recover, tools), ("delegated", fact.delegated, _TOOLS)):
+        if call is None:
+            continue
+        if call.tool not in known:
+            yield Finding(f"its {name} call: {_describe_unknown_tool(call, known)}", fact=fact.name)
+        for _, text in call.arguments:
+            if not Template(text).is_valid() or Template(text).get_identifiers():
+                yield Finding(f"its {name} call contains a placeholder or a single `$`: {text!r}; write `$$`", fact=fact.name)
 
 
 def _find_group_error(pattern: str) -> str | None:

@@ -25,6 +25,7 @@ from harness.task_checks.definitions import SEEDS
 from harness.task_checks.findings import Finding, Move, collect_needs, find_first_needing_step, read_values, trace
 from harness.task_checks.simulation import SessionCache, WatchedRun, open_task_sandbox
 from harness.tools import make_session_tools
+from harness.tools.task_tools import make_task_tools
 
 CONTEXT_WIDTHS = (4, 8, 16)
 """Lengths in characters of the text before a value that are tried as context by which an agent could find the value in a file."""
@@ -93,8 +94,11 @@ def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
         return "the fact has no recovering call"
     arguments = {name: Template(text).substitute() for name, text in fact.recover.arguments}
     call = ToolCall(call_id="again", name=fact.recover.tool, arguments_json=json.dumps(arguments))
-    tools = {tool.spec.name: tool for tool in make_session_tools(choose_truncation(NoCompaction()), sandbox, None)}
+    own_tools = make_task_tools(task.tools, sandbox)
+    tools = {tool.spec.name: tool for tool in (*make_session_tools(choose_truncation(NoCompaction()), sandbox, None), *own_tools)}
     value, output = task.values[fact.name], tools[call.name].run(call).output
+    if (collect := getattr(tools[call.name], "collect_images", None)) is not None:
+        output = "\n".join((output, *(image.text for image in collect(call.call_id))))
     values = read_values(output, fact)
     if value in values or (values and fact.is_superseded):
         return ""

@@ -33,6 +33,7 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.grading import GradedCheck, grade_workspace
+from harness.session.ids import SequentialIds
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import Difficulty, Fact, Task, TaskTemplate
@@ -267,10 +268,18 @@ def simulate(
         seed=model_spec.seed,
         window_tokens=window_tokens,
         max_steps=max_steps,
+        explore="explore" in task.tools,
     )
     sandbox.start()
     write_workspace(task, sandbox)
-    resources = SessionResources(session_id="law", log=MemoryLog(), clock=monotonic, sandbox=sandbox, outputs=MemoryOutputs())
+    resources = SessionResources(
+        session_id="law",
+        log=MemoryLog(),
+        clock=monotonic,
+        ids=SequentialIds(),
+        sandbox=sandbox,
+        outputs=MemoryOutputs(),
+    )
     session = assemble_session(spec, resources)
     session.agent.logs_steps_at_once = True  # as in the trials of an experiment
     session.agent.model = model = _RecordingModel(session.agent.model, before_request)

@@ -5,6 +5,7 @@ describes what the agent must remember, and when.
 """
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,9 +13,12 @@ from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
 from harness.files.user_file import describe_error, hash_file, load_module
-from harness.task import Difficulty, Task, TaskTemplate, World
+from harness.task import Difficulty, Task, TaskTemplate, TaskTool, World
 from harness.tasks.bug_hunt import make_bug_hunt
 from harness.tasks.changing_requirements import make_changing_requirements
+from harness.tasks.changing_requirements.delegation import make_changing_requirements_delegation
+from harness.tasks.changing_requirements.images import make_changing_requirements_images
+from harness.tasks.changing_requirements.skill import make_changing_requirements_skill
 from harness.tasks.flashcards import make_flashcards
 from harness.tasks.flashcards_bun import make_flashcards_bun
 from harness.tasks.log_forensics import make_log_forensics
@@ -34,13 +38,26 @@ SUITE: dict[str, TaskTemplate] = {
     "spec-api": make_spec_api,
 }
 """Task template (function that makes a task from a seed) for each task of the suite, by task name."""
+VARIANTS: dict[str, TaskTemplate] = {
+    "changing-requirements-delegation": make_changing_requirements_delegation,
+    "changing-requirements-images": make_changing_requirements_images,
+    "changing-requirements-skill": make_changing_requirements_skill,
+}
+"""Task template for each variant of a task of the suite, by the name of the variant. No statement about the suite covers them."""
+TASKS: dict[str, TaskTemplate] = {**SUITE, **VARIANTS}
+"""Task template for each built-in task, by task name."""
+ADDED_TOOLS: Mapping[str, tuple[TaskTool, ...]] = {
+    "changing-requirements-images": ("view_image",),
+    "changing-requirements-skill": ("skill",),
+}
+"""Tools that a built-in task has besides those of every session, by task name; `explore` is a setting of the trial."""
 
 
 def load_task(name: str) -> TaskTemplate:
-    """Return a task template (a function that makes a task from a seed) of the suite or from a Python file.
+    """Return a task template (a function that makes a task from a seed) of a built-in task or from a Python file.
 
     Args:
-        name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
+        name: Name of a built-in task, or `path/to/file.py:function` for a template of your own.
 
     Example:
         >>> from harness import load_task
@@ -49,13 +66,13 @@ def load_task(name: str) -> TaskTemplate:
         'flashcards'
 
     Raises:
-        UnknownName: The suite has no such task, or the file has no such function.
+        UnknownName: There is no such task, or the file has no such function.
         UsageError: The file does not exist, or its code raises an error.
     """
     path, colon, function = name.rpartition(":")
     if not colon or not path.endswith(".py"):
         refuse_unknown_task(name)
-        return SUITE[name]
+        return TASKS[name]
     module = _load_module(Path(path))
     template: TaskTemplate | None = getattr(module, function, None)
     if not callable(template):
@@ -64,17 +81,17 @@ def load_task(name: str) -> TaskTemplate:
 
 
 def refuse_unknown_task(name: str) -> None:
-    """Raise an error if a name is neither a task of the suite nor of the form `path/to/file.py:function`.
+    """Raise an error if a name is neither a built-in task nor of the form `path/to/file.py:function`.
 
     No file is read.
 
     Raises:
-        UnknownName: The suite has no such task; the message suggests similar names.
+        UnknownName: There is no such task; the message suggests similar names.
     """
     path, colon, _ = name.rpartition(":")
-    if name not in SUITE and not (colon and path.endswith(".py")):
+    if name not in TASKS and not (colon and path.endswith(".py")):
         advice = "A task of your own is named FILE.py:FUNCTION."
-        raise UnknownName("task", name, SUITE, advice)
+        raise UnknownName("task", name, TASKS, advice)
 
 
 def hash_task_file(name: str) -> str:
@@ -83,7 +100,7 @@ def hash_task_file(name: str) -> str:
     The digest is empty if there is no such file.
 
     Args:
-        name: Name of the task: `path/to/file.py:function`, or a task of the suite, for which the digest is empty.
+        name: Name of the task: `path/to/file.py:function`, or a built-in task, for which the digest is empty.
 
     Raises:
         UsageError: The file cannot be read or is too large.
@@ -97,7 +114,7 @@ def make_task(name: str, seed: int, world: World | None = None, *, structure_see
     """Make a task from its name, a seed, and settings that change its demands on memory.
 
     Args:
-        name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
+        name: Name of a built-in task, or `path/to/file.py:function` for a template of your own.
         seed: Seed of the task. It decides the values that the agent must remember and, for some templates, also the structure:
             what work is asked for and where each value is stated.
         world: Settings of the task's demands on memory. A template with a parameter `world` receives the settings. Other
@@ -107,7 +124,7 @@ def make_task(name: str, seed: int, world: World | None = None, *, structure_see
             without a parameter of this name ignores it.
 
     Raises:
-        UnknownName: The suite has no such task, or the file has no such function.
+        UnknownName: There is no such task, or the file has no such function.
         UsageError: The file cannot be loaded; the template raises an error or returns no task; or the task does not support a
             setting or its value.
     """
@@ -158,12 +175,12 @@ def _refuse_missing_levels(name: str, template: TaskTemplate, difficulty: str) -
 
 
 def make_shared_task(name: str, seed: int, world: World | None = None) -> Task:
-    """Make a task as `make_task` does, or return the same task again if it was made recently and belongs to the suite.
+    """Make a task as `make_task` does, or return the same task again if it was made recently and is built in.
 
     A worker runs many trials of one task one after another. Tasks from files of the user are always made anew, because their
     templates may depend on more than the arguments.
     """
-    return _make_shared_task(SUITE[name], name, seed, world) if name in SUITE else make_task(name, seed, world)
+    return _make_shared_task(TASKS[name], name, seed, world) if name in TASKS else make_task(name, seed, world)
 
 
 @lru_cache(maxsize=2)
@@ -252,6 +269,6 @@ def _load_module(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(
             f"no task file {str(path)!r} in {str(Path.cwd())!r}; pass the path from the folder in which harness is started, as "
-            f"path/to/file.py:function, or one of {sorted(SUITE)}"
+            f"path/to/file.py:function, or one of {sorted(TASKS)}"
         )
     return load_module(path)

@@ -12,7 +12,7 @@ from harness.conversation.events import MessageAdded
 from harness.task import DIFFICULTIES, Difficulty, Fact, Task
 from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts
 from harness.tasks.changing_requirements import make_changing_requirements
-from harness.tasks.changing_requirements.facts import FACTS, draw_values
+from harness.tasks.changing_requirements.facts import FACTS, draw_all_values
 from harness.tasks.changing_requirements.structure import Structure, draw_structure
 from harness.tasks.kit.structure import StructureDraws
 from tests.laws.suite import simulate_with_cache
@@ -40,7 +40,7 @@ def read(fact: Fact, text: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_each_message_states_a_revised_rule_with_another_value_and_the_last_with_the_final_one(seed: int) -> None:
-    here, values = task(seed), draw_values(seed)
+    here, values = task(seed), draw_all_values(seed, "none")
     texts = (here.prompt, *(late.text for late in here.later_messages))
     values_by_fact = {fact.name: [value for text in texts for value in read(fact, text)] for fact in REVISED}
     assert values_by_fact["interval"] == [values["interval_1"], values["interval_2"], values["interval"]]
@@ -78,7 +78,7 @@ def test_sheets_written_under_the_old_rules_are_revised() -> None:
 @pytest.mark.bubblewrap
 def test_an_agent_that_lost_a_revision_uses_the_old_rule_and_fails_its_check() -> None:
     """Extractive summaries of this instance keep the old rules of the prompt and lose a later message in other words."""
-    values = draw_values(2)
+    values = draw_all_values(2, "none")
     run = simulate_with_cache(task(2), KeepLast(measure="estimate", summarizer="scripted/extractive"))
     assert {"interval", "first_bus"} <= run.failed_checks
     sheets = "\n".join(run.files[f"sheets/{stop}.txt"] for stop in structure(2).stops)
@@ -101,7 +101,7 @@ def test_asking_twice_for_the_permit_does_harm() -> None:
 
 
 def test_a_fact_with_several_statements_is_rewritten_as_a_whole() -> None:
-    values = draw_values(1)
+    values = draw_all_values(1, "none")
     other = rewrite_facts(task(), {"interval": "77"})
     assert read(REVISED[0], other.prompt) == [values["interval_1"]]
     assert [read(REVISED[0], late.text) for late in other.later_messages] == [[values["interval_2"]], ["77"]]

@@ -11,6 +11,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from harness.conversation.events import TextDelta
 from harness.conversation.messages import Message, ToolCall, assistant
@@ -46,7 +47,7 @@ class ScriptedSubAgent:
         """
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
-        self._facts, self._profile, self._seed = tuple(facts), profile, seed
+        self._facts, self._profile, self._seed = tuple(map(_make_look_up, facts)), profile, seed
         self._reader, self._prompt_counter = ConversationReader(facts, NO_SCRIPT, profile.reader), IncrementalTokenCounter()
         self._lock = threading.Lock()
 
@@ -89,6 +90,11 @@ class ScriptedSubAgent:
             return True
         chance = self._profile.compute_overlook_probability(prompt_tokens, offset / visible.characters)
         return random.Random(f"{self._seed}/explore/{fact.name}").random() < chance
+
+
+def _make_look_up(fact: Fact) -> Fact:
+    """Return a fact with the call by which a helper finds the value, if that is another one than the agent's own."""
+    return fact if fact.delegated is None else replace(fact, recover=fact.delegated, source="")
 
 
 def _spell(fact: Fact) -> str:

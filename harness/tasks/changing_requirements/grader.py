@@ -20,6 +20,10 @@ PAPERS = (
 """Checks of the documents: name of the check, path of the document, and name of the value that the document must contain."""
 
 
+STYLED_PAPERS = ("plan/overview.md", "plan/poster.txt", "plan/letter.md", "plan/bays.md")
+"""Documents to which the rules of the skill apply."""
+
+
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     values = submission.expected
@@ -37,6 +41,26 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     for pair in values["bays"].split():
         yield f"bay_{pair.partition('=')[0]}", *compare_words(submission, "plan/bays.md", pair, choices=CHOICES)
     yield from judge_sheets(submission, values["sheets"])
+    yield from _judge_addition(submission, sheets)
+
+
+def _judge_addition(submission: Submission, sheets: dict[str, list[str]]) -> Iterator[tuple[str, bool, str]]:
+    """Grade what a variant of the task adds to the work."""
+    values, addition = submission.expected, submission.expected.get("addition")
+    if addition == "skill":
+        sealed = {stop: sheets[stop] for stop in values["sealed"]}
+        yield "seal", *_find_line(sealed, f"seal: {values['seal']}")
+        papers = {path: submission.read_text(path).splitlines() or [""] for path in STYLED_PAPERS}
+        first, last = f"file: {values['register']}", f"imprint: {values['imprint']}"
+        lacking = [path for path, lines in papers.items() if lines[0] != first]
+        yield "register", not lacking, f"{len(lacking)} papers do not begin with {first!r}"
+        lacking = [path for path, lines in papers.items() if lines[-1] != last]
+        yield "imprint", not lacking, f"{len(lacking)} papers do not end with {last!r}"
+    if addition == "delegation":
+        for name in ("assessment_number", "speed_limit", "axle_load"):
+            yield name, *compare_words(submission, "plan/road.md", values[name], choices=CHOICES)
+        runs = submission.read_text("log/assessments.txt").split()
+        yield "one_assessment", len(runs) == 1, f"{len(runs)} assessments were asked for"
 
 
 def _find_line(sheets: dict[str, list[str]], line: str) -> ComparisonResult:

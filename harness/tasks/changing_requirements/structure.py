@@ -2,12 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from harness.tasks.changing_requirements.facts import STOPS
 from harness.tasks.kit.sheets import SheetSet, draw_sheets
 from harness.tasks.kit.statements import NOTES, load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
+STOPS = (
+    *("abbey", "bakery", "bridge", "castle", "cemetery", "cinema", "college", "depot", "ferry", "forge", "garden", "harbour"),
+    *("hospital", "lighthouse", "market", "mill", "museum", "orchard", "quarry", "school", "station", "stadium", "theatre"),
+    "vineyard",
+)
+"""Names of all bus stops; the seed decides at which of them the bus line stops, and in which order."""
 STOP_COUNTS = Levels(easy=range(15, 18), standard=range(18, 24), hard=range(23, 25))
 FIRST_CHANGE_SHARES = Levels(easy=(0.3, 0.35), standard=(0.3, 0.45), hard=(0.3, 0.35))
 SECOND_CHANGE_SHARES = Levels(easy=(0.75, 0.85), standard=(0.6, 0.85), hard=(0.6, 0.65))
@@ -29,6 +35,10 @@ FIRST_RULES = ("interval_1", "first_bus_1", "zone_1")
 """Names of the rules that the request states and the user changes later."""
 CHANGE_LINES = 3
 """Number of lines, in a message that changes rules, whose order depends on the seed."""
+
+
+Addition: TypeAlias = Literal["none", "images", "skill", "delegation"]
+"""Part that a variant adds to the work: photos of the stops, rules that a tool loads, or an errand of a sub-agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +76,20 @@ class Structure:
     """Minimum length in characters of the survey (description) of each stop, in the order of `stops`."""
     sheets: SheetSet
     """Information sheets that the task asks for, and the places where it states the facts in them."""
+    addition: Addition = "none"
+    """Part that a variant of the task adds to the work."""
+
+    @property
+    def sealed_stops(self) -> tuple[str, ...]:
+        """Stops whose timetable is written under the rules of the skill, which is loaded after the first change."""
+        return self.stops[self.changes[0].sheet_count :] if self.addition == "skill" else ()
 
 
-def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw the structure of the task at random: all choices of a seed except the values to remember."""
+def draw_structure(draws: StructureDraws, addition: Addition = "none") -> Structure:
+    """Draw the structure of the task at random: all choices of a seed except the values to remember.
+
+    A variant has the same choices as the task itself, and its addition.
+    """
     stops = draws.draw_order("stops", STOPS)[: draws.draw_count("stop count", STOP_COUNTS)]
     first = round(draws.draw_share("first change", FIRST_CHANGE_SHARES) * len(stops))
     second = round(draws.draw_share("second change", SECOND_CHANGE_SHARES) * len(stops))
@@ -86,6 +106,7 @@ def draw_structure(draws: StructureDraws) -> Structure:
         sheets=draw_sheets(
             draws, STATED_FACTS, (*stops, "papers"), fact_texts, only_stated=FIRST_RULES, stated_once=STATED_ONCE_COUNTS
         ),
+        addition=addition,
     )
 
 

@@ -21,6 +21,21 @@ def run(command: str) -> CallTemplate:
     return CallTemplate(tool="execute_command", arguments=(("command", command),))
 
 
+def view_image(path: str) -> CallTemplate:
+    """Return a tool call that shows an image; the task must name the tool `view_image` in its `tools`."""
+    return CallTemplate(tool="view_image", arguments=(("path", path),))
+
+
+def load_skill(name: str) -> CallTemplate:
+    """Return a tool call that loads the rules of a skill; the task must name the tool `skill` in its `tools`."""
+    return CallTemplate(tool="skill", arguments=(("name", name),))
+
+
+def explore(question: str) -> CallTemplate:
+    """Return a tool call that sends a sub-agent with a question; the task must name the tool `explore` in its `tools`."""
+    return CallTemplate(tool="explore", arguments=(("question", question),))
+
+
 def list_directory(path: str) -> CallTemplate:
     """Return a tool call that lists a folder; the path may contain placeholders such as `${folder}`."""
     return CallTemplate(tool="list_directory", arguments=(("path", path),))
