@@ -1,7 +1,7 @@
 """Comparison of success, score, tokens, steps and cost between two arms on the same tasks and seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from harness.analysis.formatting import (
 )
 from harness.analysis.intervals import Interval
 from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
+from harness.analysis.rule_costs import describe_winners, list_cheapest, price_trials
 from harness.analysis.statistics import PairedCounts, Rate
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
@@ -83,6 +84,8 @@ class Comparison:
         arm_pairs: Number of pairs of arms over which the effects are averaged; 1 unless settings selected several arms. Required.
         is_separated: Whether the arms ran at separate times rather than interleaved, so that a change over time, such as of a
             provider's model, counts as an effect of the arm. Required.
+        cheaper_by_rule: Price rules under which each arm, `a` or `b`, has the lower total cost over the pairs; a rule under which
+            both cost the same is in neither. Empty if the sizes of the prompts are unknown. Default: `{}`.
 
     Example::
 
@@ -112,6 +115,7 @@ class Comparison:
     worst_case_score: Interval | None
     arm_pairs: int
     is_separated: bool
+    cheaper_by_rule: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def difference(self) -> float:
@@ -185,7 +189,9 @@ class Comparison:
 
     def __str__(self) -> str:
         counts, success, copies = self.counts, self.find_effect("success"), self._describe_copies()
+        depends = describe_winners(self.cheaper_by_rule, "which arm costs less")
         lines = [
+            *([depends] if depends else []),
             f"a = {self.a}",
             f"b = {self.b}",
             *self._describe_arm_pairs(),
@@ -364,6 +370,16 @@ class ArmComparer:
         self._sides: dict[str, _Side] = {}
 
     @cached_property
+    def _rule_costs(self) -> pd.DataFrame:
+        return price_trials(self._results)
+
+    def _find_cheaper(self, pairs: pd.DataFrame) -> dict[str, list[str]]:
+        """Return the price rules under which each side, `a` or `b`, costs less over pairs of trials."""
+        costs = self._rule_costs
+        sides = {side: costs.reindex(pairs[f"trial_id_{side}"]).sum(min_count=len(pairs)) for side in "ab"}
+        return list_cheapest({str(rule): pd.Series({side: sides[side][rule] for side in "ab"}) for rule in costs})
+
+    @cached_property
     def _requests(self) -> RequestDigests:
         return RequestDigests.from_results(self._results)
 
@@ -448,6 +464,7 @@ class ArmComparer:
             is_separated=bool(
                 find_separated_arms(pd.concat([side.valid.assign(arm=name) for side, name in zip(sides, "ab", strict=True)]))
             ),
+            cheaper_by_rule=self._find_cheaper(pairs),
         )
 
     def _estimate_matched(

@@ -12,6 +12,7 @@ from harness.errors import UsageError, format_count
 from harness.inspection.loading import load
 from harness.inspection.repricing import DEFAULT_RULES, price_sessions
 from harness.prices.rules import PriceRule, load_rules
+from harness.reporting.rule_costs import select_equal_arms
 
 PARTS = ("read", "new", "rewarmed", "edited", "uncached", "output", "summary")
 
@@ -54,8 +55,10 @@ def command(
         table.to_csv(csv, index=False)
     means = table.groupby(["rule", "arm"], sort=False)[[f"{part}_usd" for part in PARTS] + ["total_usd"]].mean()
     counts = table.groupby(["rule", "arm"], sort=False)["session_id"].nunique()
-    if sentence := describe_cheapest(means["total_usd"], chosen):
-        print_parts(f"{sentence} A session that ended early is cheap: `harness report` shows how sessions ended.")
+    equal = select_equal_arms(trials)
+    compared = means["total_usd"][means.index.get_level_values("arm").isin(equal)]
+    if sentence := describe_cheapest(compared, chosen, len(arms_of(means)) - len(arms_of(compared))):
+        print_parts(sentence)
     for rule in chosen:
         used = table.loc[table["rule"] == rule, "lifetime"].iloc[0]
         rows = [
@@ -71,22 +74,32 @@ def command(
         print_parts(f"wrote {csv}")
 
 
-def describe_cheapest(mean_usd: pd.Series, rules: Sequence[str]) -> str:
+def arms_of(table: pd.DataFrame | pd.Series) -> set[str]:
+    """Return the arms of a table that has a row for each rule and arm."""
+    return {str(arm) for arm in table.index.get_level_values(1)}
+
+
+def describe_cheapest(mean_usd: pd.Series, rules: Sequence[str], left_out: int = 0) -> str:
     """Return which arm has the lowest mean cost under each rule, in a sentence; empty if there is one arm only.
 
     Args:
-        mean_usd: Mean cost in USD by rule and arm.
+        mean_usd: Mean cost in USD by rule and arm, of arms with about equal success.
         rules: Names of the rules in the order of the sentence.
+        left_out: Number of arms that succeed less, and are not compared. Default: 0.
     """
-    if len(mean_usd.index.get_level_values(1).unique()) < 2:
-        return ""
+    count = len(arms_of(mean_usd))
+    if count < 2:
+        return (
+            f"Costs are not compared: {format_count(left_out, 'arm')} succeeded less often than the best one." if left_out else ""
+        )
+    who = f" among {count} arms with about equal success; {format_count(left_out, 'arm')} with less left out" if left_out else ""
     rules_of: dict[str, list[str]] = {}
     for rule in rules:
         rules_of.setdefault(str(mean_usd.loc[rule].idxmin()), []).append(rule)
     if len(rules_of) == 1:
-        return f"The arm with the lowest mean cost is {next(iter(rules_of))!r} under each of these rules."
+        return f"The arm with the lowest mean cost is {next(iter(rules_of))!r} under each of these rules{who}."
     parts = [f"{arm!r} under {', '.join(names)}" for arm, names in rules_of.items()]
-    return f"Which arm has the lowest mean cost depends on the price rule: {'; '.join(parts)}."
+    return f"Which arm has the lowest mean cost depends on the price rule{who}: {'; '.join(parts)}."
 
 
 def describe_rule(rule: PriceRule) -> str:

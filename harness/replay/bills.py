@@ -8,8 +8,10 @@ any number of rules.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import UsageError
 from harness.models.prices import look_up_prices
@@ -102,6 +104,53 @@ def _list_rates(price: Price, rule: PriceRule, *, keeps_hour: bool) -> tuple[flo
     return price.input_usd, read, write, price.output_usd
 
 
+class _Split(NamedTuple):
+    """Tokens of each prompt by what the cache does with them."""
+
+    read: Numbers
+    rewarmed: Numbers
+    edited: Numbers
+    new: Numbers
+    uncached: Numbers
+
+
+def _split_sizes(
+    prompt_tokens: Numbers, shared_tokens: Numbers, edited_tokens: Numbers, is_warm: NDArray[np.bool_], rule: PriceRule
+) -> _Split:
+    is_cached = (prompt_tokens >= rule.least_prefix_tokens) & rule.has_cache
+    shared = np.where((shared_tokens >= rule.least_prefix_tokens) & rule.has_cache, shared_tokens, 0.0)
+    read = np.where(is_cached & is_warm, shared - shared % rule.granularity_tokens, 0.0)
+    rewarmed = np.where(is_cached & ~is_warm, shared, 0.0)
+    edited = np.where(is_cached, edited_tokens + (shared_tokens - shared), 0.0)
+    return _Split(
+        read=read,
+        rewarmed=rewarmed,
+        edited=edited,
+        new=np.where(is_cached, prompt_tokens - read - rewarmed - edited, 0.0),
+        uncached=np.where(is_cached, 0.0, prompt_tokens),
+    )
+
+
+def price_calls(
+    prompt_tokens: Numbers, shared_tokens: Numbers, output_tokens: Numbers, gap_seconds: Numbers, terms: Terms
+) -> Numbers:
+    """Return what each call costs in USD.
+
+    Args:
+        prompt_tokens: Tokens of each prompt.
+        shared_tokens: Tokens at its beginning that the prompt before it began with, too; 0 for the first prompt of a session.
+        output_tokens: Tokens of the answer.
+        gap_seconds: Seconds between each request and the one before it.
+        terms: Rule and prices.
+    """
+    rates = _choose_rates(terms, prompt_tokens)
+    is_warm = gap_seconds <= terms.lifetime_seconds
+    split = _split_sizes(prompt_tokens, shared_tokens, np.zeros(len(prompt_tokens)), is_warm, terms.rule)
+    written = split.rewarmed + split.edited + split.new
+    prompt_usd = split.read * rates.read_usd + written * rates.write_usd + split.uncached * rates.input_usd
+    return prompt_usd + output_tokens * rates.output_usd
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedBill:
     """Bill of the requests of a stretch under a setting."""
@@ -124,18 +173,8 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     """
     rates = _choose_rates(terms, sizes.prompt_tokens)
     prompt = sizes.prompt_tokens
-    if not terms.rule.has_cache:
-        shared = np.zeros(len(prompt))
-        is_cached = np.zeros(len(prompt), np.bool_)
-    else:
-        is_cached = prompt >= terms.rule.least_prefix_tokens
-        shared = np.where(sizes.shared_tokens >= terms.rule.least_prefix_tokens, sizes.shared_tokens, 0.0)
     is_warm = gap_seconds <= terms.lifetime_seconds
-    read = np.where(is_cached & is_warm, shared - shared % terms.rule.granularity_tokens, 0.0)
-    rewarmed = np.where(is_cached & ~is_warm, shared, 0.0)
-    edited = np.where(is_cached, sizes.edited_tokens + (sizes.shared_tokens - shared), 0.0)
-    new = np.where(is_cached, prompt - read - rewarmed - edited, 0.0)
-    uncached = np.where(is_cached, 0.0, prompt)
+    split = _split_sizes(prompt, sizes.shared_tokens, sizes.edited_tokens, is_warm, terms.rule)
     summarized_read = (
         np.where(is_warm | sizes.asks_early, rates.read_usd, rates.write_usd)
         if sizes.shares_prefix and terms.rule.has_cache
@@ -144,11 +183,11 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     summary = sizes.summarized_tokens * (rates.input_usd if summarized_read is None else summarized_read)
     summary = summary + sizes.summary_tokens * rates.output_usd
     bill = Bill(
-        read_usd=float((read * rates.read_usd).sum()),
-        new_usd=float((new * rates.write_usd).sum()),
-        rewarmed_usd=float((rewarmed * rates.write_usd).sum()),
-        edited_usd=float((edited * rates.write_usd).sum()),
-        uncached_usd=float((uncached * rates.input_usd).sum()),
+        read_usd=float((split.read * rates.read_usd).sum()),
+        new_usd=float((split.new * rates.write_usd).sum()),
+        rewarmed_usd=float((split.rewarmed * rates.write_usd).sum()),
+        edited_usd=float((split.edited * rates.write_usd).sum()),
+        uncached_usd=float((split.uncached * rates.input_usd).sum()),
         output_usd=float((output_tokens * rates.output_usd).sum()),
         summary_usd=float(summary.sum()),
     )

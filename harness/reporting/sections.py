@@ -45,6 +45,7 @@ from harness.reporting.monitoring import build_alert_sections, build_overhead_se
 from harness.reporting.other_models import build_other_model_section, repeat_comparisons
 from harness.reporting.reader_quality import describe_readers
 from harness.reporting.recency_controls import build_control_section
+from harness.reporting.rule_costs import build_rule_cost_section
 from harness.reporting.section import AGAINST, Section, make_arm_section
 from harness.reporting.treatments import (
     build_warning_section,
@@ -102,6 +103,7 @@ def build_sections(
     yield from _build_call_section(results)
     yield from _build_regret_section(results)
     yield from build_variance_sections(results)
+    yield from build_rule_cost_section(results)
     yield from build_alert_sections(results)
     yield from build_overhead_section(results)
     yield _build_validity_section(results, [comparison for comparisons in contrasts.values() for comparison in comparisons])

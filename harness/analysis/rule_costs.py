@@ -1,0 +1,119 @@
+"""Costs of trials under several price rules, side by side, from the table of steps alone.
+
+The table says how long each prompt was and how much of it the prompt before began with, which is what a cache needs to know if
+the end of every message can be found. Thousands of trials are priced at once, without their logs; `harness price` reads the logs.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.tables import Tables
+from harness.errors import UsageError
+from harness.inspection.repricing import DEFAULT_RULES
+from harness.models.rule_prices import find_terms
+from harness.prices.price import MILLION
+from harness.replay.bills import price_calls
+from harness.replay.chains import Numbers
+from harness.session.gaps import Gaps, draw_gap
+from harness.session.spec import derive_model_seed
+
+_STEP_COLUMNS = ("trial_id", "step", "prompt_tokens", "output_tokens", "view_tokens", "kept_prefix_tokens", "model_seconds")
+_TRIAL_COLUMNS = ("trial_id", "model", "config_json", "seed", "replicate")
+_OTHER_COLUMNS = ("summarizer_prompt_tokens", "summarizer_output_tokens", "sub_agent_prompt_tokens", "sub_agent_output_tokens")
+MIN_DIFFERENCE_SHARE = 0.001
+"""Difference of two costs, as a share of the larger one, up to which they count as equal."""
+
+
+def price_trials(results: Tables, rules: Sequence[str] = DEFAULT_RULES) -> pd.DataFrame:
+    """Return what each trial would have cost under price rules, in USD.
+
+    The cost includes summaries and sub-agents, whose prompts count as uncached.
+
+    Args:
+        results: Tables of results.
+        rules: Names of price rules, each with its first lifetime. Default: those of `harness price`.
+
+    Returns:
+        A table with one row for each trial with steps, by its id, and one column for each rule. A rule that needs the price of a
+        model which is unknown has no value. Tables without the sizes of prompts give no rows.
+    """
+    trials, steps = results.trials, results.steps
+    if not set(_STEP_COLUMNS) <= set(steps) or not set(_TRIAL_COLUMNS) <= set(trials) or not len(steps):
+        return pd.DataFrame(columns=list(rules), dtype="float64")
+    steps = steps[list(_STEP_COLUMNS)].sort_values(["trial_id", "step"], kind="stable")
+    trials = trials.drop_duplicates("trial_id").set_index("trial_id")
+    models = steps["trial_id"].map(trials["model"])
+    gaps = _find_gap_seconds(steps, trials)
+    priced = []
+    for model in models.dropna().unique():
+        is_of_model = (models == model).to_numpy()
+        own = steps[is_of_model]
+        of_model = trials.loc[own["trial_id"].unique()]
+        costs = {rule: _price_model(own, gaps[is_of_model], of_model, rule, str(model)) for rule in rules}
+        priced.append(pd.DataFrame(costs))
+    return pd.concat(priced)
+
+
+def list_cheapest(costs: Mapping[str, pd.Series]) -> dict[str, list[str]]:
+    """Return the rules under which each arm is the cheapest, by the name of the arm.
+
+    A rule with a tie or without costs is left out.
+
+    Args:
+        costs: For each rule, the cost in USD by arm.
+    """
+    winners: dict[str, list[str]] = {}
+    for rule, values in costs.items():
+        known = values.dropna().sort_values()
+        if len(known) >= 2 and known.iloc[1] - known.iloc[0] > MIN_DIFFERENCE_SHARE * known.iloc[1]:
+            winners.setdefault(str(known.index[0]), []).append(rule)
+    return winners
+
+
+def describe_winners(winners: Mapping[str, Iterable[str]], question: str) -> str:
+    """Return that the answer to a question depends on the price rule, with the arm under each; empty if it does not.
+
+    Args:
+        winners: Rules under which each arm is the cheapest, as `list_cheapest` returns them.
+        question: Beginning of the sentence, such as `which arm is cheaper`.
+    """
+    if len(winners) < 2:
+        return ""
+    parts = [f"{arm} under {', '.join(rules)}" for arm, rules in winners.items()]
+    return f"{question} depends on the price rule: {'; '.join(parts)}"
+
+
+def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame, rule: str, model: str) -> pd.Series:
+    """Return what each trial of one model costs under a rule in USD; NaN if a price is unknown."""
+    try:
+        terms = find_terms(rule, model)
+    except UsageError:
+        return pd.Series(math.nan, index=trials.index)
+    view = steps["view_tokens"].to_numpy(np.float64)
+    share = np.divide(steps["kept_prefix_tokens"].to_numpy(np.float64), view, out=np.zeros(len(view)), where=view > 0)
+    prompt, output = (steps[name].to_numpy(np.float64) for name in ("prompt_tokens", "output_tokens"))
+    calls = price_calls(prompt, prompt * np.minimum(1.0, share), output, gap_seconds, terms)
+    price, others = terms.prices[0], trials[[name for name in _OTHER_COLUMNS if name in trials]].fillna(0)
+    rates = [price.input_usd if name.endswith("prompt_tokens") else price.output_usd for name in others]
+    beside = (others.to_numpy(np.float64) * np.array(rates)).sum(axis=1) / MILLION
+    sums: pd.Series = pd.Series(calls).groupby(steps["trial_id"].to_numpy()).sum()
+    return sums.reindex(trials.index) + beside
+
+
+def _find_gap_seconds(steps: pd.DataFrame, trials: pd.DataFrame) -> Numbers:
+    """Return the simulated seconds between the request of each step and the one before it; 0 for the first step."""
+    groups = steps.groupby("trial_id")
+    seconds: Numbers = groups["model_seconds"].shift(fill_value=0.0).fillna(0.0).to_numpy(np.float64, copy=True)
+    places, numbers = groups.indices, steps["step"].to_numpy()
+    columns = (trials[name] for name in ("config_json", "seed", "replicate"))
+    for trial_id, config, seed, replicate in zip(trials.index, *columns, strict=True):
+        has_gaps = isinstance(config, str) and '"gaps"' in config and not pd.isna(seed) and trial_id in places
+        gaps: Gaps = json.loads(config).get("gaps", "none") if has_gaps else "none"
+        if gaps != "none":
+            model_seed, later = derive_model_seed(int(seed), int(replicate)), places[trial_id][1:]
+            seconds[later] += [draw_gap(gaps, model_seed, int(step)) for step in numbers[later]]
+    return seconds

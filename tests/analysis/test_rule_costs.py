@@ -1,0 +1,73 @@
+"""Costs under price rules from the table of steps agree with those from the logs; winners that depend on the rule are named."""
+
+import pandas as pd
+import pytest
+
+from harness.analysis.comparison import compare
+from harness.analysis.rule_costs import describe_winners, list_cheapest, price_trials
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import Trial
+from harness.inspection.loading import load
+from harness.inspection.repricing import DEFAULT_RULES, price_sessions
+from harness.reporting.rule_costs import build_rule_cost_section, describe_rule_dependence, select_equal_arms
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Folder of an experiment with two arms, one of which compacts, with simulated gaps."""
+    folder = tmp_path_factory.mktemp("costs")
+    eager = KeepLast(trigger_tokens=12_000, keep_last=12, summarizer="scripted/extractive")
+    base = Trial(task="flashcards", policy=NoCompaction(), window_tokens=100_000, gaps="claude-code")
+    Experiment(name="costs", base=base, axes={"policy": [NoCompaction(), eager]}, folder=folder).run(workers=1, progress="off")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_table_of_steps_prices_trials_as_their_logs_do(folder):
+    results = load(folder)
+    from_logs = price_sessions(folder).pivot_table(index="trial_id", columns="rule", values="total_usd")
+    from_steps = price_trials(results)
+    for rule in DEFAULT_RULES:
+        assert from_steps[rule].to_dict() == pytest.approx(from_logs[rule].to_dict(), rel=0.02), rule
+    assert from_steps["none"].to_dict() == pytest.approx(from_logs["none"].to_dict())
+
+
+@pytest.mark.slow
+def test_report_and_comparison_name_the_cheaper_arm_where_it_depends_on_the_rule(folder):
+    results = load(folder)
+    [section] = build_rule_cost_section(results)
+    assert section.columns[-3:] == DEFAULT_RULES
+    costs = price_trials(results).join(results.trials.set_index("trial_id")["arm"]).groupby("arm").mean()
+    winners = {str(costs[rule].idxmin()) for rule in DEFAULT_RULES}
+    comparison = compare(results, *costs.index)
+    first_line = str(comparison).splitlines()[0]
+    assert ("depends on the price rule" in first_line) == (len(winners) > 1)
+    named = {rule: side for side, rules in comparison.cheaper_by_rule.items() for rule in rules}
+    for rule, side in named.items():
+        assert costs[rule].idxmin() == costs.index["ab".index(side)]
+
+
+def test_a_winner_under_each_rule_is_named_and_ties_are_left_out():
+    costs = {
+        "dear": pd.Series({"a": 2.0, "b": 3.0}),
+        "cheap": pd.Series({"a": 0.5, "b": 0.4}),
+        "tied": pd.Series({"a": 1, "b": 1.0}),
+    }
+    winners = list_cheapest(costs)
+    assert winners == {"a": ["dear"], "b": ["cheap"]}
+    assert describe_winners(winners, "which arm costs less") == (
+        "which arm costs less depends on the price rule: a under dear; b under cheap"
+    )
+    assert describe_winners({"a": ["dear"]}, "which arm costs less") == ""
+
+
+def test_only_arms_that_succeed_about_equally_often_are_compared():
+    trials = pd.DataFrame({"arm": ["a"] * 20 + ["b"] * 20 + ["c"] * 20, "success": [True] * 20 + [True] * 19 + [False] * 21})
+    assert select_equal_arms(trials) == ["a", "b"]
+    assert select_equal_arms(trials.assign(success=pd.NA)) == ["a", "b", "c"]
+    means = pd.DataFrame({"x": {"a": 2.0, "b": 1.0, "c": 0.1}, "y": {"a": 1.0, "b": 2.0, "c": 0.1}})
+    sentence = describe_rule_dependence(means, ["a", "b"])
+    assert sentence.startswith("Of 2 arms with about equal success")
+    assert sentence.endswith("depends on the price rule: b under x; a under y")
