@@ -6,18 +6,32 @@ that fail; a policy of that table that passes fails the test as well.
 
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
 from harness.compaction.conformance import CASES, FAULTS, list_cases, list_faults
 from harness.conversation.events import Compaction, Entry, MessageAdded
-from harness.conversation.messages import Image, Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
+from harness.conversation.messages import (
+    Image,
+    Message,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    assistant,
+    count_image_tokens,
+    system,
+    tool,
+    user,
+)
 from harness.conversation.tokens import Measured, Usage
 from harness.conversation.view import View, find_violation, fold, fold_all, render_messages
 from harness.errors import IllegalPlan, ProviderFailed, UsageError
 from harness.policies import PRESETS
 from harness.protocols import Policy
+from harness.testing.fakes import MemorySandbox
+from harness.tools.task_tools import ViewImage, make_task_tools
 from tests.compaction.conversations import Room, grown, report, seen, step, view_of, window, work
 
 pytestmark = pytest.mark.slow
@@ -238,14 +252,32 @@ def test_tokens_that_only_the_provider_counts_make_a_policy_act(kind: str):
 
 IMAGE_TOKENS = 1_605
 """Tokens of an image of 1,280 × 940 pixels: its pixels / 750, as Anthropic's documentation of vision says."""
+SHOT = '<svg width="1280" height="940"><text x="150" y="260" font-size="44">Stop {number}</text></svg>'
+
+
+@cache
+def show_shots() -> dict[str, Message]:
+    """Return the results of the tool `view_image` for a hundred and forty files, by path, each with its image."""
+    sandbox = MemorySandbox()
+    sandbox.start()
+    [tool_shown] = make_task_tools(("view_image",), sandbox)
+    assert isinstance(tool_shown, ViewImage)
+    shown = {}
+    for number in range(140):
+        path = f"shots/{number}.svg"
+        sandbox.write(path, SHOT.format(number=number).encode())
+        result = tool_shown.run(ToolCall(call_id=f"i{number}", name="view_image", arguments_json=json.dumps({"path": path})))
+        shown[path] = tool(result, *tool_shown.collect_images(result.call_id))
+    return shown
 
 
 def look(number: int, *, image: bool) -> list[Message]:
     """Return a call that shows an image, or a text of as many tokens."""
-    calls = ToolCall(call_id=f"i{number}", name="read_file", arguments_json=f'{{"path": "shots/{number}.png"}}')
-    result = ToolResult(call_id=f"i{number}", name="read_file", output="x" * (800 if image else 800 + 4 * IMAGE_TOKENS))
-    parts = (result, Image(text=f"(image shots/{number}.png)", tokens=IMAGE_TOKENS)) if image else (result,)
-    return [assistant("", calls), Message(role="tool", parts=parts)]
+    path = f"shots/{number}.svg"
+    call, shown = ToolCall(call_id=f"i{number}", name="view_image", arguments_json=json.dumps({"path": path})), show_shots()[path]
+    assert count_image_tokens(shown) == IMAGE_TOKENS
+    text = "x" * 4 * IMAGE_TOKENS
+    return [assistant("", call), shown if image else tool(replace(shown.results[0], output=text))]
 
 
 @case("images")
@@ -274,7 +306,12 @@ RULE = "Every commit message begins with [QX-4417]."
 @case("late-rule")
 def test_a_rule_that_a_tool_loaded_reaches_the_summarizer_or_stays(kind: str):
     room = open_room(kind)
-    skill = step(77, f"# Skill: commits\n{RULE}\n" + "How to write. " * 20, name="read_file", key="skills/commits/SKILL.md")
+    sandbox = MemorySandbox()
+    sandbox.start()
+    sandbox.write("skills/commits/SKILL.md", f"# Skill: commits\n{RULE}\n{'How to write. ' * 20}".encode())
+    call = ToolCall(call_id="c77", name="skill", arguments_json='{"name": "commits"}')
+    [load] = make_task_tools(("skill",), sandbox)
+    skill = [assistant("", call), tool(load.run(call))]
     turns = [message for turn in range(6) for message in (user(f"turn {turn}"), *work(1_000 * turn + 100, 22, 1_200))]
     view, _ = compact_all(room, view_of(user("go"), *skill, *turns, policy=room.policy))
     requests = [message for request in room.summarizer.requests for message in request.messages]

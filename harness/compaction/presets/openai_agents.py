@@ -11,11 +11,13 @@ from harness.compaction.stages import EVERYTHING, Summarize, replace_results, wi
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Always, BudgetRule, FixedTokens, Full, NoThreshold, ShareOfAvailable
 from harness.conversation.events import ItemId, Replace
-from harness.conversation.messages import ToolResult
+from harness.conversation.messages import ToolResult, count_image_tokens
 from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget
 from harness.conversation.view import Item, View
 
+CHARACTERS_OF_TOKEN = 4
+"""Number of characters as which a token of an image counts."""
 INSTRUCTION = """\
 Create a summary of this session, which replaces everything above. Keep what is needed to go on:
 - the request and its constraints
@@ -100,9 +102,16 @@ class TrimOldResults:
             return CompactionPlan(reason=f"{reason}, but there are fewer than {self.recent_turns} messages of the user")
         return CompactionPlan(reason=reason if changes else f"{reason}, but no old result is long", replace=changes)
 
-    def cut(self, result: ToolResult) -> ToolResult:
-        """Return the beginning of a result that is too long; else the same result."""
-        length, beginning = len(result.output), f"[{result.name}: output cut to the first {self.preview_characters} of "
+    def cut(self, result: ToolResult, image_characters: int) -> ToolResult:
+        """Return the beginning of a result that is too long; else the same result.
+
+        Args:
+            result: Result of a tool.
+            image_characters: Length of the images in its message. The original measures an output with images as JSON, in which
+                an image is longer than any limit in use.
+        """
+        length = len(result.output) + image_characters
+        beginning = f"[{result.name}: output cut to the first {self.preview_characters} of "
         # The original cuts whole outputs anew before each step, so it never cuts a cut one.
         if length <= self.max_characters or (self.tools and result.name not in self.tools) or result.output.startswith(beginning):
             return result
@@ -129,7 +138,8 @@ class _TrimTally:
         if message.role == "user" and index and item.item_id not in self._summaries:
             self.turns.append(index)
         elif message.role == "tool":
-            change = replace_results(item, self._trim.cut)
+            image_characters = CHARACTERS_OF_TOKEN * count_image_tokens(message)
+            change = replace_results(item, partial(self._trim.cut, image_characters=image_characters))
             if change.message != message:
                 self.changes.append((index, change))
 
