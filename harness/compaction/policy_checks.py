@@ -4,7 +4,7 @@ They are sought for each trial of an experiment before it runs, for each live se
 session and the record of its trial therefore say the same as the start of the run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, cast
@@ -19,6 +19,18 @@ from harness.errors import HarnessError
 from harness.protocols import Policy, WarningPolicy
 from harness.text import format_percent
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolTokens:
+    """Tokens of the descriptions of the tools that every request contains. To count them loads a tokenizer, a bound does not."""
+
+    most: int
+    """Number that they do not exceed."""
+    count: Callable[[], int]
+    """Function that counts them."""
+
+
+NO_TOOLS = ToolTokens(most=0, count=lambda: 0)
 MAX_RESERVED_SHARE = 0.5
 """Largest share of the window that a policy may reserve without a warning. A threshold is a share of what the reserves leave."""
 NOMINAL_ADVICE = "set nominal_window_tokens to the window that the policy's constants were made for"
@@ -31,7 +43,7 @@ def find_policy_advisories(
     model: str,
     request_name: str,
     messages: Sequence[Message],
-    tool_tokens: int = 0,
+    tool_tokens: ToolTokens = NO_TOOLS,
     place: str = "",
 ) -> Iterator[Advisory]:
     """Yield warnings about a policy in a window, given the messages and tools that every request contains.
@@ -66,7 +78,7 @@ class _Setting:
     model: str
     request_name: str
     messages: Sequence[Message]
-    tool_tokens: int
+    tool_tokens: ToolTokens
     place: str
     """Words behind the policy's name, to tell apart the sub-agents of a session."""
 
@@ -119,12 +131,15 @@ class _Setting:
         """Return a warning if the threshold leaves no room beside what every request contains and what the policy retains."""
         request_tokens = int(sum(map(policy.counter.count, self.messages)))
         request_parts = "the system prompt"
-        if acts_on_reports(policy):
-            request_tokens += self.tool_tokens
-            request_parts += " and the tool definitions"
         summary_tokens, kept_tokens = getattr(policy, "summary_max_tokens", None) or 0, compute_kept_tokens(policy, budget)
-        threshold_tokens = budget.threshold_tokens
-        if threshold_tokens is None or threshold_tokens > request_tokens + summary_tokens + kept_tokens:
+        threshold_tokens, retained_tokens = budget.threshold_tokens, summary_tokens + kept_tokens
+        tool_tokens = self.tool_tokens if acts_on_reports(policy) else NO_TOOLS
+        if threshold_tokens is None or threshold_tokens > request_tokens + tool_tokens.most + retained_tokens:
+            return None
+        if acts_on_reports(policy):
+            request_tokens += tool_tokens.count()
+            request_parts += " and the tool definitions"
+        if threshold_tokens > request_tokens + retained_tokens:
             return None
         rate = "at nearly every step" if threshold_tokens <= request_tokens else "again and again"
         uses = [f"a summary of up to {summary_tokens} tokens"] if summary_tokens else []

@@ -19,12 +19,15 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring
 from harness.models.registry import look_up_window
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes import choose_backend
+from harness.session.assembly import EXPLORE_SPEC
 from harness.session.preflight import (
+    bound_tool_tokens,
     check_session,
     count_explore_tool_tokens,
     count_first_request_tokens,
     count_output_tool_tokens,
     find_advisories,
+    list_output_tool_specs,
 )
 from harness.task import Task, World
 from harness.tasks import SUITE, make_task
@@ -87,20 +90,25 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
         if arm in fitting:
             continue
         problem = (trial.task, trial.seed, trial.world)
+        if arm not in largest and _fits_any_seed(trial):
+            fitting.add(arm)
+            largest[arm] = trial
+            continue
         if problem not in first_tokens:
             task = make_task(*problem)
             first_tokens[problem] = count_once(task.prompt, task.runtime)
-        if arm not in largest and _fits_any_seed(trial):
-            fitting.add(arm)
         other = largest.setdefault(arm, trial)
         if first_tokens[problem] > first_tokens[other.task, other.seed, other.world]:
             largest[arm] = trial
-    for trial in largest.values():  # a session that can begin with the longest request can begin with the others
+    for setting, trial in largest.items():  # a session that can begin with the longest request can begin with the others
         problem = (trial.task, trial.seed, trial.world)
-        output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-        explore_tool_tokens = count_explore_tool_tokens() if trial.explore else 0
-        spec = build_session_spec(trial, make_task_once(*problem), wiring)
-        check_session(spec, trial.task, first_tokens[problem] + output_tool_tokens + explore_tool_tokens)
+        request_tokens = MAX_SUITE_REQUEST_TOKENS if setting in fitting else first_tokens[problem] + _count_further_tools(trial)
+        check_session(build_session_spec(trial, make_task_once(*problem), wiring), trial.task, request_tokens)
+
+
+def _count_further_tools(trial: Trial) -> int:
+    output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
+    return output_tool_tokens + (count_explore_tool_tokens() if trial.explore else 0)
 
 
 def _fits_any_seed(trial: Trial) -> bool:
@@ -108,7 +116,7 @@ def _fits_any_seed(trial: Trial) -> bool:
     if trial.task not in SUITE or trial.world.overrides:
         return False
     window = _find_window(trial.model, trial.window_tokens)
-    tool_tokens = count_output_tool_tokens() + count_explore_tool_tokens()
+    tool_tokens = bound_tool_tokens((*list_output_tool_specs(), EXPLORE_SPEC))
     return window.tokens >= MAX_SUITE_REQUEST_TOKENS + tool_tokens
 
 

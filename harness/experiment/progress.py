@@ -8,23 +8,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TextIO, TypeAlias, get_args, runtime_checkable
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO, TypeAlias, get_args, runtime_checkable
 
 from harness.errors import UnknownName, format_count
 from harness.store.records import TrialRecord
 from harness.text import replace_control_characters
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
 
 DisplayKind: TypeAlias = Literal["auto", "rich", "plain", "notebook", "off"]
 MAX_NAME_CHARACTERS = 100
@@ -167,17 +159,22 @@ class PlainDisplay:
 class RichDisplay:
     """Progress display for terminals: a bar with counts, elapsed and remaining time and the last result."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self, console: "Console | None" = None) -> None:
         """Create a progress display on a rich console; None is the terminal's standard error."""
-        times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times)
-        last = TextColumn("{task.fields[last]}", style="dim")
-        self._bar = Progress(*columns, last, console=console or Console(stderr=True), refresh_per_second=8)
+        from rich import progress as bars  # noqa: PLC0415  (slow, and only terminals need it)
+        from rich.console import Console  # noqa: PLC0415
+        from rich.markup import escape  # noqa: PLC0415
+
+        self._escape = escape
+        times = (bars.TimeElapsedColumn(), bars.TextColumn("left:"), bars.TimeRemainingColumn())
+        columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(), *times)
+        last = bars.TextColumn("{task.fields[last]}", style="dim")
+        self._bar = bars.Progress(*columns, last, console=console or Console(stderr=True), refresh_per_second=8)
         self._task: TaskID | None = None
 
     def show(self, progress: RunProgress) -> None:
         """Update the progress bar in the terminal."""
-        name, last = (escape(_clean_line(text)) for text in (progress.experiment, progress.last_result))
+        name, last = (self._escape(_clean_line(text)) for text in (progress.experiment, progress.last_result))
         if self._task is None:
             self._task = self._bar.add_task(name, total=progress.total_trials, last="")
             self._bar.start()

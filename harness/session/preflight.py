@@ -8,7 +8,7 @@ from typing import cast
 from harness.agent.prompts import SYSTEM_PROMPT, build_session_context
 from harness.compaction.description import choose_truncation
 from harness.compaction.feasibility import compute_feasible_budget
-from harness.compaction.policy_checks import find_policy_advisories
+from harness.compaction.policy_checks import ToolTokens, find_policy_advisories
 from harness.compaction.scaling import fit_policy
 from harness.conversation.advisories import Advisory
 from harness.conversation.messages import system, user
@@ -109,7 +109,7 @@ def find_advisories(
     request_name = f"the first request of task {name or spec.name!r}"
     messages = (system(SYSTEM_PROMPT, spec.session_context), user(spec.request))
     nominal = spec.nominal_window_tokens
-    tool_tokens = _count_tool_tokens(tools)
+    tool_tokens = _measure_tools(tools)
     yield from find_policy_advisories(spec.policy, window, nominal, spec.model, request_name, messages, tool_tokens)
     if sub_agent_window is not None and spec.explore_model != SAME_MODEL:
         exploring = tuple(tool for tool in tools if tool.name in EXPLORE_TOOL_NAMES)
@@ -120,7 +120,7 @@ def find_advisories(
             spec.explore_model,
             "the first request of a sub-agent",
             (system(EXPLORE_PROMPT), user("")),
-            _count_tool_tokens(exploring),
+            _measure_tools(exploring),
             " in sub-agents",
         )
 
@@ -134,6 +134,18 @@ def _list_tool_specs(saves_outputs: bool, *, explore: bool) -> tuple[ToolSpec, .
 
 
 _count_tool_tokens = cache(count_tool_tokens)
+
+
+def _measure_tools(tools: tuple[ToolSpec, ...]) -> ToolTokens:
+    return ToolTokens(most=bound_tool_tokens(tools), count=lambda: _count_tool_tokens(tools))
+
+
+def bound_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
+    """Return a number of tokens that the descriptions of the tools do not exceed, without loading the tokenizer.
+
+    It is the number of their bytes, because each token stands for at least one byte.
+    """
+    return sum(len(text.encode()) for spec in tools for text in (spec.name, spec.description, spec.parameters_json))
 
 
 def find_session_advisories(spec: SessionSpec, resources: SessionResources, model: Model, name: str = "") -> tuple[Advisory, ...]:
@@ -176,8 +188,13 @@ def _count_standard_tool_tokens() -> int:
 @cache
 def count_output_tool_tokens() -> int:
     """Return the number of tokens in the schemas of the tools with which the agent reads saved tool outputs."""
+    return count_tool_tokens(list_output_tool_specs())
+
+
+def list_output_tool_specs() -> tuple[ToolSpec, ...]:
+    """Return the descriptions of the tools with which the agent reads saved tool outputs."""
     unopened = cast("OutputStore", None)  # the schemas of the tools do not depend on the store that the tools read
-    return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))
+    return tuple(tool.spec for tool in make_output_tools(unopened))
 
 
 @cache

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import ipywidgets
 import traitlets
@@ -34,8 +34,10 @@ from harness.tasks import SUITE
 from harness.text import escape_html, format_duration
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.controls import SUMMARIZERS, Control, build_controls
-from harness.widgets.grid import GridWidget
-from harness.widgets.harness_widget import HarnessWidget, SavedForm, render_preformatted, render_table
+from harness.widgets.harness_widget import HarnessWidget, SavedForm, SnapshotWidget, render_preformatted, render_table
+
+if TYPE_CHECKING:
+    from harness.widgets.grid import GridWidget  # imports pandas, which only a run needs
 
 DEFAULT_NAME = "grid-from-form"
 DEFAULT_SEEDS = (0, 1, 2)
@@ -110,7 +112,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     experiment = traitlets.Instance(Experiment, allow_none=True, read_only=True)
     limits = traitlets.Instance(RunLimits, args=(), read_only=True)
     errors = traitlets.Dict(read_only=True)
-    grid = traitlets.Instance(GridWidget, allow_none=True, read_only=True)
+    grid: Any = traitlets.Instance(SnapshotWidget, allow_none=True, read_only=True)
 
     def __init__(
         self,
@@ -189,7 +191,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         options = [f"--{name.replace('_', '-')} {value}" for name, value in _list_limits(self.limits).items()]
         return " ".join(["harness run", shlex.quote(self.experiment.name), *options])
 
-    def start(self, *, pilot: bool = False) -> GridWidget:
+    def start(self, *, pilot: bool = False) -> "GridWidget":
         """Run the grid in a `GridWidget` below the form, and return the widget at once.
 
         A stopped grid whose values have not changed continues in its widget.
@@ -205,20 +207,22 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         if self.experiment is None:
             wrong = "; ".join(f"{name}: {text}" for name, text in self.errors.items()) or self._refusal
             raise UsageError(f"the grid cannot start: {wrong}")
-        before = self.grid
+        before = cast("GridWidget | None", self.grid)
         if before is not None and before.state in ("running", "stopping"):
             raise UsageError("the grid below is still running; stop it first, or wait until it ends")
-        if before is None or before.experiment != self.experiment:
+        grid = before
+        if grid is None or grid.experiment != self.experiment:
+            from harness.widgets.grid import GridWidget  # noqa: PLC0415  (imports pandas, which the form does not need)
+
             grid = GridWidget(self.experiment, self._output, workers=self._workers)
             grid.observe(self._on_change, "state")
             self.set_trait("grid", grid)
             self._grid_box.children = (grid,)
             if before is not None:
                 before.close()
-        assert self.grid is not None
-        self.grid.limits = self.limits
-        self.grid.start(pilot=pilot)
-        return self.grid
+        grid.limits = self.limits
+        grid.start(pilot=pilot)
+        return grid
 
     def close(self) -> None:
         """Stop the grid, wait until its run has ended, and close the form. May be called more than once."""

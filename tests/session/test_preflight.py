@@ -29,10 +29,16 @@ from harness.models.factory import open_model
 from harness.models.registry import look_up_window
 from harness.models.scripted.agent import count_tool_tokens
 from harness.policies import PRESETS
-from harness.protocols import Request, Sandbox
+from harness.protocols import Request, Sandbox, ToolSpec
 from harness.sandboxes import open_sandbox
 from harness.session.assembly import SessionResources, assemble_session
-from harness.session.preflight import check_first_request, check_session, count_first_request_tokens, find_advisories
+from harness.session.preflight import (
+    bound_tool_tokens,
+    check_first_request,
+    check_session,
+    count_first_request_tokens,
+    find_advisories,
+)
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.task import DIFFICULTIES, World
@@ -241,6 +247,12 @@ def test_first_requests_of_the_suite_are_at_most_half_as_long_as_the_check_assum
     assert count_first_request_tokens(task.prompt, task.runtime) <= MAX_SUITE_REQUEST_TOKENS / 2
 
 
+@given(st.text(), st.text())
+def test_tools_have_at_most_as_many_tokens_as_the_bound_says(name, description):
+    tools = (ToolSpec(name=name, description=description, parameters_json="{}"),)
+    assert count_tool_tokens(tools) <= bound_tool_tokens(tools)
+
+
 def count_checked_requests(trial, seeds=3):
     """Return the number of first requests that are counted to check a trial with several seeds."""
     first_tokens = FirstTokens()
@@ -250,9 +262,9 @@ def count_checked_requests(trial, seeds=3):
 
 def test_tasks_of_further_seeds_are_made_only_if_their_requests_might_be_too_long():
     trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=16_384)
-    assert count_checked_requests(trial) == 1
-    assert count_checked_requests(replace(trial, window_tokens=None)) == 1
-    assert count_checked_requests(replace(trial, world=World(difficulty="hard"))) == 1
+    assert count_checked_requests(trial) == 0
+    assert count_checked_requests(replace(trial, window_tokens=None)) == 0
+    assert count_checked_requests(replace(trial, world=World(difficulty="hard"))) == 0
     assert count_checked_requests(replace(trial, window_tokens=MAX_SUITE_REQUEST_TOKENS)) == 3
     assert count_checked_requests(replace(trial, world=World(redundancy=2))) == 3
     assert count_checked_requests(replace(trial, task=f"{TINY_TASK}:tiny")) == 3

@@ -11,7 +11,7 @@ change, from which a conversation with a changed message is read on.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from harness.conversation import transcript
@@ -206,8 +206,7 @@ class MessageReader:
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
         self.counters = patterns.StepCounters(script.steps)
-        self._facts = FactReader(tuple(facts), reader)
-        self._done_patterns = patterns.compile_done_patterns(script.steps)
+        self._read_facts, self._steps, self._reader = tuple(facts), script.steps, reader
         self._status_patterns = [(call.tool, patterns.compile_call_pattern(call)) for call in script.status_calls]
         self._missing_patterns = [
             (index, re.compile(step.done.missing_pattern, re.MULTILINE))
@@ -221,6 +220,15 @@ class MessageReader:
         """
         self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
         """Function that returns the steps, and in each step the call pattern, that match a successful tool call."""
+
+    # compiled when the first message is read: to check a plan opens models of many tasks and reads none
+    @cached_property
+    def _facts(self) -> FactReader:
+        return FactReader(self._read_facts, self._reader)
+
+    @cached_property
+    def _done_patterns(self) -> list[patterns.DonePattern]:
+        return patterns.compile_done_patterns(self._steps)
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = extract_searchable_text(message)
