@@ -34,6 +34,9 @@ from harness.store.tables import (
     refuse_newer_columns,
 )
 
+BATCH_ROWS = 65_536
+"""Number of rows that are converted at a time, since the Python strings of a column of texts take most memory."""
+
 
 def are_complete(paths: Sequence[Path], name: str) -> bool:
     """Return whether there are Parquet files of a table, and each of them has all columns that this version knows."""
@@ -122,7 +125,7 @@ def convert_table(
     load_table: Callable[[], pa.Table],
     column_names: Sequence[str] | None,
     *,
-    is_compact: bool = False,
+    shared_texts: dict[str | None, Any] | None = None,
 ) -> pd.DataFrame:
     """Return columns of a table as a data frame, from the given Parquet files or else from the loaded table.
 
@@ -134,8 +137,8 @@ def convert_table(
         paths: Parquet files of the table; none to convert the loaded table.
         load_table: Function that loads the table.
         column_names: Names of the columns; None for all.
-        is_compact: Whether rows with equal texts share one Python string, so that a copy of a row takes 8 bytes for each text.
-            Digests become numbers of 8 bytes, which are equal if the digests are.
+        shared_texts: Texts that rows share, so that a copy of a row takes 8 bytes for each text; new texts are added. Digests
+            become numbers of 8 bytes, which are equal if the digests are. None keeps texts and digests as pandas has them.
     """
     columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
     converted = {}
@@ -144,8 +147,11 @@ def convert_table(
         # strings first, because their conversion needs most memory
         for column in sorted(columns, key=lambda column: column.dtype != "str"):
             chunks = _read_chunks(files, column) if files else load_table()[column.name].chunks
-            convert = _convert_compactly if is_compact and column.dtype == "str" else _convert_column
-            converted[column.name] = convert(column, chunks)
+            converted[column.name] = (
+                _convert_column(column, chunks)
+                if shared_texts is None or column.dtype != "str"
+                else _convert_compactly(column, chunks, shared_texts)
+            )
     return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)
 
 
@@ -164,7 +170,8 @@ def _read_chunks(files: Sequence[pq.ParquetFile], column: Column) -> Iterator[pa
     kind = build_schema([column]).field(column.name).type
     for file in files:
         if column.name in file.schema_arrow.names:
-            yield from file.read(columns=[column.name])[column.name].chunks
+            for batch in file.iter_batches(BATCH_ROWS, columns=[column.name], use_threads=False):
+                yield batch.column(0)
         else:
             yield pa.nulls(file.metadata.num_rows, kind)
 
@@ -185,16 +192,17 @@ def build_frame(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> pd.
     return pd.DataFrame(list(rows), columns=list(columns))
 
 
-def _convert_compactly(column: Column, chunks: Iterable[pa.Array]) -> "pd.Series[Any]":
+def _convert_compactly(column: Column, chunks: Iterable[pa.Array], shared_texts: dict[str | None, Any]) -> "pd.Series[Any]":
     """Return a column of texts as shared Python strings, or as numbers if the texts are digests."""
     if column.name.endswith("_digest"):
-        numbers = [pd.util.hash_array(chunk.to_numpy(zero_copy_only=False), categorize=False) for chunk in chunks]
+        parts = (chunk.slice(start, BATCH_ROWS) for chunk in chunks for start in range(0, len(chunk), BATCH_ROWS))
+        numbers = [pd.util.hash_array(part.to_numpy(zero_copy_only=False), categorize=False) for part in parts]
         return pd.Series(np.concatenate([np.empty(0, np.uint64), *numbers]), name=column.name)
-    known: dict[str | None, Any] = {None: np.nan}
+    shared_texts.setdefault(None, np.nan)
     texts = [np.empty(0, object)]
     for chunk in chunks:
         encoded = chunk.dictionary_encode()
-        shared = [known.setdefault(text, text) for text in (*encoded.dictionary.to_pylist(), None)]
+        shared = [shared_texts.setdefault(text, text) for text in (*encoded.dictionary.to_pylist(), None)]
         texts.append(np.array(shared, dtype=object)[encoded.indices.fill_null(len(shared) - 1).to_numpy()])
     return pd.Series(np.concatenate(texts), name=column.name, dtype=object)
 

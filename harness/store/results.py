@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.errors import StoreError, UsageError, format_count, shorten_repr
 from harness.files.object_store import ObjectStore
@@ -202,11 +202,13 @@ class Results:
         quoted = ", ".join("'" + glob.escape(address).replace("'", "''") + "'" for address in addresses)
         self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}], hive_partitioning=false)")
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None, *, is_compact: bool = False) -> "pd.DataFrame":
+    def _load_frame(
+        self, name: str, column_names: Sequence[str] | None = None, *, shared_texts: dict[str | None, Any] | None = None
+    ) -> "pd.DataFrame":
         from harness.store.frames import convert_table
 
         paths = [] if name in self._tables else self._list_exported(name)
-        return convert_table(name, paths, lambda: self._load_table(name), column_names, is_compact=is_compact)
+        return convert_table(name, paths, lambda: self._load_table(name), column_names, shared_texts=shared_texts)
 
     def _load_table(self, name: str) -> "pa.Table":
         from harness.store.frames import read_parquet
@@ -258,8 +260,8 @@ class Results:
 class ReportTables:
     """Tables from which reports on results are made, without the columns that no report and no chart shows.
 
-    Rows with equal texts share one Python string, and digests are numbers, so that the tables of 100,000 trials, and what a
-    report selects from them, take about a third of the memory. Each table is read at its first use and cached.
+    Rows of all tables with equal texts share one Python string, and digests are numbers, so that the tables of 100,000 trials,
+    and what a report selects from them, take about a third of the memory. Each table is read at its first use and cached.
 
     Args:
         source: Results whose tables are read.
@@ -267,6 +269,7 @@ class ReportTables:
 
     def __init__(self, source: Results) -> None:
         self._source, self.output = source, source.output
+        self._texts: dict[str | None, Any] = {}
 
     @property
     def parts(self) -> "Sequence[ReportTables]":
@@ -306,7 +309,7 @@ class ReportTables:
     def _load(self, name: str) -> "pd.DataFrame":
         unused = UNREPORTED_COLUMNS.get(name, frozenset())
         names = [column.name for column in TABLES[name] if column.name not in unused]
-        return self._source._load_frame(name, names, is_compact=True)
+        return self._source._load_frame(name, names, shared_texts=self._texts)
 
 
 class PublishedResults(Results):
@@ -337,10 +340,12 @@ class PublishedResults(Results):
     def _find_address(self, file: str) -> str:
         return str(self._store.file_system.unstrip_protocol(self._store.find_path(file)))
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None, *, is_compact: bool = False) -> "pd.DataFrame":
+    def _load_frame(
+        self, name: str, column_names: Sequence[str] | None = None, *, shared_texts: dict[str | None, Any] | None = None
+    ) -> "pd.DataFrame":
         from harness.store.frames import convert_table
 
-        return convert_table(name, (), lambda: self._load_table(name), column_names, is_compact=is_compact)
+        return convert_table(name, (), lambda: self._load_table(name), column_names, shared_texts=shared_texts)
 
     def _load_table(self, name: str) -> "pa.Table":
         from harness.store.frames import read_published
@@ -380,12 +385,14 @@ class JoinedResults(Results):
     def _journal_paths(self) -> tuple[Path, ...]:
         return tuple(dict.fromkeys(path for part in self._parts for path in part._journal_paths))
 
-    def _load_frame(self, name: str, column_names: Sequence[str] | None = None, *, is_compact: bool = False) -> "pd.DataFrame":
+    def _load_frame(
+        self, name: str, column_names: Sequence[str] | None = None, *, shared_texts: dict[str | None, Any] | None = None
+    ) -> "pd.DataFrame":
         from harness.store.frames import join_rows, join_trials
 
         if name == "trials":
-            return join_trials([(part.report_tables if is_compact else part).trials for part in self._parts])
-        return join_rows(name, (part._load_frame(name, column_names, is_compact=is_compact) for part in self._parts))
+            return join_trials([(part if shared_texts is None else part.report_tables).trials for part in self._parts])
+        return join_rows(name, (part._load_frame(name, column_names, shared_texts=shared_texts) for part in self._parts))
 
     def _register(self, name: str) -> None:
         self._connection.register(name, self.trials if name == "trials" else self._load_frame(name))

@@ -8,6 +8,7 @@ import pytest
 
 from harness.inspection.loading import load
 from harness.reporting.experiment_report import report
+from harness.store import frames
 from harness.store.columns import TABLES, UNREPORTED_COLUMNS
 from harness.store.results import JoinedResults
 from harness.store.tables import export
@@ -30,7 +31,9 @@ def test_columns_without_a_use_are_columns_of_their_tables():
         assert unused < {column.name for column in TABLES[name]}
 
 
-def test_the_other_columns_have_the_values_of_the_whole_table(results):
+@pytest.mark.parametrize("batch_rows", [3, frames.BATCH_ROWS])
+def test_the_other_columns_have_the_values_of_the_whole_table(results, batch_rows, monkeypatch):
+    monkeypatch.setattr(frames, "BATCH_ROWS", batch_rows)
     for name in NAMES:
         whole, reduced = getattr(results, name), getattr(results.report_tables, name)
         kept = [column for column in whole if column not in UNREPORTED_COLUMNS.get(name, ())]
@@ -45,6 +48,8 @@ def test_the_other_columns_have_the_values_of_the_whole_table(results):
 def test_equal_texts_are_one_string(results):
     arms = results.report_tables.trials["arm"]
     assert len(arms) > len({id(arm) for arm in arms}) == arms.nunique()
+    trial_ids = {id(trial_id) for trial_id in results.report_tables.trials["trial_id"]}
+    assert {id(trial_id) for trial_id in results.report_tables.steps["trial_id"]} <= trial_ids
 
 
 def test_tables_of_several_experiments_are_joined_in_the_same_way(tmp_path, results):
