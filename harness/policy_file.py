@@ -6,6 +6,7 @@ names a file executes nothing.
 """
 
 import inspect
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,17 @@ def wrap_function(function: PolicyFunction, where: str = "policy") -> Any:
 
 
 def rebuild_policy(name: str, fields: Mapping[str, object]) -> Any:
-    """Return a policy in a file from its name and fields, in another process."""
+    """Return a policy in a file from its name and fields, in another process.
+
+    Raises:
+        UsageError: This machine does not have the file.
+    """
+    path = Path(name.rpartition(":")[0])
+    if not path.is_file():
+        raise UsageError(
+            f"policy: no file {str(path)!r} in {str(Path.cwd())!r} on {socket.gethostname()}, and a worker does not get the file "
+            "with the job; copy it and the modules beside it to each machine, and start the workers where the path leads to it"
+        )
     return from_plain(load_file_policy(name), {**fields, "kind": name})
 
 

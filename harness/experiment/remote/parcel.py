@@ -100,7 +100,7 @@ def _run_in_folder(run_job: TrialRunner, job: Job, folder: Path) -> FinishedTria
     if job.trial.trial_id != job.trial_id:
         raise UsageError(
             f"the trial has the id {job.trial.trial_id} on {socket.gethostname()}, and {job.trial_id} where the run was started, "
-            "so the version of harness or the file of the task differs; install the same versions, and copy the same file"
+            "so the version of harness or the file of the task or policy differs; install the same versions, copy the same file"
         )
     job = replace(job, journal=locate_journal(folder, job.trial_id))
     if job.cache_settings is not None and job.cache_settings.is_default:

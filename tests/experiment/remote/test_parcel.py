@@ -2,11 +2,13 @@
 
 import pickle
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
 from harness.errors import StoreError, UsageError
 from harness.experiment.output import open_output, read_finished_trial
+from harness.experiment.remote.host import TrialHost
 from harness.experiment.remote.parcel import CHUNK_BYTES, compress_journal, pack_job, split, write_journal
 from harness.revisions import REVISIONS
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
@@ -50,6 +52,29 @@ def test_a_worker_refuses_a_trial_that_has_another_id_on_its_machine(tmp_path, m
         UsageError, match=f"the trial has the id {job.trial.trial_id} on .*, and {job.trial_id} where the run was"
     ):
         run(*arguments, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_policy_in_a_file_runs_where_the_file_is_and_is_refused_in_words_elsewhere(tmp_path, monkeypatch):
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    (here / "mine.py").write_text("def newest(messages, budget):\n    return [messages[0], *messages[-3:]]\n")
+    monkeypatch.chdir(here)
+    sample = make_sample_job("finish", 0, tmp_path)
+    trial = replace(sample.trial, policy="mine.py:newest")
+    parcel = pack_job(run_sample_job, replace(sample, trial=trial, trial_id=trial.trial_id), 60.0)
+    for folder in (here, elsewhere):
+        monkeypatch.chdir(folder)
+        host = TrialHost(60.0, tmp_path)  # its child process starts in the folder in which a worker was started
+        try:
+            outcome = host.run(parcel)
+        finally:
+            host.close()
+        if folder == here:
+            assert outcome.resolve().record.trial_id == trial.trial_id
+    with pytest.raises(UsageError, match=r"policy: no file 'mine.py' in '.*elsewhere' on .*; copy the file"):
+        outcome.resolve()
 
 
 def test_a_journal_that_its_process_did_not_close_is_sent_whole(tmp_path):
