@@ -18,7 +18,7 @@ from harness.compaction.conditions import Condition, check_conditions, plan_unde
 from harness.compaction.field_help import inherit_field_help
 from harness.compaction.overflow import FitWindow
 from harness.compaction.preserving import check_patterns, find_preserved, focus_plan, preserve_items
-from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply_plan
+from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply_plan, refuse_invalid_patterns
 from harness.compaction.triggers import Always, BudgetRule, Full, Idle, Measure, Reserves, ShareOfAvailable, Trigger
 from harness.conversation.codec import ADDED_LATER, StrictFields, refuse_mistyped
 from harness.conversation.events import Hook
@@ -169,6 +169,10 @@ def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
     )
 
 
+_PATTERN_FIELDS = ("exempt_tools", "skill_tools")
+"""Fields of policies that contain shell patterns; `SummarizingPreset` checks `preserve`, which also takes kinds of messages."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Preset(StrictFields, ABC):
     """Base class of all policies of this package. A policy is a frozen dataclass; its property `pipeline` defines what it does.
@@ -200,6 +204,8 @@ class Preset(StrictFields, ABC):
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        for name in _PATTERN_FIELDS:
+            refuse_invalid_patterns(name, getattr(self, name, ()))
         check_conditions(self.when)
         self.check_combination()
 

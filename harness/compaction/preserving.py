@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from harness.compaction.stages import Block, group_blocks, is_from_user
+from harness.compaction.stages import Block, group_blocks, is_from_user, refuse_invalid_patterns
 from harness.conversation import transcript
 from harness.conversation.events import ItemId
 from harness.conversation.messages import Message, Text, user
@@ -26,14 +26,14 @@ def check_patterns(patterns: Sequence[str]) -> None:
     """Refuse patterns of preserved messages that can match nothing.
 
     Raises:
-        UsageError: A pattern is empty or names an unknown kind; the message says what is allowed.
+        UsageError: A pattern is invalid or names an unknown kind; the message says what is allowed.
     """
+    kinds = ", ".join(f"{KIND_PREFIX}{name}" for name in KINDS)
+    refuse_invalid_patterns("preserve", patterns, f" of tool names, or one of {kinds}")
     for place, pattern in enumerate(patterns):
-        kind = pattern.removeprefix(KIND_PREFIX)
-        if not pattern.strip() or (pattern.startswith(KIND_PREFIX) and kind not in KINDS):
-            kinds = ", ".join(f"{KIND_PREFIX}{name}" for name in KINDS)
+        if pattern.startswith(KIND_PREFIX) and pattern.removeprefix(KIND_PREFIX) not in KINDS:
             raise UsageError(
-                f"preserve[{place}]: must be a shell pattern of tool names, such as 'skill*', or one of {kinds} (got {pattern!r})"
+                f"preserve[{place}]: must be a shell pattern such as 'skill*' of tool names, or one of {kinds} (got {pattern!r})"
             )
 
 

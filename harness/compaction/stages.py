@@ -21,6 +21,7 @@ from harness.conversation.messages import CompactionMarker, Image, Message, Part
 from harness.conversation.plan import PLAIN_PROCEDURE, CompactionPlan, Excerpt, Slot, SummaryFormat, SummaryProcedure
 from harness.conversation.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
 from harness.conversation.view import Item, View, count_events, patch_items
+from harness.errors import UsageError
 
 DEFAULT_COUNTER = QuarterOfCharacters()
 EARLIER_SUMMARIES = "which messages are its earlier summaries"
@@ -397,6 +398,41 @@ def is_named(call: ToolCall, text: str) -> bool:
     key = transcript.find_key_argument(call)
     names = {key, key.rstrip("/").rpartition("/")[2]} - {"", "."}
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w/-])", text) for name in names)
+
+
+def refuse_invalid_patterns(name: str, patterns: Sequence[str], more: str = "") -> None:
+    """Raise an error if a shell pattern is empty, or has a set of characters that no `]` ends or that contains nothing.
+
+    Python would take the first `[` of such a pattern for an ordinary character, so the pattern would match nothing.
+
+    Args:
+        name: Name of the field, for the error message.
+        patterns: Values of the field.
+        more: What else the field allows, as the end of a sentence.
+
+    Raises:
+        UsageError: A pattern is invalid; the message gives its place and what is allowed.
+    """
+    for place, pattern in enumerate(patterns):
+        if not pattern.strip():
+            advice = ""
+        elif _has_open_set(pattern):
+            advice = "; each `[` begins a set of characters that a `]` ends, and `[[]` stands for the character `[`"
+        elif _EMPTY_SET in translate(pattern):
+            advice = "; a set of characters such as `[a-z]` goes from a smaller to a larger character"
+        else:
+            continue
+        raise UsageError(f"{name}[{place}]: must be a shell pattern such as 'skill*'{more} (got {pattern!r}){advice}")
+
+
+_EMPTY_SET = "(?!)"
+"""Regular expression of a set that contains nothing, such as `[z-a]`."""
+_SET = re.compile(r"\[!?+\]?+[^]]*\]")
+"""Regular expression of a set of characters, whose first character may be `]`."""
+
+
+def _has_open_set(pattern: str) -> bool:
+    return "[" in _SET.sub("", pattern)
 
 
 @lru_cache(maxsize=1_000)

@@ -63,10 +63,41 @@ def test_preserved_messages_have_a_limit_and_the_newest_come_first():
     assert find_preserved(view, ("kind:user",), 10_000) == {view.items[1].item_id}
 
 
-@pytest.mark.parametrize("pattern", ["", "  ", "kind:", "kind:users"])
+INVALID = ["", "  ", "[", "skill[", "[!]", "[]", "[a-z][", "[z-a]"]
+
+
+@pytest.mark.parametrize("pattern", [*INVALID, "kind:", "kind:users"])
 def test_a_pattern_that_can_match_nothing_is_refused(pattern):
-    with pytest.raises(UsageError, match=r"policy: preserve\[1\]: must be a shell pattern of tool names, such as 'skill\*'"):
+    with pytest.raises(
+        UsageError,
+        match=r"policy: preserve\[1\]: must be a shell pattern such as .skill\*. of tool names, or one of kind:user",
+    ):
         policy_from_plain({"kind": "keep-last", "preserve": ["skill", pattern]})
+
+
+@pytest.mark.parametrize("pattern", INVALID)
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("claude-code", "skill_tools"),
+        *((kind, "exempt_tools") for kind, preset in PRESETS.items() if "exempt_tools" in preset.__dataclass_fields__),
+    ],
+)
+def test_every_field_with_patterns_refuses_invalid_ones(kind, field, pattern):
+    with pytest.raises(UsageError, match=rf"policy: {field}\[1\]: must be a shell pattern such as 'skill\*' \(got"):
+        policy_from_plain({"kind": kind, field: ["skill", pattern]})
+
+
+def test_the_message_on_an_unfinished_set_says_what_ends_it():
+    with pytest.raises(UsageError, match=r"\(got '\['\); each `\[` begins a set of characters that a `\]` ends"):
+        KeepLast(preserve=("[",))
+    with pytest.raises(UsageError, match=r"pins\[0\]: must be a shell pattern"):
+        PRESETS["paced"](pins=("RULE [",))
+
+
+@pytest.mark.parametrize("pattern", ["*", "[[]", "[]]", "[!]]*", "skill[0-9]", "a]", "[!a]?", "[a-]"])
+def test_valid_patterns_are_accepted(pattern):
+    assert KeepLast(preserve=(pattern,)).preserve == (pattern,)
 
 
 def test_ids_without_preserved_messages_and_focus_stay():

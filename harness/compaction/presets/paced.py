@@ -6,7 +6,16 @@ from typing import Literal
 from harness.compaction.cuts import LastMessages
 from harness.compaction.overflow import OWN_PROCEDURE
 from harness.compaction.pipeline import CalibratedPreset, Pipeline, Positive, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
+from harness.compaction.stages import (
+    Block,
+    Forget,
+    Middle,
+    Reducer,
+    Summarize,
+    compile_patterns,
+    group_blocks,
+    refuse_invalid_patterns,
+)
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, AllOf, DueAmounts, Full, NoThreshold, ShareOfAvailable, Trigger
 from harness.conversation.messages import extract_part_text
@@ -80,16 +89,17 @@ def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
 
 
 def check_patterns(policy: object, name: str) -> None:
-    """Raise UsageError if a shell pattern of the policy would match no line or every line.
+    """Raise UsageError if a shell pattern of the policy is invalid, or would match no line or every line.
 
     Raises:
-        UsageError: A pattern matches no line or every line; the message gives a valid example.
+        UsageError: A pattern is invalid, or matches no line or every line; the message gives a valid example.
     """
     for pattern in getattr(policy, name):
         if not pattern.strip() or "\n" in pattern:
             raise UsageError(f"{name}: {pattern!r} matches no line with text; write a shell pattern such as '*must*'")
         if not pattern.strip("*?"):
             raise UsageError(f"{name}: {pattern!r} matches every line, so nothing would be evicted; write one such as '*must*'")
+    refuse_invalid_patterns(name, getattr(policy, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
