@@ -39,6 +39,7 @@ from harness.analysis.validity import compare_repeats, drop_repeats, find_repeat
 from harness.errors import format_count
 from harness.experiment.contrasts import compute_smallest_p
 from harness.reporting.claims import ClaimReport, build_claim_section, restrict_claims
+from harness.reporting.compaction_effects import build_effect_sections
 from harness.reporting.headlines import MAX_CLAIMS, build_headline_sections, describe_constant_success, list_threats
 from harness.reporting.lost_facts import build_lost_fact_sections
 from harness.reporting.monitoring import build_alert_sections, build_overhead_section
@@ -95,6 +96,7 @@ def build_sections(
     yield from build_control_section(results, comparer, [arm.arm for arm in compared])
     yield from build_warning_section(results.trials)
     yield _build_effort_section(arms)
+    yield from build_effect_sections(arms)
     yield from _build_axis_sections(results)
     for name, comparisons in contrasts.items():
         if comparisons:

@@ -862,7 +862,6 @@ UNREPORTED_COLUMNS: dict[str, frozenset[str]] = {
             *("reacquired_tokens_per_compaction", "reacquisitions_per_evicted_token", "doom_loop_step", "doom_loop_after_steps"),
             *("fact_uses", "clipped_characters", "clipped_by_tool_json", "pruned_tokens", "emergency_compactions"),
             *("fruitless_compactions", "kept_prefix_tokens", "forked_from", *_OVERHEAD_COLUMNS),
-            *(column.name for column in TRIALS if column.stored_in == "conduct"),
         }
     ),
     "steps": frozenset(
