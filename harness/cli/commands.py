@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "view": ("view", "Serve the report of an experiment as a page on this machine."),
     "price": ("price", "Show what stored sessions would have cost under other price rules."),
     "replay": ("replay", "Show what your sessions would have cost under other compaction settings."),
+    "tune": ("tune", "Show which numbers of a policy are worth considering on your sessions."),
     "experiments": ("experiments", "List experiments with their titles, tags and notes."),
     "inspect": ("inspect_session", "Show the totals and the timeline of a session, or one of its requests."),
     "sessions": ("sessions", "List, read, search, archive and clean up logged sessions."),

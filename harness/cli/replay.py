@@ -117,6 +117,7 @@ def command(
             workers=workers,
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
+    check = check_forecast(forecast, replay, controls) if forecast is not None else None  # refused before anything is printed
     for line in build_lines(replay, full=full):
         print_line(line)
     if full:
@@ -125,8 +126,8 @@ def command(
             print_parts(
                 "", f"{describe_rule_name(rule)}, against what was run:", build_table(heading, describe_settings(replay, rule))
             )
-    if forecast is not None:
-        print_line(describe_check(check_forecast(forecast, replay, controls)))
+    if check is not None:
+        print_line(describe_check(check))
     if freeze is not None:
         choice = replay.choices[replay.rules[0]]
         made = make_forecast(replay, setting or (choice.chosen[0] if choice else ""), dt.datetime.now(dt.UTC))

@@ -116,6 +116,7 @@ def replay_sessions(
     *,
     file: Path | None = None,
     reread_tokens: Sequence[float] | None = None,
+    variations: Mapping[str, Sequence[int]] | None = None,
     workers: int | None = None,
     cache_folder: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -135,6 +136,7 @@ def replay_sessions(
         file: TOML file with further rules, see `harness.prices.rules.load_rules`. Default: none.
         reread_tokens: Low end, middle and high end of the tokens read again after each compaction. Default: 0, 10,000 and 20,000,
             an assumption.
+        variations: Values of fields of the policies, each combination of which is a setting of its own. Default: their defaults.
         workers: Number of processes. Default: one for each processor.
         cache_folder: Folder for replays of files. Default: the user's cache folder.
         on_progress: Function that is called with the number of files done and of all files.
@@ -155,7 +157,7 @@ def replay_sessions(
             raise UsageError(f"there is no folder {str(place)!r}; pass a folder with recordings or journals, or one file")
     known_rules = load_rules(file)
     _check_rules(rules, dict(known_rules))
-    settings, notes = list_settings(policies, thresholds)
+    settings, notes = list_settings(policies, thresholds, variations)
     plan = ReplayPlan(settings=settings, rules=tuple(dict.fromkeys(rules)), known_rules=known_rules)
     paths = sorted({path for place in places for path in find_files(place)})
     default = platformdirs.user_cache_path("harness") / "replays"

@@ -1,12 +1,14 @@
 """Settings that a replay compares: a compaction policy with the number of tokens above which it compacts."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any
 
 from harness.compaction.description import list_parts
 from harness.compaction.feasibility import compute_feasible_budget
 from harness.conversation.tokens import Window
-from harness.errors import UsageError
+from harness.errors import UnknownName, UsageError
 from harness.policies import resolve_policy
 from harness.protocols import Policy
 
@@ -32,17 +34,38 @@ class ReplaySetting:
     the window does not change."""
     window_tokens: int | None
     """Context window in which the policy has this threshold; None for the window of each session's model."""
+    changes: tuple[tuple[str, int], ...] = ()
+    """Fields of the policy that differ from their defaults, with their values."""
 
     @property
     def name(self) -> str:
-        """Name of the setting in tables, such as `claude-code at 80K`."""
-        if self.threshold_tokens is None:
-            return self.policy
-        return f"{self.policy} at {format_thousands(self.threshold_tokens)}"
+        """Name of the setting in tables, such as `claude-code at 80K` or `codex at 80K, keep_user_tokens 32000`."""
+        at = "" if self.threshold_tokens is None else f" at {format_thousands(self.threshold_tokens)}"
+        return ", ".join([f"{self.policy}{at}", *(f"{field} {value}" for field, value in self.changes)])
 
     def build_policy(self) -> Policy:
-        """Return the policy with its default fields."""
-        return resolve_policy(self.policy)
+        """Return the policy with these fields.
+
+        Raises:
+            UsageError: The policy has no such field, or the value is out of range.
+        """
+        return with_fields(self.policy, self.changes)
+
+
+def with_fields(policy: str, changes: Iterable[tuple[str, int]]) -> Policy:
+    """Return a policy with other values of some fields.
+
+    Raises:
+        UnknownName: The policy has no such field.
+        UsageError: A value is out of range.
+    """
+    default: Any = resolve_policy(policy)
+    known = [field.name for field in fields(default)]
+    for name, _ in changes:
+        if name not in known:
+            raise UnknownName(f"field of the policy {policy}", name, known)
+    changed: Policy = replace(default, **dict(changes))
+    return changed
 
 
 def format_thousands(tokens: float) -> str:
@@ -50,7 +73,9 @@ def format_thousands(tokens: float) -> str:
     return f"{tokens / 1000:g}K" if tokens else "0"
 
 
-def list_settings(policies: Iterable[str], thresholds: Sequence[int]) -> tuple[tuple[ReplaySetting, ...], tuple[str, ...]]:
+def list_settings(
+    policies: Iterable[str], thresholds: Sequence[int], variations: Mapping[str, Sequence[int]] | None = None
+) -> tuple[tuple[ReplaySetting, ...], tuple[str, ...]]:
     """Return the settings of some policies with some thresholds, and a note on each pair that is not possible.
 
     A policy whose threshold follows from the window gets the smallest window in which it is at least as large. A policy without
@@ -59,16 +84,19 @@ def list_settings(policies: Iterable[str], thresholds: Sequence[int]) -> tuple[t
     Args:
         policies: Names of policies.
         thresholds: Numbers of tokens above which they compact.
+        variations: Values of fields of the policies; each combination is tried. Default: the policies' own values.
 
     Raises:
-        UsageError: A policy or a threshold is unknown or impossible, or none of the pairs is possible.
+        UsageError: A policy, a field or a threshold is unknown or impossible, or none of the pairs is possible.
     """
     settings: list[ReplaySetting] = []
     notes: list[str] = []
-    for name in dict.fromkeys(policies):
-        policy = resolve_policy(name)
+    names, values = list(variations or {}), list((variations or {}).values())
+    changes = [tuple(zip(names, chosen, strict=True)) for chosen in product(*values)]
+    for name, changed in product(dict.fromkeys(policies), changes):
+        policy = with_fields(name, changed)
         if _compute_threshold(policy, MAX_WINDOW_TOKENS) == _compute_threshold(policy, MAX_WINDOW_TOKENS // 2):
-            settings.append(ReplaySetting(policy=name, threshold_tokens=None, window_tokens=None))
+            settings.append(ReplaySetting(policy=name, threshold_tokens=None, window_tokens=None, changes=changed))
             continue
         for threshold in sorted(set(thresholds)):
             try:
@@ -77,7 +105,7 @@ def list_settings(policies: Iterable[str], thresholds: Sequence[int]) -> tuple[t
             except UsageError as error:
                 notes.append(f"{name} at {format_thousands(threshold)} is not possible: {error}")
             else:
-                settings.append(ReplaySetting(policy=name, threshold_tokens=threshold, window_tokens=window))
+                settings.append(ReplaySetting(policy=name, threshold_tokens=threshold, window_tokens=window, changes=changed))
     if not settings:
         raise UsageError(f"none of these settings is possible: {'; '.join(notes) or 'no policy is named'}")
     return tuple(settings), tuple(notes)
