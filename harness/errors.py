@@ -28,6 +28,7 @@
     │   └── NewerVersion      a newer version of harness wrote them
     ├── VerdictMismatch       a workspace was graded again, and the verdicts differ from the stored ones
     ├── WorkerDied            a worker process ended before its trial did
+    ├── GatewayFailed         the proxy of the gateway cannot be installed or started, or ended
     └── WorkersUnavailable    no worker can run trials, e.g. because the scheduler of a cluster ended
 
 A command with a non-zero exit code raises no exception but returns a value (`ExecResult`), and a session that is stopped ends
@@ -406,3 +407,7 @@ class WorkersUnavailable(HarnessError):
 
     Trials that have finished are kept.
     """
+
+
+class GatewayFailed(HarnessError):
+    """The proxy of the gateway cannot be installed or started, or ended while agents were using it."""

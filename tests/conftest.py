@@ -25,6 +25,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from harness.gateway import environment as gateway_environment
 from harness.models.local import weights
 from harness.models.local.catalogue import look_up_weights
 from tests.peers import environments
@@ -124,6 +125,7 @@ def pytest_collection_finish() -> None:
 
 os.environ.setdefault("HARNESS_MODELS", str(weights.locate_folder()))  # downloaded models are read and never written
 os.environ.setdefault("HARNESS_PEERS", str(environments.folder()))
+os.environ.setdefault("HARNESS_GATEWAY", str(gateway_environment.locate_folder()))
 if "PYTEST_XDIST_WORKER" not in os.environ:  # the parallel processes of one run share the folder, as the processes of a user do
     _own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
     os.environ["XDG_CACHE_HOME"] = _own_cache.name

@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "export": ("sessions:export_command", "Write a session to a JSONL file."),
     "import": ("imports", "Read recorded sessions of agents from a file or folder."),
     "agent": ("agent", "Give the agent a request and watch it work."),
+    "gateway": ("gateway", "Serve an endpoint for other agents that applies a policy and records."),
     "tasks": ("tasks:tasks_command", "List the built-in tasks, or show one task."),
     "task": ("tasks:task_command", "Create a task of your own, or check one."),
     "policies": ("policies", "List the compaction policies, describe one, or show its effect."),

@@ -5,10 +5,11 @@ not cut to a policy's `clip_characters`, because they are in the list already.
 """
 
 import asyncio
+import dataclasses
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -19,21 +20,24 @@ from harness.conversation.events import (
     Compaction,
     Entry,
     Hook,
+    Insert,
     ItemId,
     MessageAdded,
+    ModelCallFailed,
     Notice,
+    Patch,
     SessionEnded,
     SessionStarted,
     StepFinished,
     TransientEvent,
 )
-from harness.conversation.messages import sanitize_message
+from harness.conversation.messages import Message, sanitize_message
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.shapes.openai_chat import OpenAIChat
 from harness.conversation.shapes.recognition import recognize_shape
 from harness.conversation.shapes.shape import Piece, Raw, edit_piece, join_pieces, refuse
-from harness.conversation.tokens import Budget, Measured, Usage, Window
-from harness.conversation.view import OPENING_MESSAGE, View, find_opening_index
+from harness.conversation.tokens import Budget, Estimated, Measured, Usage, Window
+from harness.conversation.view import OPENING_MESSAGE, View, find_opening_index, patch_items
 from harness.errors import UsageError
 from harness.integrations.message_checks import (
     check_list,
@@ -46,6 +50,7 @@ from harness.integrations.message_checks import (
 from harness.integrations.results import CompactResult, CompactState
 from harness.integrations.summarizers import FunctionSummarizer, SummarizerChoice, choose_summarizer
 from harness.integrations.usage import read_usage
+from harness.models.prices import compute_cost_usd
 from harness.policies import resolve_policy
 from harness.protocols import Clock, Log, OutputStore, Policy
 from harness.session.compactor import SessionCompactor
@@ -84,6 +89,8 @@ class _OpenStep:
     view: View
     """View that the model answered to."""
     calls: int
+    usage: Usage | None
+    """Usage reported with the answer; None if it is reported with the results, or never."""
 
 
 class Compactor:
@@ -103,7 +110,8 @@ class Compactor:
         journal: Journal file for the log, which widgets, `harness inspect` and `harness.load` open. None keeps the log in memory.
             Default: `None`.
         session_id: Id of the session in the journal. None makes a new id. Default: `None`.
-        model: Name of the agent's model, for the log. Default: `'unknown'`.
+        model: Name of the agent's model, for the log and for the cost of answers whose usage is reported.
+            Default: `'unknown'`.
         clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
 
     Raises:
@@ -336,6 +344,86 @@ class Compactor:
         raws, reported = check_list(messages), read_usage(usage)
         self._log_pieces(self._take_new(raws), reported)
 
+    def record_overflow(self, detail: str) -> None:
+        """Log that the provider refused the last list as too long.
+
+        Args:
+            detail: Message of the provider.
+        """
+        self._conversation.append(ModelCallFailed(step=self.view.steps + 1, cost_usd=0.0, detail=detail, is_overflow=True))
+
+    def replace(
+        self, messages: Sequence[Mapping[str, Any]], usage: Usage | Mapping[str, Any] | None = None, *, reason: str
+    ) -> Compaction:
+        """Continue with another list, which the agent's own compaction made, and log that as a compaction.
+
+        Messages that the model saw before and that stand in the new list in the same order stay; the policy's own changes to
+        other messages are gone. Messages behind the newest one that stays, or else from the next answer on, are new and not part
+        of the compaction: pass the list to `compact` next.
+
+        Args:
+            messages: Messages of the agent's new list.
+            usage: Token usage of the newest answer before it, as for `compact`.
+            reason: Reason that the log gives.
+
+        Raises:
+            UsageError: A message has no known shape, or a tool call and its result do not stand together. Nothing is logged.
+        """
+        raws, reported = check_list(messages), read_usage(usage)
+        if self._open_step:
+            self._finish_step(reported)
+        shape = recognize_shape(raws, 0, self._shape)
+        read = (shape or _CHAT).read(raws, 0)
+        pieces = [dataclasses.replace(piece, message=sanitize_message(piece.message)) for piece in read]
+        pieces = complete_system(pieces, self._system)
+        pieces, _ = check_pairs(pieces, {})
+        view = self.view
+        places = _match_messages([item.message for item in view.items], [piece.message for piece in pieces])
+        end = max(places) + 1
+        if all(index in places for index in range(end)):  # what the agent wrote stands at the end, before its next answer
+            end = next((index for index in range(end, len(pieces)) if pieces[index].message.role == "assistant"), len(pieces))
+        after, inserts, inserted = view.items[0].item_id, list[Insert](), list[Piece]()
+        for index, piece in enumerate(pieces[:end]):
+            if index in places:
+                after = view.items[places[index]].item_id
+            else:
+                inserts.append(Insert(message=piece.message, after=after))
+                inserted.append(piece)
+        kept = {view.items[place].item_id for place in places.values()}
+        forgotten = tuple(item.item_id for item in view.items if item.item_id not in kept)
+        if inserts:
+            inserts[0] = dataclasses.replace(inserts[0], stands_for=forgotten)
+        patch = Patch(forget=forgotten, insert=tuple(inserts))
+        patched = patch_items(view.items, patch, 0, self._compactor.policy.counter)
+        event = Compaction(
+            round=view.rounds + 1,
+            step=view.steps + 1,
+            moment="step",
+            status="applied",
+            reason=reason,
+            patch=patch,
+            tokens_before=view.tokens,
+            tokens_after=Estimated(sum(item.tokens for item in patched.items)),
+            messages_before=len(view.items),
+            messages_after=len(patched.items),
+            summary="\n\n".join(insert.message.text for insert in inserts),
+        )
+        (entry,) = self._conversation.append(event)
+        _, self._waiting = check_pairs(pieces[:end], {})
+        self._shape, self._usage = shape, None
+        for item_id in forgotten:
+            del self._pieces[item_id]
+        offset = self._next_number
+        self._next_number += len(raws)
+        for index, piece in enumerate(inserted):
+            self._pieces[ItemId(entry.seq, index)] = renumber(piece, offset)
+        for index, place in places.items():
+            self._pieces[view.items[place].item_id] = renumber(pieces[index], offset)
+        count = len({source.number for piece in pieces[:end] for source in piece.sources})
+        known = _KnownList(raws[:count], list(range(offset, offset + count)))
+        self._seen = self._sent = known
+        return event
+
     def _take_new(self, raws: list[Raw]) -> list[Piece]:
         """Return the messages behind those of the last call, and keep the list for the next call."""
         known, pieces = self._read_new(raws)
@@ -364,7 +452,7 @@ class Compactor:
         shape = recognize_shape(raws[first:], first, self._shape)
         is_beginning = not self._pieces
         pieces = (shape or _CHAT).read(raws[first:], first)
-        pieces = [replace(piece, message=sanitize_message(piece.message)) for piece in pieces]
+        pieces = [dataclasses.replace(piece, message=sanitize_message(piece.message)) for piece in pieces]
         if is_beginning:
             pieces = complete_system(pieces, self._system)
         pieces, waiting = check_pairs(pieces, self._waiting)
@@ -389,7 +477,8 @@ class Compactor:
             if role == "assistant":
                 view = self.view
                 calls = len(piece.message.calls)
-                self._open_step = _OpenStep(view.steps + 1, self._requests.prepare(view), view, calls)
+                reported = usage if index == newest else None
+                self._open_step = _OpenStep(view.steps + 1, self._requests.prepare(view), view, calls, reported)
             if self._open_step:
                 step = self._open_step.number
             else:
@@ -401,7 +490,8 @@ class Compactor:
 
     def _finish_step(self, usage: Usage | None) -> None:
         assert self._open_step is not None
-        opened, self._open_step, self._usage = self._open_step, None, usage
+        opened, usage = self._open_step, usage or self._open_step.usage
+        self._open_step, self._usage = None, usage
         results = [item.message for item in self.view.items[-opened.calls :]] if opened.calls else []
         self._conversation.append(
             StepFinished(
@@ -409,7 +499,7 @@ class Compactor:
                 view_tokens=opened.view.tokens,
                 view_messages=len(opened.view.items),
                 usage=usage or NOT_REPORTED,
-                cost_usd=None,
+                cost_usd=None if usage is None else compute_cost_usd(self._model, usage),
                 request_digest=opened.prepared.digest,
                 kept_prefix_messages=opened.prepared.kept_prefix_messages,
                 kept_prefix_tokens=opened.prepared.kept_prefix_tokens,
@@ -501,3 +591,16 @@ class Compactor:
             notices=tuple(notices),
             events=tuple(events),
         )
+
+
+def _match_messages(former: Sequence[Message], messages: Sequence[Message]) -> dict[int, int]:
+    """Return the index among the former messages of each message that is one of them, in the same order.
+
+    Both begin with a system message, which counts as the same.
+    """
+    places, start = {0: 0}, 1
+    for index, message in enumerate(messages[1:], 1):
+        place = next((place for place in range(start, len(former)) if former[place] == message), None)
+        if place is not None:
+            places[index], start = place, place + 1
+    return places

@@ -14,6 +14,7 @@ from tests.bench import (
     cluster,
     demo,
     editing,
+    gateway,
     importing,
     lab,
     large,
@@ -56,6 +57,7 @@ PARTS: Mapping[str, tuple[Callable[[], Iterable[Figure]], ...]] = {
     "panel": (panel.streaming, panel.paging),
     "lab": (lab.streaming, lab.exploring, lab.browsing),
     "studies": (studies.studies,),
+    "gateway": (gateway.gateway,),
     "suite": (suite.suite,),
 }
 """Benchmarks by the name of their module, in the order in which they run."""

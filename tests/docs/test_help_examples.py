@@ -23,6 +23,7 @@ NOT_RUN = {
     "harness models fetch local/smollm2-135m": "downloads a model",
     "harness serve-scripted --task flashcards --fault 429:2@3": "serves until it is stopped",
     "harness compare experiments/first experiments/second": "needs two experiments; tests/cli/test_compare.py runs it",
+    "harness gateway --upstream http://127.0.0.1:8000/v1 --record-only": "serves until it is stopped; tests/peers runs it",
     "harness view experiments/quickstart": "serves until it is stopped",
     "harness task check mine.py --seeds 3": "takes a minute; a page of the guide runs it",
     "harness run experiments/quickstart": "takes minutes; its plan runs in test_examples.py",

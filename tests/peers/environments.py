@@ -23,6 +23,8 @@ from pathlib import Path
 
 import platformdirs
 
+from harness.gateway import environment as gateway
+
 FOLDER_VARIABLE = "HARNESS_PEERS"
 CHECKOUT = Path(__file__).parents[2]
 LOCKS = Path(__file__).parent / "locks"
@@ -114,6 +116,7 @@ def folder() -> Path:
 def missing() -> str | None:
     """Return a message that names the missing environments and the command that creates them."""
     absent = [name for name, environment in ENVIRONMENTS.items() if not environment.is_installed]
+    absent += [] if gateway.is_installed() else ["the gateway"]
     return f"no environment for {', '.join(absent)}: make peers" if absent else None
 
 

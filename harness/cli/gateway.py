@@ -1,0 +1,99 @@
+"""Command `harness gateway`, an endpoint for other agents that applies a policy to what goes upstream and records sessions."""
+
+import re
+import threading
+from pathlib import Path
+
+import click
+
+from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
+from harness.cli import options
+from harness.errors import UsageError
+from harness.gateway.environment import install
+from harness.gateway.process import serve_proxy
+from harness.gateway.recorder import Arm, SessionRecorder
+from harness.policies import policy_from_plain
+from harness.process import install_signal_handler
+
+DEFAULT_PORT = 8788
+DEFAULT_JOURNAL = Path("gateway.sqlite")
+
+
+@click.command("gateway")
+@click.option("--upstream", metavar="URL|MODEL", help="Base URL of a server with OpenAI's API, or a model as litellm spells it.")
+@click.option("--policy", "policy_text", metavar="NAME", help="Compaction policy, with fields: keep-last,threshold=0.6.")
+@click.option("--record-only", is_flag=True, help="Change nothing; only record.")
+@click.option("--summarizer", metavar="MODEL", help="Model that writes summaries, with its key in the environment.")
+@click.option("--window", type=options.POSITIVE, help="Context window in tokens.  [default: that of the request's model]")
+@click.option("--journal", type=options.FILE, default=DEFAULT_JOURNAL, help="Journal for the sessions.")
+@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port to listen on; 0 = any free port.")
+@click.option("--session-header", metavar="NAME", default="", help="Further header with which the agent names its session.")
+@click.option("--install", "installs", is_flag=True, help="Install litellm's proxy in the user's cache, 0.4 GB, and end.")
+def command(
+    upstream: str | None,
+    policy_text: str | None,
+    summarizer: str | None,
+    window: int | None,
+    journal: Path,
+    port: int,
+    session_header: str,
+    *,
+    record_only: bool,
+    installs: bool,
+) -> None:
+    """Serve an endpoint for other agents that applies a policy and records their sessions.
+
+    An agent uses the printed address as its base URL, with its own key, which goes upstream and is stored nowhere. The endpoint
+    speaks OpenAI's chat completions, also streamed, on this machine only. Each conversation becomes a session in the journal,
+    which `harness inspect`, `harness replay` and every widget open. Ctrl-C stops the gateway and completes the journal.
+
+    A session is told by the header with which the agent names it, or else by the history that a request continues. When an agent
+    compacts its own history, that is logged as its own compaction.
+
+    HTTP is the work of litellm's proxy, which --install puts into an environment of its own, once.
+
+    Example: `harness gateway --upstream http://127.0.0.1:8000/v1 --record-only`
+    """
+    if installs:
+        click.echo(f"installed in {install()}")
+        return
+    if upstream is None:
+        raise UsageError("name the upstream: --upstream URL or --upstream MODEL")
+    if record_only == (policy_text is not None):
+        raise UsageError("choose one of --policy NAME and --record-only")
+    arms = (parse_arm(policy_text or "none"),)
+    recorder = SessionRecorder(
+        arms,
+        journal=journal,
+        window_tokens=window,
+        summarizer=summarizer,
+        model="" if "://" in upstream else upstream,
+        session_header=session_header,
+        report=lambda line: click.echo(line, err=True),
+    )
+    stop = threading.Event()
+    click.echo("starting litellm's proxy, which takes ten seconds", err=True)
+    try:
+        with (
+            serve_proxy(upstream, recorder.answer, port=port) as proxy,
+            install_signal_handler(lambda _number, _frame: stop.set()),
+        ):
+            click.echo(f"OPENAI_BASE_URL={proxy.address}")
+            while not stop.wait(MAIN_THREAD_WAIT_SECONDS):
+                proxy.check()
+    finally:
+        recorder.close()
+    click.echo(recorder.describe(), err=True)
+
+
+def parse_arm(text: str) -> Arm:
+    """Return the arm that a text such as `keep-last,threshold=.6` describes.
+
+    Raises:
+        UnknownName: There is no such policy or field.
+        UsageError: A field has no value, or an invalid one.
+    """
+    name, *assignments = (part.strip() for part in text.split(","))
+    completed = [re.sub(r"=(?=\.\d)", "=0", assignment) for assignment in assignments]  # .6 is no number in TOML
+    fields = options.parse_fields(tuple(completed))
+    return Arm(name=text, policy=policy_from_plain({"kind": name, **fields}))

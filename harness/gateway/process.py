@@ -1,0 +1,153 @@
+"""Process of the gateway's proxy: its start, its end, and what it says if it cannot start."""
+
+import json
+import os
+import secrets
+import select
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness.errors import GatewayFailed, UsageError
+from harness.gateway.channel import Answer, serve_channel
+from harness.gateway.environment import find_interpreter
+
+HOOK = Path(__file__).parent / "proxy_hook.py"
+LOOPBACK = "127.0.0.1"
+START_SECONDS = 300.0
+"""Time in seconds that the proxy may take to start; it imports for ten, and compiles Python files first on a cold machine."""
+END_SECONDS = 20.0
+PASSED_VARIABLES = (
+    "HOME",
+    "LANG",
+    "PATH",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+)
+"""Environment variables that the proxy's process gets; keys of providers are not among them, since agents send their own."""
+
+
+class Proxy:
+    """Running proxy."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
+        self._process, self.port = process, port
+
+    @property
+    def address(self) -> str:
+        """Address that agents use as their base URL."""
+        return f"http://{LOOPBACK}:{self.port}/v1"
+
+    @property
+    def process_id(self) -> int:
+        """Id of the proxy's process."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """Do nothing while the proxy runs.
+
+        Raises:
+            GatewayFailed: The proxy ended.
+        """
+        if (code := self._process.poll()) is not None:
+            raise GatewayFailed(f"the proxy of the gateway ended with exit code {code}; start the gateway again")
+
+
+def describe_upstream(upstream: str) -> list[dict[str, Any]]:
+    """Return litellm's list of models for an upstream.
+
+    Args:
+        upstream: Base URL of a server with the API of OpenAI, such as `http://127.0.0.1:8000/v1`, or the name of a model as
+            litellm spells it, such as `anthropic/claude-sonnet-4-5`, which answers whatever model the agent names.
+
+    Raises:
+        UsageError: The text is empty, or has a scheme other than HTTP.
+    """
+    scheme, has_scheme, rest = upstream.partition("://")
+    if not upstream.strip() or (has_scheme and (scheme not in {"http", "https"} or not rest)):
+        raise UsageError(f"upstream: must be an http URL or the name of a model (got {upstream!r:.200})")
+    where = {"model": "openai/*", "api_base": upstream.rstrip("/")} if has_scheme else {"model": upstream}
+    return [{"model_name": "*", "litellm_params": {**where, "api_key": "no-key-given", "max_retries": 0}}]
+
+
+@contextmanager
+def serve_proxy(upstream: str, answer: Answer, *, port: int = 0, is_hooked: bool = True) -> Iterator[Proxy]:
+    """Run the proxy while the context is open.
+
+    Args:
+        upstream: Base URL or model, as for `describe_upstream`.
+        answer: Function that answers the hook's questions.
+        port: Port on loopback; 0 chooses a free one.
+        is_hooked: Whether the hook is used; False serves litellm's proxy as it is, for comparisons.
+
+    Raises:
+        UsageError: The proxy is not installed, the port cannot be used, or the upstream is invalid.
+        GatewayFailed: The proxy does not start.
+    """
+    interpreter, models = find_interpreter(), describe_upstream(upstream)
+    with TemporaryDirectory(prefix="harness-gateway-") as name, _listen(port) as listening:
+        folder = Path(name)
+        settings = {
+            "folder": name,
+            "address": str(folder / "hook"),
+            "models": models,
+            "master_key": f"sk-{secrets.token_hex(24)}",
+            "listening": listening.fileno(),
+            "hooked": is_hooked,
+        }
+        with serve_channel(folder / "hook", answer), _start(interpreter, folder, settings, listening) as process:
+            yield Proxy(process, listening.getsockname()[1])
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise UsageError(f"port {port} cannot be used: {error}; choose another port, or 0 for a free one") from None
+    listening.listen(128)
+    return listening
+
+
+@contextmanager
+def _start(
+    interpreter: Path, folder: Path, settings: Mapping[str, Any], listening: socket.socket
+) -> Iterator["subprocess.Popen[bytes]"]:
+    variables = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+    variables |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION", "LITELLM_LOG": "ERROR", "NO_DOCS": "True"}
+    errors = folder / "errors"
+    with errors.open("wb") as error_file:
+        process = subprocess.Popen(
+            [str(interpreter), str(HOOK)],
+            cwd=folder, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error_file,
+            pass_fds=(listening.fileno(),), start_new_session=True,
+        )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(settings).encode() + b"\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+        if not ready or process.stdout.readline() != b"ready\n":
+            process.kill()
+            lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
+            raise GatewayFailed(f"the proxy of the gateway did not start within {START_SECONDS:g} s: {' / '.join(lines)}")
+        yield process
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()

@@ -1,0 +1,215 @@
+"""Program of the proxy's process, and the hook in litellm's proxy that asks the gateway about each request.
+
+It runs under the interpreter of `environment`, where this package does not exist, so it imports nothing from it:
+`python proxy_hook.py`, with its settings as one JSON object on standard input. The key of an agent goes from its request to its
+provider and nowhere else: neither to the gateway, nor into a file.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ANSWER_BYTES = 2**30
+"""Maximum length of a message of the gateway in bytes."""
+PATHS = ("/v1/chat/completions", "/chat/completions")
+ALIVE_PATH = "/health/liveliness"
+KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+LOOPBACK = "127.0.0.1"
+LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
+NO_KEY = "no-key-given"
+"""Key with which requests without a key go upstream, because clients of providers insist on one."""
+_Scope = dict[str, Any]
+_Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+async def ask(address: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer of the gateway to a question; both are JSON objects, each with its length in bytes before it."""
+    reader, writer = await asyncio.open_unix_connection(address)
+    try:
+        data = json.dumps(question).encode()
+        writer.write(struct.pack(">Q", len(data)) + data)
+        await writer.drain()
+        (length,) = struct.unpack(">Q", await reader.readexactly(8))
+        if length > ANSWER_BYTES:
+            raise ConnectionError(f"the answer has {length} bytes")
+        answer: dict[str, Any] = json.loads(await reader.readexactly(length))
+        return answer
+    finally:
+        writer.close()
+
+
+def find_key(headers: Mapping[str, str]) -> str:
+    """Return the key that an agent sent to authenticate itself with its provider."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    value = next((lower[name] for name in KEY_HEADERS if lower.get(name)), "")
+    scheme, _, token = value.partition(" ")
+    return (token if scheme.lower() == "bearer" else value).strip() or NO_KEY
+
+
+def make_hook(address: str) -> Any:
+    """Return the hook for litellm's proxy."""
+    http_exception = import_module("fastapi").HTTPException
+    join_chunks = import_module("litellm").stream_chunk_builder
+    logger: Any = import_module("litellm.integrations.custom_logger").CustomLogger
+
+    async def ask_gateway(question: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return await ask(address, question)
+        except (OSError, EOFError, ValueError) as error:
+            message = f"harness gateway: the process that records sessions does not answer ({type(error).__name__}: {error})"
+            raise http_exception(503, {"error": message}) from None
+
+    class Hook(logger):  # type: ignore[misc]
+        """Hook that replaces the messages of requests, and reports answers and failures."""
+
+        async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> Any:
+            headers = data.get("secret_fields", {}).get("raw_headers") or {}
+            question = {
+                "kind": "request",
+                "call_id": data.get("litellm_call_id"),
+                "headers": {name: value for name, value in headers.items() if name.lower() not in (*KEY_HEADERS, "cookie")},
+                "model": data.get("model"),
+                "messages": data.get("messages"),
+                "tools": data.get("tools") or data.get("functions"),
+            }
+            answer = await ask_gateway(question)
+            if "error" in answer:
+                raise http_exception(answer["status"], {"error": answer["error"]})
+            messages = data["messages"]
+            data["messages"] = [messages[part] if isinstance(part, int) else part for part in answer["messages"]]
+            data["api_key"] = find_key(headers)
+            return data
+
+        async def async_post_call_success_hook(self, data: dict[str, Any], user_api_key_dict: Any, response: Any) -> Any:
+            await report_answer(data, response)
+            return response
+
+        async def async_post_call_streaming_iterator_hook(
+            self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+        ) -> AsyncIterator[Any]:
+            chunks = []
+            async for chunk in response:
+                chunks.append(chunk)
+                yield chunk
+            await report_answer(request_data, join_chunks(chunks))
+
+        async def async_post_call_failure_hook(
+            self, request_data: dict[str, Any], original_exception: Exception, user_api_key_dict: Any, traceback_str: Any = None
+        ) -> None:
+            key = str(request_data.get("api_key") or NO_KEY)
+            status = getattr(original_exception, "status_code", None)
+            question = {
+                "kind": "failure",
+                "call_id": request_data.get("litellm_call_id"),
+                "status": status if isinstance(status, int) else None,
+                "name": type(original_exception).__name__,
+                "message": str(getattr(original_exception, "message", original_exception)).replace(key, "(key)"),
+            }
+            await ask_gateway(question)
+
+    async def report_answer(data: Mapping[str, Any], response: Any) -> None:
+        body = response.model_dump(mode="json", exclude_none=True) if response is not None else {}
+        choices = body.get("choices") or [{}]
+        question = {
+            "kind": "answer",
+            "call_id": data.get("litellm_call_id"),
+            "message": choices[0].get("message"),
+            "usage": body.get("usage"),
+        }
+        await ask_gateway(question)
+
+    return Hook()
+
+
+async def authorise(request: Any, api_key: str) -> Any:  # noqa: ARG001, litellm passes both by name
+    """Accept each request, because only the provider can judge the key."""
+    return import_module("litellm.proxy._types").UserAPIKeyAuth(api_key="agent")
+
+
+def limit_paths(app: Any, port: int) -> Any:
+    """Return an ASGI application that passes on only the requests that the gateway records; litellm's proxy has many more."""
+
+    async def answer(scope: _Scope, receive: Any, send: _Send) -> None:
+        if scope["type"] == "http":
+            path, host = scope["path"].rstrip("/"), dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+            if host.rpartition(":")[0] not in LOCAL_NAMES and host not in LOCAL_NAMES:
+                return await refuse(send, 403, f"harness gateway: it serves this machine only, not the host {host!r}")
+            if path != ALIVE_PATH and (path not in PATHS or scope["method"] != "POST"):
+                served = f"POST http://{LOOPBACK}:{port}{PATHS[0]} (the base URL is http://{LOOPBACK}:{port}/v1)"
+                return await refuse(send, 404, f"harness gateway: {scope['method']} {path!r:.200} is not served; use {served}")
+        await app(scope, receive, send)
+        return None
+
+    return answer
+
+
+async def refuse(send: _Send, status: int, message: str) -> None:
+    """Answer a request with an error."""
+    body = json.dumps({"error": {"message": message, "type": "harness_gateway", "param": None, "code": str(status)}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def wait_for_end(server: Any) -> None:
+    """Stop the server when standard input ends, which it also does when the gateway is killed."""
+    sys.stdin.read()
+    server.should_exit = True
+
+
+def main() -> None:
+    """Serve the proxy until the process is ended, or until the gateway's end of standard input closes."""
+    settings = json.loads(sys.stdin.readline())
+    answers = os.dup(1)
+    os.dup2(2, 1)  # litellm prints to standard output
+    folder = Path(settings["folder"])
+    config = {
+        "model_list": settings["models"],
+        "litellm_settings": {"callbacks": ["proxy_hook.hook"], "drop_params": False, "num_retries": 0, "telemetry": False},
+        "router_settings": {"num_retries": 0, "disable_cooldowns": True},
+        "general_settings": {
+            "master_key": settings["master_key"],
+            "custom_auth": "proxy_hook.authorise",
+            "forward_client_headers_to_llm_api": True,
+        },
+    }
+    if not settings["hooked"]:
+        config["litellm_settings"].pop("callbacks")
+    path = folder / "proxy.yaml"  # JSON is YAML, and litellm reads files with this ending only
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config), encoding="utf-8")
+    os.environ["CONFIG_FILE_PATH"] = str(path)
+    sys.modules["proxy_hook"] = sys.modules["__main__"]  # the names in the configuration mean this module
+
+    uvicorn, app = import_module("uvicorn"), import_module("litellm.proxy.proxy_server").app
+    global hook  # noqa: PLW0603, litellm finds the hook by the name of a module's variable
+    hook = make_hook(settings["address"])
+    listening = socket.socket(fileno=settings["listening"])
+    port = listening.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(limit_paths(app, port), log_level="error", access_log=False))
+
+    async def serve() -> None:
+        threading.Thread(target=wait_for_end, args=(server,), daemon=True).start()
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.02)
+        if server.started:
+            os.write(answers, b"ready\n")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what litellm logs about requests may hold texts and keys
+        await serving
+
+    asyncio.run(serve())
+
+
+hook: Any = None
+
+if __name__ == "__main__":
+    main()

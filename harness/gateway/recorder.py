@@ -1,0 +1,370 @@
+"""Sessions of the agents that use the gateway: which session a request belongs to, what goes upstream, and its record.
+
+Agents send their whole history with each request. A session is told by the header with which an agent names it, by the digest of
+its tools, and by the history that it continues. The record is that of `Compactor`, which reads only what is new.
+
+The answer of a model is logged when the agent sends it back, in the agent's own form, with the time at which it was given. The
+last answer is logged at the end of the session.
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from harness.compaction.description import name_policy
+from harness.conversation.codec import to_canonical_json
+from harness.conversation.shapes.recognition import recognize_shape
+from harness.conversation.shapes.shape import Raw
+from harness.errors import HarnessError, UsageError, format_count
+from harness.integrations.compactor import Compactor, Moment
+from harness.integrations.message_checks import check_list
+from harness.integrations.summarizers import SummarizerChoice
+from harness.models.overflows import is_overflow
+from harness.models.registry import look_up_window
+from harness.policies import resolve_policy
+from harness.protocols import Clock, Policy
+from harness.session.ids import TIME_ORDERED_IDS
+from harness.text import replace_control_characters
+
+MAX_SESSIONS = 64
+"""Number of sessions that are kept open; beyond it, the one that was longest without a request ends."""
+MAX_CALLS = 10_000
+"""Number of requests without an answer that are remembered."""
+SESSION_HEADERS = ("x-session-id", "session-id", "session_id", "thread-id", "conversation_id", "x-litellm-session-id")
+"""Headers with which agents name their session, beside `x-VENDOR-session-id`: of OpenCode, Codex CLI and litellm."""
+MALFORMED_STATUS, FAILED_STATUS = 422, 500
+"""HTTP statuses for requests that cannot be recorded, and for policies that fail. Clients do not repeat the former."""
+_CONTEXT_ERRORS = frozenset(("ContextWindowExceededError",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """Treatment of sessions: a policy and its name in the record."""
+
+    name: str
+    policy: Policy
+
+
+@dataclass(slots=True)
+class _Answer:
+    """Answer of the upstream that the agent has not sent back yet."""
+
+    message: Raw
+    usage: Mapping[str, Any] | None
+    at_seconds: float
+
+
+@dataclass(slots=True)
+class _Session:
+    """Open session of an agent."""
+
+    key: tuple[str, str]
+    """Name that the agent gives its session, and the digest of its tools."""
+    arm: Arm
+    compactor: Compactor
+    clock: "_SettableClock"
+    history: list[Raw] = field(default_factory=list)
+    """Messages of the last request as `normalize` returns them."""
+    answer: _Answer | None = None
+    requests: int = 0
+    own_compactions: int = 0
+    has_overflowed: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class _SettableClock:
+    """Clock of a session's log, which can be set to the time of an answer that is logged later."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.set_seconds: float | None = None
+
+    def __call__(self) -> float:
+        return self._clock() if self.set_seconds is None else self.set_seconds
+
+    @contextmanager
+    def stop_at(self, seconds: float) -> Iterator[None]:
+        self.set_seconds = seconds
+        try:
+            yield
+        finally:
+            self.set_seconds = None
+
+
+class SessionRecorder:
+    """Recorder of the sessions of all agents that use one gateway. Thread-safe.
+
+    Args:
+        arms: Treatments, of which each new session gets one at random.
+        journal: Journal file with one session for each conversation.
+        window_tokens: Context window of the agents' models in tokens; None looks it up by the name of the model.
+        summarizer: Model that writes summaries, as for `Compactor`. Default: `None`.
+        model: Name of the upstream's model, if that is not what agents name. Default: `''`.
+        session_header: Further header that names a session. Default: `''`.
+        seed: Seed of the random assignment. Default: 0.
+        report: Function that is called with a line for each event that a person should know. Default: none.
+        clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
+
+    Raises:
+        UsageError: A policy needs a summarizer or an oracle, or cannot work in the window.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        *,
+        journal: Path,
+        window_tokens: int | None,
+        summarizer: SummarizerChoice = None,
+        model: str = "",
+        session_header: str = "",
+        seed: int = 0,
+        report: Callable[[str], None] = lambda _: None,
+        clock: Clock = time.time,
+    ) -> None:
+        self._arms, self._journal, self._window_tokens, self._summarizer = tuple(arms), journal, window_tokens, summarizer
+        self._model, self._header, self._report, self._clock = model, session_header.lower(), report, clock
+        self._random = Random(seed)
+        self._open: list[_Session] = []  # the session of the last request is the last one
+        self._calls: dict[str, _Session] = {}
+        self._lock = threading.Lock()
+        self.sessions = 0
+        for arm in self._arms:  # refuses invalid settings before the first request
+            Compactor(arm.policy, window_tokens=window_tokens or 1_000_000, summarizer=summarizer).close()
+
+    def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the answer to a question of the hook in the proxy; nothing is raised.
+
+        The answer to a request has the key `messages`, a list with the index of each message that goes upstream as it is, and
+        other messages themselves; or `error` and `status`.
+        """
+        try:
+            match question["kind"]:
+                case "request":
+                    return {"messages": self._take_request(question)}
+                case "answer":
+                    self._take_answer(question)
+                case "failure":
+                    self._take_failure(question)
+        except UsageError as error:
+            return {"status": MALFORMED_STATUS, "error": f"harness gateway: {error}"}
+        except HarnessError as error:
+            return {"status": FAILED_STATUS, "error": f"harness gateway: {type(error).__name__}: {error}"}
+        except Exception as error:  # noqa: BLE001, the agent must get an error, and nothing may go upstream unrecorded
+            return {"status": FAILED_STATUS, "error": f"harness gateway: {type(error).__name__}: {error}"}
+        return {}
+
+    def close(self) -> None:
+        """End all sessions and close their journal; may be called more than once."""
+        with self._lock:
+            while self._open:
+                self._end(self._open.pop(0))
+
+    def describe(self) -> str:
+        """Return how many sessions were recorded, in a sentence, with advice if there was none."""
+        if not self.sessions:
+            return (
+                "no request arrived: check that the agent uses the printed address as its base URL, and that no other setting or "
+                "environment variable of the agent names its provider's own address"
+            )
+        return f"{format_count(self.sessions, 'session')} recorded in {self._journal}"
+
+    def _take_request(self, question: Mapping[str, Any]) -> list[int | Raw]:
+        given = check_list(question.get("messages"))
+        recognize_shape(given)  # refuses what is no message
+        messages = [normalize(raw) for raw in given]
+        key = (self._find_name(question.get("headers") or {}), digest_tools(question.get("tools")))
+        model = self._model or str(question.get("model") or "unknown")
+        with self._lock:
+            session, is_own_compaction = self._find(key, messages)
+            if session is None:
+                session = self._begin(key, messages, model)
+            else:
+                self._open.remove(session)
+            self._open.append(session)
+        with session.lock:
+            sent = self._compact(session, messages, is_own_compaction=is_own_compaction)
+            self._calls[str(question.get("call_id"))] = session
+            while len(self._calls) > MAX_CALLS:  # of agents that left before their answer
+                self._calls.pop(next(iter(self._calls)))
+        places = {id(raw): index for index, raw in enumerate(session.history)}
+        return [places.get(id(raw), raw) for raw in sent]
+
+    def _compact(self, session: _Session, messages: list[Raw], *, is_own_compaction: bool) -> list[dict[str, Any]]:
+        answer = session.answer
+        usage = None if answer is None else answer.usage
+        compactor = session.compactor
+        if is_own_compaction:
+            if answer is not None:
+                self._log_answer(session, answer)
+                session.answer = None
+            reason = self._describe_own_compaction(session, messages)
+            compactor.replace(messages, usage, reason=reason)
+            session.own_compactions += 1
+            self._report(f"session {compactor.session_id}: {reason}")
+            session.history, usage = messages, None
+        else:
+            known = len(session.history)
+            history = [*session.history, *messages[known:]]
+            if answer is not None and known < len(messages) and messages[known].get("role") == "assistant":
+                with session.clock.stop_at(answer.at_seconds):
+                    compactor.record(history[: known + 1], usage)
+            session.history = history
+        moment: Moment = "overflow" if session.has_overflowed else "step"
+        session.has_overflowed = False
+        session.requests += 1
+        try:
+            sent = compactor.compact(session.history, usage, moment=moment).messages
+            session.answer = None  # a refused request leaves it to the next one
+            return sent
+        finally:
+            session.history = session.history[: compactor.messages]  # fewer if the new ones were refused
+
+    def _describe_own_compaction(self, session: _Session, messages: Sequence[Raw]) -> str:
+        if continues(messages, session.history):
+            return f"the agent took its newest {format_count(len(session.history) - len(messages), 'message')} back"
+        before, after = format_count(len(session.history), "message"), format_count(len(messages), "message")
+        reason = f"the agent's own compaction: {before} became {after}"
+        if name_policy(session.arm.policy) == "none":
+            return reason
+        return f"{reason}; two policies act in this session, the agent's and the gateway's {session.arm.name}"
+
+    def _find(self, key: tuple[str, str], messages: Sequence[Raw]) -> tuple[_Session | None, bool]:
+        """Return the session that a request continues, and whether the agent has compacted its history; None for a new one."""
+        candidates = [session for session in self._open if session.key == key and session.history]
+        continued = [session for session in candidates if continues(session.history, messages)]
+        if not key[0]:  # without a name, an equal first request that was answered before is that of a second agent
+            continued = [
+                session
+                for session in continued
+                if not (session.answer and len(session.history) == len(messages) and not _has_answer(messages))
+            ]
+        if continued:
+            return max(continued, key=lambda session: (_fits_answer(session, messages), len(session.history))), False
+        size = sum(len(str(raw)) for raw in messages)
+        shrunk = [
+            session
+            for session in candidates
+            if (key[0] or find_first_request(session.history) == find_first_request(messages))
+            and size < sum(len(str(raw)) for raw in session.history)
+            and _has_answer(session.history)
+        ]
+        return (shrunk[-1], True) if shrunk else (None, False)
+
+    def _begin(self, key: tuple[str, str], messages: Sequence[Raw], model: str) -> _Session:
+        window_tokens = self._window_tokens or look_up_window(model).tokens
+        if not window_tokens:
+            raise UsageError(f"the context window of model {model!r:.200} is unknown; start the gateway with --window TOKENS")
+        siblings = [session for session in self._open if key[0] and session.key[0] == key[0]]
+        arm = siblings[0].arm if siblings else self._random.choice(self._arms)
+        settings: dict[str, Any] = {"window_tokens": window_tokens, "summarizer": self._summarizer, "model": model}
+        Compactor(arm.policy, **settings).record(messages)  # refuses invalid messages before the journal has the session
+        clock = _SettableClock(self._clock)
+        # a title or another side call of a session that the agent names belongs to the session, as a sub-agent does
+        session_id = TIME_ORDERED_IDS.make_descending()
+        if siblings:
+            session_id = f"{siblings[0].compactor.session_id.partition('.')[0]}.{session_id}"
+        compactor = Compactor(arm.policy, journal=self._journal, session_id=session_id, clock=clock, **settings)
+        while len(self._open) >= MAX_SESSIONS:
+            self._end(self._open.pop(0))
+        self.sessions += 1
+        chosen = f", arm {arm.name}" if len(self._arms) > 1 else ""
+        task = replace_control_characters(str((find_first_request(messages) or {}).get("content", ""))[:60]).replace("\n", " ")
+        self._report(f"session {session_id}{chosen}: {task}")
+        return _Session(key, arm, compactor, clock)
+
+    def _take_answer(self, question: Mapping[str, Any]) -> None:
+        session = self._calls.pop(str(question.get("call_id")), None)
+        message = question.get("message")
+        if session is not None and isinstance(message, Mapping):
+            with session.lock:
+                usage = question.get("usage")
+                session.answer = _Answer(message, usage if isinstance(usage, Mapping) else None, self._clock())
+
+    def _take_failure(self, question: Mapping[str, Any]) -> None:
+        session = self._calls.pop(str(question.get("call_id")), None)
+        if session is None:
+            return
+        status, text = question.get("status"), str(question.get("message"))
+        with session.lock:
+            if is_overflow(status, text, is_known=question.get("name") in _CONTEXT_ERRORS):
+                session.has_overflowed = True
+                session.compactor.record_overflow(text[:2_000])
+
+    def _find_name(self, headers: Mapping[str, Any]) -> str:
+        """Return the name that the agent gives its session in a header; empty if it gives none."""
+        lower = {name.lower(): str(value) for name, value in headers.items()}
+        vendors = sorted(name for name in lower if name.startswith("x-") and name.endswith("-session-id"))
+        return next((lower[name] for name in (self._header, *vendors, *SESSION_HEADERS) if lower.get(name)), "")
+
+    def _end(self, session: _Session) -> None:
+        with session.lock:
+            if session.answer is not None:
+                self._log_answer(session, session.answer)
+            session.compactor.close()
+
+    def _log_answer(self, session: _Session, answer: _Answer) -> None:
+        """Log an answer that the agent did not send back."""
+        session.history = [*session.history, normalize({"role": "assistant", **answer.message})]
+        with session.clock.stop_at(answer.at_seconds):
+            session.compactor.record(session.history, answer.usage)
+
+
+def make_arms(policies: Mapping[str, Policy | str]) -> tuple[Arm, ...]:
+    """Return the arms with the given names and policies."""
+    return tuple(Arm(name=name, policy=resolve_policy(policy)) for name, policy in policies.items())
+
+
+def normalize(raw: Raw) -> Raw:
+    """Return a message without what agents change from request to request: cache marks, and a list that holds a single text."""
+    message = {key: value for key, value in raw.items() if key != "cache_control"}
+    content = message.get("content")
+    if isinstance(content, list):
+        blocks = [
+            {key: value for key, value in block.items() if key != "cache_control"} if isinstance(block, Mapping) else block
+            for block in content
+        ]
+        is_text = len(blocks) == 1 and isinstance(blocks[0], Mapping) and blocks[0].keys() == {"type", "text"}
+        message["content"] = blocks[0]["text"] if is_text and blocks[0]["type"] == "text" else blocks
+    return message
+
+
+def digest_tools(tools: object) -> str:
+    """Return the digest of the tools of a request; empty if it has none."""
+    return hashlib.sha256(to_canonical_json(tools, object).encode()).hexdigest() if tools else ""
+
+
+def continues(history: Sequence[Raw], messages: Sequence[Raw]) -> bool:
+    """Return whether messages begin with a history, whose system message may have changed."""
+    if len(messages) < len(history):
+        return False
+    start = 1 if all(_is_system(listed[0]) for listed in (history, messages)) else 0
+    return list(messages[start : len(history)]) == list(history[start:])
+
+
+def find_first_request(messages: Sequence[Raw]) -> Raw | None:
+    """Return the first message of the user; None if there is none."""
+    return next((raw for raw in messages if raw.get("role") == "user"), None)
+
+
+def _is_system(raw: Raw) -> bool:
+    return raw.get("role") in {"system", "developer"}
+
+
+def _has_answer(messages: Sequence[Raw]) -> bool:
+    return any(raw.get("role") == "assistant" for raw in messages)
+
+
+def _fits_answer(session: _Session, messages: Sequence[Raw]) -> bool:
+    """Return whether the first new message is the answer that the session was given."""
+    if session.answer is None or len(messages) <= len(session.history):
+        return False
+    given, sent = session.answer.message, messages[len(session.history)]
+    ids = [[call.get("id") for call in raw.get("tool_calls") or ()] for raw in (given, sent)]
+    return ids[0] == ids[1] and (bool(ids[0]) or normalize(given).get("content") == sent.get("content"))
