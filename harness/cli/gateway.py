@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -22,16 +23,23 @@ DEFAULT_JOURNAL = Path("gateway.sqlite")
 @click.command("gateway")
 @click.option("--upstream", metavar="URL|MODEL", help="Base URL of a server with OpenAI's API, or a model as litellm spells it.")
 @click.option("--policy", "policy_text", metavar="NAME", help="Compaction policy, with fields: keep-last,threshold=0.6.")
+@click.option(
+    "--arm", "arm_texts", multiple=True, metavar="NAME", help="Policy of an arm, as for --policy. Repeat it: sessions draw one."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed with which sessions draw their arms.")
 @click.option("--record-only", is_flag=True, help="Change nothing; only record.")
 @click.option("--summarizer", metavar="MODEL", help="Model that writes summaries, with its key in the environment.")
 @click.option("--window", type=options.POSITIVE, help="Context window in tokens.  [default: that of the request's model]")
 @click.option("--journal", type=options.FILE, default=DEFAULT_JOURNAL, help="Journal for the sessions.")
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port to listen on; 0 = any free port.")
 @click.option("--session-header", metavar="NAME", default="", help="Further header with which the agent names its session.")
+@click.option("--compare", "compares", is_flag=True, help="Compare the arms of the sessions in the journal, and end.")
 @click.option("--install", "installs", is_flag=True, help="Install litellm's proxy in the user's cache, 0.4 GB, and end.")
 def command(
     upstream: str | None,
     policy_text: str | None,
+    arm_texts: tuple[str, ...],
+    seed: int,
     summarizer: str | None,
     window: int | None,
     journal: Path,
@@ -39,6 +47,7 @@ def command(
     session_header: str,
     *,
     record_only: bool,
+    compares: bool,
     installs: bool,
 ) -> None:
     """Serve an endpoint for other agents that applies a policy and records their sessions.
@@ -50,6 +59,9 @@ def command(
     A session is told by the header with which the agent names it, or else by the history that a request continues. When an agent
     compacts its own history, that is logged as its own compaction.
 
+    With --arm, each new session draws one of several policies at random, by --seed, and the draw is logged. --compare shows the
+    differences between the arms in the journal, and which differences so many sessions can detect.
+
     HTTP is the work of litellm's proxy, which --install puts into an environment of its own, once.
 
     Example: `harness gateway --upstream http://127.0.0.1:8000/v1 --record-only`
@@ -57,11 +69,16 @@ def command(
     if installs:
         click.echo(f"installed in {install()}")
         return
+    if compares:
+        print_comparison(journal)
+        return
     if upstream is None:
         raise UsageError("name the upstream: --upstream URL or --upstream MODEL")
-    if record_only == (policy_text is not None):
-        raise UsageError("choose one of --policy NAME and --record-only")
-    arms = (parse_arm(policy_text or "none"),)
+    if [policy_text is not None, bool(arm_texts), record_only].count(True) != 1:
+        raise UsageError("choose one of --policy NAME, several --arm NAME, and --record-only")
+    if len(arm_texts) == 1:
+        raise UsageError(f"--arm {arm_texts[0]!r} is the only arm; name two or more, or use --policy")
+    arms = tuple(parse_arm(text, number) for text, number in number_equal_texts(arm_texts or (policy_text or "none",)))
     recorder = SessionRecorder(
         arms,
         journal=journal,
@@ -69,6 +86,7 @@ def command(
         summarizer=summarizer,
         model="" if "://" in upstream else upstream,
         session_header=session_header,
+        seed=seed,
         report=lambda line: click.echo(line, err=True),
     )
     stop = threading.Event()
@@ -86,8 +104,28 @@ def command(
     click.echo(recorder.describe(), err=True)
 
 
-def parse_arm(text: str) -> Arm:
-    """Return the arm that a text such as `keep-last,threshold=.6` describes.
+def print_comparison(journal: Path) -> None:
+    """Print the differences between the arms of the sessions in a journal."""
+    from harness.analysis.random_arms import METRICS, compare_random_arms, describe_differences  # noqa: PLC0415, loads scipy
+    from harness.cli.terminal import build_table, print_parts  # noqa: PLC0415
+    from harness.inspection.loading import load  # noqa: PLC0415
+
+    differences = compare_random_arms(load(journal).trials)
+    heads = ("arms", "metric", "mean (sessions)", "baseline", "difference [95 %]", "p", "detectable")
+    print_parts(
+        build_table(heads, describe_differences(differences), "right"),
+        f"p: permutation test, by Holm's method over {len(differences)} differences in {', '.join(METRICS)}; * means below 5 %. "
+        "detectable: difference that so many sessions detect with a power of 80 %. The gateway does not know what succeeded.",
+    )
+
+
+def number_equal_texts(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """Return each text with its number among equal ones, from 1, because two arms may have one policy."""
+    return [(text, texts[: index + 1].count(text)) for index, text in enumerate(texts)]
+
+
+def parse_arm(text: str, number: int = 1) -> Arm:
+    """Return the arm that a text such as `keep-last,threshold=.6` describes; the number is part of its name from 2 on.
 
     Raises:
         UnknownName: There is no such policy or field.
@@ -96,4 +134,4 @@ def parse_arm(text: str) -> Arm:
     name, *assignments = (part.strip() for part in text.split(","))
     completed = [re.sub(r"=(?=\.\d)", "=0", assignment) for assignment in assignments]  # .6 is no number in TOML
     fields = options.parse_fields(tuple(completed))
-    return Arm(name=text, policy=policy_from_plain({"kind": name, **fields}))
+    return Arm(name=text if number == 1 else f"{text} ({number})", policy=policy_from_plain({"kind": name, **fields}))

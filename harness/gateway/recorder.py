@@ -130,7 +130,7 @@ class SessionRecorder:
     ) -> None:
         self._arms, self._journal, self._window_tokens, self._summarizer = tuple(arms), journal, window_tokens, summarizer
         self._model, self._header, self._report, self._clock = model, session_header.lower(), report, clock
-        self._random = Random(seed)
+        self._random, self._seed = Random(seed), seed
         self._open: list[_Session] = []  # the session of the last request is the last one
         self._calls: dict[str, _Session] = {}
         self._lock = threading.Lock()
@@ -270,7 +270,11 @@ class SessionRecorder:
         session_id = TIME_ORDERED_IDS.make_descending()
         if siblings:
             session_id = f"{siblings[0].compactor.session_id.partition('.')[0]}.{session_id}"
-        compactor = Compactor(arm.policy, journal=self._journal, session_id=session_id, clock=clock, **settings)
+        assignment = {"arm": arm.name, "arms": [one.name for one in self._arms], "seed": self._seed, "number": self.sessions + 1}
+        setup_json = to_canonical_json({"gateway": assignment}, object) if len(self._arms) > 1 else ""
+        compactor = Compactor(
+            arm.policy, journal=self._journal, session_id=session_id, setup_json=setup_json, clock=clock, **settings
+        )
         while len(self._open) >= MAX_SESSIONS:
             self._end(self._open.pop(0))
         self.sessions += 1

@@ -112,6 +112,7 @@ class Compactor:
         session_id: Id of the session in the journal. None makes a new id. Default: `None`.
         model: Name of the agent's model, for the log and for the cost of answers whose usage is reported.
             Default: `'unknown'`.
+        setup_json: JSON object that the log keeps with the start of the session. Default: `''`.
         clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
 
     Raises:
@@ -141,6 +142,7 @@ class Compactor:
         journal: str | os.PathLike[str] | None = None,
         session_id: str | None = None,
         model: str = "unknown",
+        setup_json: str = "",
         clock: Clock = time.time,
     ) -> None:
         if type(window_tokens) is not int or window_tokens < 1:
@@ -156,7 +158,7 @@ class Compactor:
             outputs=outputs,
             overhead=self._overhead,
         )
-        self._system, self._model, self._clock = system, model, clock
+        self._system, self._model, self._setup_json, self._clock = system, model, setup_json, clock
         self.session_id = session_id or TIME_ORDERED_IDS.make_descending()
         self._journal = None if journal is None else Journal.open(journal)
         self._restore(CompactState(), self._open_log())
@@ -522,6 +524,7 @@ class Compactor:
             threshold_tokens=budget.threshold_tokens,
             budget_rule=budget.rule,
             sandbox="none",
+            setup_json=self._setup_json,
         )
 
     def _run(self, hook: Hook, notices: list[str]) -> list[Compaction]:

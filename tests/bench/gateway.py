@@ -40,7 +40,8 @@ import sys
 from pathlib import Path
 from harness.gateway.process import serve_proxy
 from harness.gateway.recorder import SessionRecorder, make_arms
-recorder = SessionRecorder(make_arms({"arm": sys.argv[2]}), journal=Path(sys.argv[3]), window_tokens=200_000)
+settings = {"journal": Path(sys.argv[3]), "window_tokens": 60_000, "summarizer": "scripted/extractive"}
+recorder = SessionRecorder(make_arms({"arm": sys.argv[2]}), **settings)
 with serve_proxy(sys.argv[1], recorder.answer) as proxy:
     print(proxy.address, proxy.process_id, flush=True)
     sys.stdin.read()

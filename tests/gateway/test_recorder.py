@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from harness.analysis.random_arms import compare_random_arms
 from harness.cli import main as command_line
 from harness.gateway.recorder import Arm, SessionRecorder, make_arms
 from harness.inspection.loading import load
@@ -42,10 +43,10 @@ class Agent:
             self.sent = [messages[part] if isinstance(part, int) else part for part in answer["messages"]]
         return answer
 
-    def receive(self, text: str, *, calls: bool = True) -> dict[str, Any]:
+    def receive(self, text: str, *, calls: bool = True, prompt_tokens: int | None = None) -> dict[str, Any]:
         call = {"id": f"call-{self.requests}", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
         message: dict[str, Any] = {"role": "assistant", "content": text} | ({"tool_calls": [call]} if calls else {})
-        usage = {"prompt_tokens": 100 * self.requests, "completion_tokens": 7}
+        usage = {"prompt_tokens": prompt_tokens or 100 * self.requests, "completion_tokens": 7}
         shown = {**message, "provider_specific_fields": {}}
         self.recorder.answer({"kind": "answer", "call_id": f"{id(self)}-{self.requests}", "message": shown, "usage": usage})
         self.history.append(message)
@@ -369,3 +370,24 @@ def test_arms_are_drawn_by_a_seed(journal: Path, tmp_path: Path) -> None:
 
     assert draw(1, "one.sqlite") == draw(1, "two.sqlite") != draw(2, "three.sqlite")
     assert set(draw(1, "four.sqlite")) == {"a", "b"}
+
+
+def test_a_planted_difference_between_arms_is_found_in_the_journal(journal: Path) -> None:
+    arms = [Arm(name="all", policy=policy_from_plain({"kind": "none"})), Arm(name="short", policy=make_keep_last())]
+    recorder = SessionRecorder(arms, journal=journal, window_tokens=20_000, seed=3)
+    for number in range(16):
+        agent = Agent(recorder, f"Task {number}")
+        for step in range(8):
+            assert "messages" in agent.ask()
+            size = sum(len(str(raw)) for raw in agent.sent)
+            call = agent.receive(f"Step {step}.", prompt_tokens=size // 4)["tool_calls"][0]
+            agent.history.append({"role": "tool", "tool_call_id": call["id"], "content": "word " * 1_000})
+    recorder.close()
+    rows = {row.metric: row for row in compare_random_arms(load(journal).trials)}
+    assert rows["prompt_tokens"].is_claimed
+    assert rows["prompt_tokens"].mean < rows["prompt_tokens"].baseline_mean
+    assert rows["compactions"].is_claimed
+    assert rows["steps"].p == 1.0
+    shown = CliRunner().invoke(command_line, ["gateway", "--journal", str(journal), "--compare"])
+    assert shown.exit_code == 0, shown.output
+    assert "short against all" in shown.output

@@ -125,9 +125,9 @@ def drive(base: str, upstream: Stub) -> list[dict[str, Any]]:
         chunks = [json.loads(line[6:]) for line in answer.body.splitlines() if line.startswith("data: {")]
         assert chunks[-1]["usage"]["prompt_tokens"] == 11
         call = {"id": f"call-{number}", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
-        said = "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
-        assert said == f"Step {number}."
-        history += [{"role": "assistant", "content": said, "tool_calls": [call]}, make_result(f"call-{number}")]
+        text = "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
+        assert text == f"Step {number}."
+        history += [{"role": "assistant", "content": text, "tool_calls": [call]}, make_result(f"call-{number}")]
     assert len(upstream.asked) == 6
     return history
 

@@ -1,0 +1,63 @@
+"""Comparison of a gateway's arms: false claims at most at 5 %, a planted difference is found."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.analysis.random_arms import METRICS, compare_random_arms, compute_permutation_p, describe_differences
+from harness.errors import UsageError
+
+
+def make_trials(random: np.random.Generator, sessions: int = 24, factor: float = 1.0) -> pd.DataFrame:
+    arms = random.choice(["a", "b"], sessions)
+    sizes = random.lognormal(0, 1, sessions) * np.where(arms == "b", factor, 1.0)
+    return pd.DataFrame(
+        {
+            "config_json": [json.dumps({"gateway": {"arm": arm}}) for arm in arms],
+            "cost_usd": sizes / 10,
+            "steps": np.round(20 * sizes),
+            "compactions": np.round(sizes),
+            "prompt_tokens": np.round(9_000 * sizes),
+        }
+    )
+
+
+@pytest.mark.slow
+def test_two_equal_arms_are_claimed_to_differ_in_at_most_five_percent() -> None:
+    random = np.random.default_rng(7)
+    runs = 100
+    claims = sum(any(row.is_claimed for row in compare_random_arms(make_trials(random))) for _ in range(runs))
+    assert claims / runs <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / runs), claims
+
+
+def test_a_planted_difference_is_found_with_its_size() -> None:
+    rows = compare_random_arms(make_trials(np.random.default_rng(1), sessions=200, factor=3.0))
+    assert [row.metric for row in rows] == list(METRICS)
+    assert all(row.is_claimed and row.mean > row.baseline_mean and row.low > 0 for row in rows)
+    assert describe_differences(rows)[0][0] == "b against a"
+
+
+def test_equal_values_are_no_difference() -> None:
+    assert compute_permutation_p(np.ones(5), np.ones(4), np.random.default_rng(0)) == 1.0
+
+
+def test_the_permutation_test_agrees_with_counting_all() -> None:
+    # of the 20 ways to choose three of six values, two are as extreme as the observed one
+    p = compute_permutation_p(np.array([1.0, 2.0, 3.0]), np.array([10.0, 11.0, 12.0]), np.random.default_rng(0))
+    assert abs(p - 2 / 20) < 0.01
+
+
+def test_one_session_has_no_interval_and_no_claim() -> None:
+    trials = make_trials(np.random.default_rng(2), sessions=40)
+    arms = trials["config_json"].str.contains('"a"')
+    rows = compare_random_arms(pd.concat([trials[arms].head(1), trials[~arms]]))
+    assert not any(row.is_claimed for row in rows)
+    assert describe_differences(rows)[0][5] == "unknown"
+
+
+def test_a_journal_without_arms_says_how_to_get_them() -> None:
+    trials = make_trials(np.random.default_rng(3)).assign(config_json="{}")
+    with pytest.raises(UsageError, match="start it with --arm twice or more"):
+        compare_random_arms(trials)
