@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +25,8 @@ ALIVE_PATH = "/health/liveliness"
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
+GRACE_SECONDS = 2.0
+"""Time in seconds that running requests have to finish when the gateway ends."""
 NO_KEY = "no-key-given"
 """Key with which requests without a key go upstream, because clients of providers insist on one."""
 _Scope = dict[str, Any]
@@ -163,6 +166,8 @@ def wait_for_end(server: Any) -> None:
     """Stop the server when standard input ends, which it also does when the gateway is killed."""
     sys.stdin.read()
     server.should_exit = True
+    time.sleep(GRACE_SECONDS)
+    os._exit(0)  # litellm would go on for half a minute with what it does at its end
 
 
 def main() -> None:

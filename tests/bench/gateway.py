@@ -28,7 +28,7 @@ CHECKOUT = Path(__file__).parents[2]
 _UPSTREAM = """
 import sys
 from tests.models.openai_stub import Say, Stub
-answers = [Say(pieces=("Step.",), streams=False)] * int(sys.argv[1])
+answers = [Say(pieces=("Step.",), streams=False, usage=None)] * int(sys.argv[1])
 stub = Stub(*answers)
 print(stub.base, flush=True)
 import threading
@@ -40,7 +40,7 @@ import sys
 from pathlib import Path
 from harness.gateway.process import serve_proxy
 from harness.gateway.recorder import SessionRecorder, make_arms
-settings = {"journal": Path(sys.argv[3]), "window_tokens": 60_000, "summarizer": "scripted/extractive"}
+settings = {"journal": Path(sys.argv[3]), "window_tokens": 30_000, "summarizer": "scripted/extractive"}
 recorder = SessionRecorder(make_arms({"arm": sys.argv[2]}), **settings)
 with serve_proxy(sys.argv[1], recorder.answer) as proxy:
     print(proxy.address, proxy.process_id, flush=True)

@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -54,8 +56,8 @@ def post(base: str, messages: Any, path: str = "/chat/completions", **fields: An
 
 
 @contextmanager
-def running(folder: Path, *options: str) -> Iterator[str]:
-    """Run `harness gateway` in a folder, and yield the address that it prints."""
+def running(folder: Path, *options: str, end: signal.Signals = signal.SIGINT, code: int = 0) -> Iterator[str]:
+    """Run `harness gateway` in a folder, yield the address that it prints, and end it by a signal."""
     command = [str(Path(sys.executable).with_name("harness")), "gateway", "--port", "0", "--journal", "gateway.sqlite", *options]
     variables = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OPENAI_API_KEY": "sk-of-the-gateways-user"}
     with (folder / "errors.txt").open("w") as errors:
@@ -66,9 +68,9 @@ def running(folder: Path, *options: str) -> Iterator[str]:
         assert line.startswith("OPENAI_BASE_URL="), (folder / "errors.txt").read_text()
         yield line.strip().partition("=")[2]
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         process.stdout.close()
-        assert process.wait(60) == 0, (folder / "errors.txt").read_text()
+        assert process.wait(60) == code, (folder / "errors.txt").read_text()
 
 
 def begin(task: str) -> list[dict[str, Any]]:
@@ -136,11 +138,12 @@ def make_result(call_id: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": "line of output\n" * 400}
 
 
-def test_two_agents_share_one_gateway_and_a_broken_policy_is_named(tmp_path: Path) -> None:
+def test_two_agents_share_one_gateway_whose_proxy_ends_with_it(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE + DUE)
     answers = [Say(pieces=(f"Answer {number}.",), streams=False) for number in range(6)]
     options = ("--policy", "mine.py:broken", "--window", "13000")
-    with serving(*answers) as upstream, running(tmp_path, "--upstream", upstream.base, *options) as base:
+    killed: dict[str, Any] = {"end": signal.SIGKILL, "code": -signal.SIGKILL}
+    with serving(*answers) as upstream, running(tmp_path, "--upstream", upstream.base, *options, **killed) as base:
         histories = [begin("First."), begin("Second.")]
         for _ in range(2):
             for history in histories:
@@ -157,3 +160,13 @@ def test_two_agents_share_one_gateway_and_a_broken_policy_is_named(tmp_path: Pat
         assert len(upstream.asked) == 4
     with Journal.open(tmp_path / "gateway.sqlite", read_only=True) as journal:
         assert len(journal.list_session_ids()) == 2
+    limit = time.monotonic() + 120
+    while is_served(base):  # a proxy without its gateway would answer requests that nobody records
+        assert time.monotonic() < limit
+        time.sleep(0.2)
+
+
+def is_served(base: str) -> bool:
+    host, port = base.removeprefix("http://").removesuffix("/v1").split(":")
+    with socket.socket() as connection:
+        return connection.connect_ex((host, int(port))) == 0
