@@ -1,7 +1,9 @@
 """Command `harness replay`, which shows what recorded sessions would have cost under other compaction settings."""
 
 import datetime as dt
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import click
 from rich.console import Console
@@ -24,7 +26,7 @@ from harness.replay.sentences import (
     measure_agreement,
     sum_paid,
 )
-from harness.replay.sessions import DEFAULT_RULES, Replay, replay_sessions
+from harness.replay.sessions import DEFAULT_RULES, SIMULATED, Replay, replay_sessions
 from harness.replay.settings import DEFAULT_POLICIES, DEFAULT_THRESHOLDS, format_thousands, parse_thresholds
 from harness.reporting.page.bill import write_bill_page
 from harness.reporting.page.document import check_page_path
@@ -50,7 +52,8 @@ _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
 @click.option(
     "--reread",
     metavar="TOKENS",
-    help="Tokens read again after each compaction: low end, middle and high end, with commas.  [default: 0,10K,20K, assumed]",
+    help="Tokens read again after each compaction: low end, middle and high end, with commas, or the word simulated.  "
+    "[default: 0,10K,20K, assumed]",
 )
 @click.option("--page", type=options.FILE, help="Write one HTML page with everything to this file; it fetches nothing.")
 @click.option("--csv", type=options.FOLDER, help="Write the tables of sessions, settings and costs to files in this folder.")
@@ -113,7 +116,7 @@ def command(
             thresholds=parse_thresholds(thresholds) if thresholds else DEFAULT_THRESHOLDS,
             rules=_split(rules) or DEFAULT_RULES,
             file=file,
-            reread_tokens=parse_thresholds(reread, least=0) if reread else None,
+            reread_tokens=parse_reread(reread),
             workers=workers,
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
@@ -140,6 +143,17 @@ def command(
         for name in TABLES:
             getattr(replay, name).to_csv(csv / f"{name}.csv", index=False)
         print_line(f"wrote {', '.join(f'{name}.csv' for name in TABLES)} to {csv}")
+
+
+def parse_reread(text: str | None) -> Sequence[float] | Literal["simulated"] | None:
+    """Return the tokens read again that an option gives: three numbers, `simulated`, or None for the default.
+
+    Raises:
+        UsageError: The text is neither.
+    """
+    if not text:
+        return None
+    return "simulated" if text.strip() == SIMULATED else parse_thresholds(text, least=0)
 
 
 def build_lines(replay: Replay, *, full: bool = False) -> list[str]:

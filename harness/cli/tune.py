@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from harness.cli import options
+from harness.cli.replay import parse_reread
 from harness.cli.terminal import build_table, print_line, print_parts
 from harness.errors import UsageError, format_count
 from harness.inspection.recording_folder import list_installed_folders
@@ -65,7 +66,7 @@ def command(
             variations=dict(map(_parse_variation, fields)) if fields else None,
             rule=rule,
             file=file,
-            reread_tokens=parse_thresholds(reread, least=0) if reread else None,
+            reread_tokens=parse_reread(reread),
             workers=workers,
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )

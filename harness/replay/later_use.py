@@ -1,5 +1,9 @@
 """Later use of evicted content: calls that an agent repeated after a compaction, and words that were no longer in view.
 
+`later_use_of_evicted` is the share of the distinctive words that a compaction evicted which the agent used later, in the
+arguments of a call or in its text, before it saw them again; words that the agent wrote first are left out. The command
+`python -m tests.replay.fact_ledger` compares it with the known uses of facts in scripted sessions.
+
 Neither is harm or loss. An agent also repeats calls and uses old words without any compaction, so both are counted at shifted
 boundaries of the same session, too, at which nothing was compacted; that count is the chance level.
 """
@@ -61,6 +65,26 @@ class BoundaryCounts:
     surviving_words: Mapping[str, int]
     """Number of distinctive words of the evicted messages that still stand in the view, as in a summary, by kind."""
 
+    @property
+    def later_use_of_evicted(self) -> float | None:
+        """Share from 0 to 1 of the evicted words that the agent used later; None if none was evicted."""
+        evicted = sum(self.evicted_words.values())
+        return sum(self.used_words.values()) / evicted if evicted else None
+
+
+class LaterUse(NamedTuple):
+    """Use of a distinctive word that stood nowhere in the view.
+
+    Args:
+        kind: Kind of the word, such as `path`.
+        word: The word.
+        step: Number of the step in which the agent used it.
+    """
+
+    kind: str
+    word: str
+    step: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Turn:
@@ -82,6 +106,28 @@ def count_later_use(entries: Sequence[Entry]) -> tuple[BoundaryCounts, ...]:
         return ()
     session = _Session(log)
     return (*session.count_compactions(), *session.count_shifted())
+
+
+def find_later_uses(entries: Sequence[Entry], step: int) -> tuple[LaterUse, ...]:
+    """Return what the agent used later of all that stood before a step.
+
+    The result is that of a policy which kept nothing there but the system message.
+
+    Args:
+        entries: Log of a session without compactions.
+        step: Number of the first step behind the boundary.
+    """
+    session = _Session(drop_rolled_back(entries))
+    answers = [place for place, turn in enumerate(session.turns) if turn.message.role == "assistant"]
+    place = answers[step - 1] if step <= len(answers) else len(session.turns)
+    evicted = [index for index in range(place) if session.turns[index].message.role != "system"]
+    lost, _ = session.sort_words(evicted, ())
+    numbers = {index: number for number, index in enumerate(answers, 1)}
+    return tuple(
+        LaterUse(kind, word, numbers[index])
+        for kind, words in lost.items()
+        for word, index in session.find_used(kind, words, place).items()
+    )
 
 
 def _removes_messages(event: Event) -> bool:
@@ -147,7 +193,7 @@ class _Session:
                 repeated, repeated_tokens = repeated + is_equal, repeated_tokens + tokens * is_equal
                 is_same = is_equal or _find_target(call) in targets
                 same, same_tokens = same + is_same, same_tokens + tokens * is_same
-        lost, surviving = self._sort_words(evicted, seen)
+        lost, surviving = self.sort_words(evicted, seen)
         return BoundaryCounts(
             is_real=is_real,
             step=step,
@@ -157,11 +203,11 @@ class _Session:
             same_target_calls=same,
             same_target_tokens=same_tokens,
             evicted_words={kind: len(words) for kind, words in lost.items()},
-            used_words={kind: len(self._find_used(kind, words, place)) for kind, words in lost.items()},
+            used_words={kind: len(self.find_used(kind, words, place)) for kind, words in lost.items()},
             surviving_words=surviving,
         )
 
-    def _sort_words(
+    def sort_words(
         self, evicted: Sequence[int], seen: Iterable[Mapping[str, frozenset[str]]]
     ) -> tuple[dict[str, set[str]], dict[str, int]]:
         """Return the evicted words that are in view no more, and the number of those that still are, by kind.
@@ -189,15 +235,15 @@ class _Session:
             surviving[kind] = len(followed) - len(lost[kind])
         return lost, surviving
 
-    def _find_used(self, kind: str, words: set[str], place: int) -> set[str]:
-        """Return which words the agent used behind a place before another message showed them again."""
-        waiting, used = set(words), set[str]()
-        for turn in self.turns[place:]:
+    def find_used(self, kind: str, words: set[str], place: int) -> dict[str, int]:
+        """Return the words that the agent used behind a place before it saw them again, with the places of use."""
+        waiting, used = set(words), dict[str, int]()
+        for index, turn in enumerate(self.turns[place:], place):
             if not waiting:
                 break
             found = turn.words[kind] & waiting
             if turn.message.role == "assistant":
-                used |= found
+                used |= dict.fromkeys(found, index)
             waiting -= found
         return used
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,14 @@ DEFAULT_RULES = (OWN, f"{OWN}:1h", "anthropic-2026-10:1h")
 """Rules of a replay if none are named: the provider's own, its own with a cache of an hour, and one with cheap reads."""
 ASSUMED_REREAD_TOKENS = (0.0, 10_000.0, 20_000.0)
 """Low end, middle and high end of the tokens read again after each compaction, if the recordings do not say more."""
+SIMULATED = "simulated"
+"""Word that chooses the band of the simulated source."""
+SIMULATED_REREAD_SHARES = (0.0, 0.07, 0.11)
+"""Low end, middle and high end of the tokens read again per evicted token, in simulated sessions.
+
+From the results of `experiments/reacquisition_tax` (480 trials, level L0), policy *sliding* at a compression of 5×: none, half
+and all of what the agent needs can be read again. Real agents read more than what they need.
+"""
 MIN_COVERED_SHARE = 0.5
 """Smallest share of the dollars that the replay must cover for a headline."""
 PAID_COLUMNS = tuple(PaidParts.__dataclass_fields__)
@@ -67,7 +75,8 @@ class Replay:
             again at which nothing is saved (`break_even_tokens`; None if there is no such number up to 40,000).
         boundaries: One row per compaction of an agent (`is_real`) and per shifted boundary, at which nothing was compacted:
             evicted tokens, repeated calls among the next 20 with the tokens of their results, calls on the same path, numbers of
-            distinctive words by kind that were evicted, of these used later before they were seen again, and surviving in view.
+            distinctive words by kind that were evicted, of these used later before they were seen again, and surviving in view;
+            `later_use_of_evicted` is the share of all evicted words that was used later.
         reading: What was read again after the agents' own compactions, less chance; None without enough compactions.
         choices: For each rule, the saving of settings that one half of the groups chose for the other.
         rules: Names of the rules.
@@ -115,7 +124,7 @@ def replay_sessions(
     rules: Sequence[str] = DEFAULT_RULES,
     *,
     file: Path | None = None,
-    reread_tokens: Sequence[float] | None = None,
+    reread_tokens: Sequence[float] | Literal["simulated"] | None = None,
     variations: Mapping[str, Sequence[int]] | None = None,
     workers: int | None = None,
     cache_folder: str | os.PathLike[str] | None = None,
@@ -135,7 +144,8 @@ def replay_sessions(
             session's provider with the prices of its model. The first rule is the one under which the setting is chosen.
         file: TOML file with further rules, see `harness.prices.rules.load_rules`. Default: none.
         reread_tokens: Low end, middle and high end of the tokens read again after each compaction. Default: 0, 10,000 and 20,000,
-            an assumption.
+            an assumption. `simulated` takes the shares of evicted tokens that simulated agents read again
+            (`SIMULATED_REREAD_SHARES`), of the mean eviction of all settings.
         variations: Values of fields of the policies, each combination of which is a setting of its own. Default: their defaults.
         workers: Number of processes. Default: one for each processor.
         cache_folder: Folder for replays of files. Default: the user's cache folder.
@@ -155,6 +165,8 @@ def replay_sessions(
     for place in places:
         if not place.exists():
             raise UsageError(f"there is no folder {str(place)!r}; pass a folder with recordings or journals, or one file")
+    if reread_tokens is not None and reread_tokens != SIMULATED:
+        _check_band(reread_tokens)
     known_rules = load_rules(file)
     _check_rules(rules, dict(known_rules))
     settings, notes = list_settings(policies, thresholds, variations)
@@ -162,11 +174,12 @@ def replay_sessions(
     paths = sorted({path for place in places for path in find_files(place)})
     default = platformdirs.user_cache_path("harness") / "replays"
     files = replay_files(paths, plan, Path(cache_folder) if cache_folder else default, workers=workers, on_progress=on_progress)
-    band = (
-        RereadBand(*ASSUMED_REREAD_TOKENS, "an assumption")
-        if reread_tokens is None
-        else RereadBand(*_check_band(reread_tokens), "given with the command")
-    )
+    if reread_tokens is None:
+        band = RereadBand(*ASSUMED_REREAD_TOKENS, "an assumption")
+    elif reread_tokens == SIMULATED:
+        band = _simulate_band(files)
+    else:
+        band = RereadBand(*_check_band(reread_tokens), "given with the command")
     return build_replay(files, plan, band, notes, places)
 
 
@@ -181,7 +194,18 @@ def _check_rules(rules: Sequence[str], known: dict[str, object]) -> None:
             raise UsageError(f"no rule of a provider has the lifetime {lifetime!r} of {name!r}; write own:1h, for example")
 
 
-def _check_band(reread_tokens: Sequence[float]) -> tuple[float, float, float]:
+def _simulate_band(files: Sequence[FileReplay]) -> RereadBand:
+    """Return the band of simulated sessions for the mean eviction of all settings."""
+    costs = [cost for file in files for session in file.sessions for cost in session.costs]
+    compactions = sum(cost.compactions for cost in costs)
+    evicted = sum(cost.evicted_tokens for cost in costs) / compactions if compactions else 0.0
+    low, middle, high = (min(share * evicted, REREAD_TOKENS[-1]) for share in SIMULATED_REREAD_SHARES)
+    return RereadBand(low, middle, high, "simulated, see experiments/reacquisition_tax")
+
+
+def _check_band(reread_tokens: Sequence[float] | str) -> tuple[float, float, float]:
+    if isinstance(reread_tokens, str):
+        raise UsageError(f"reread tokens {reread_tokens!r}: expected three numbers, or {SIMULATED!r}")
     if len(reread_tokens) != 3 or not 0 <= reread_tokens[0] <= reread_tokens[1] <= reread_tokens[2] <= REREAD_TOKENS[-1]:
         raise UsageError(
             f"reread tokens {list(reread_tokens)!r}: expected low end, middle and high end, such as 0, 10000 and 20000, "
@@ -350,6 +374,7 @@ def _build_boundary_row(row: _Row, counts: BoundaryCounts) -> Mapping[str, objec
         "is_real": counts.is_real,
         "step": counts.step,
         "evicted_tokens": counts.evicted_tokens,
+        "later_use_of_evicted": counts.later_use_of_evicted,
         "repeated_calls": counts.repeated_calls,
         "repeated_tokens": counts.repeated_tokens,
         "same_target_calls": counts.same_target_calls,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -95,7 +95,7 @@ def tune_policy(
     variations: Mapping[str, Sequence[int]] | None = None,
     rule: str = OWN,
     file: Path | None = None,
-    reread_tokens: Sequence[float] | None = None,
+    reread_tokens: Sequence[float] | Literal["simulated"] | None = None,
     workers: int | None = None,
     cache_folder: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,

@@ -156,3 +156,14 @@ def test_the_break_even_is_where_the_cost_reaches_what_was_paid():
     assert find_break_even(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.5) == 3_750
     assert find_break_even(np.array([3.0] * 6), 2.5) == 0
     assert find_break_even(np.array([1.0] * 6), 2.5) is None
+
+
+@pytest.mark.slow
+def test_the_band_of_simulated_sessions_is_a_share_of_what_is_evicted_and_says_so(folder, tmp_path):
+    replay = replay_sessions(folder, ["claude-code"], [40_000], workers=1, cache_folder=tmp_path, reread_tokens="simulated")
+    costs = replay.costs
+    mean = costs["evicted_tokens"].sum() / costs["compactions"].sum()
+    assert replay.band[:3] == pytest.approx((0.0, 0.07 * mean, 0.11 * mean))
+    assert "simulated" in replay.band.source
+    with pytest.raises(UsageError, match="expected three numbers, or 'simulated'"):
+        replay_sessions(folder, reread_tokens="assumed")  # type: ignore[arg-type]
