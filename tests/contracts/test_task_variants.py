@@ -17,9 +17,10 @@ from harness.experiment.trial import Trial
 from harness.protocols import Policy
 from harness.revisions import REVISIONS
 from harness.task import Task
-from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run
+from harness.task_checks.laws import LAWS, Law
+from harness.task_checks.simulation import HUGE_WINDOW_TOKENS, Run, SessionCache
 from harness.tasks import ADDED_TOOLS, SUITE, TASKS, VARIANTS
-from tests.laws.suite import simulate_with_cache
+from tests.laws.suite import open_action_cache, simulate_with_cache
 
 IMAGES, SKILL, DELEGATION = (f"changing-requirements-{name}" for name in ("images", "skill", "delegation"))
 SEEDS = range(20)
@@ -94,6 +95,23 @@ def test_an_agent_with_a_complete_context_succeeds_and_one_with_empty_summaries_
         assert lost.failed_checks >= ANSWER
     else:
         assert len(list_looks(lost)) > len(list_looks(run(name, NoCompaction(), HUGE_WINDOW_TOKENS)))
+
+
+@cache
+def open_sessions(name: str) -> SessionCache:
+    return SessionCache(TASKS[name], name=name, action_cache=open_action_cache())
+
+
+CONTRACT = ("names", "patterns", "succeeds", "sight", "recovery", "hidden", "idle", "law-3", "law-4", "law-7", "law-13", "law-14")
+"""Laws that say most about what a variant adds; `harness task check` tries all of them."""
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+@pytest.mark.parametrize("law", [law for law in LAWS if law.name in CONTRACT], ids=lambda law: law.name)
+def test_a_variant_obeys_the_contract_of_tasks(name: str, law: Law):
+    assert [str(finding) for finding in law.find(open_sessions(name), 1, "extractive")] == []
 
 
 def list_looks(session: Run) -> list[str]:
