@@ -392,11 +392,12 @@ def _describe_failed(titles: Sequence[str], causes: Sequence[CheckCause]) -> str
         return f"{format_count(len(titles), 'failed check')} {'rests' if len(titles) == 1 else 'rest'} on facts lost here."
     parts = []
     if by_loss:
-        passed = "; ".join(
-            f"{cause.title}: passed by {cause.passed_with_facts} of {format_count(cause.repetitions, 'twin')} with the lost "
-            f"facts put back, by {cause.passed_as_it_was} as it was"
-            for cause in by_loss
-        )
+        titles_by_result: dict[str, list[str]] = {}
+        for cause in by_loss:
+            with_facts = f"{cause.passed_with_facts} of {format_count(cause.repetitions, 'twin')}"
+            result = f"passed by {with_facts} with the lost facts put back, by {cause.passed_as_it_was} as it was"
+            titles_by_result.setdefault(result, []).append(cause.title)
+        passed = "; ".join(f"{', '.join(alike)}: {result}" for result, alike in titles_by_result.items())
         parts.append(f"{format_count(len(by_loss), 'check')} failed by it ({passed}).")
     if titles and (rest := len(titles) - len(by_loss)):
         subject = f"{rest}{' more' * bool(by_loss)} failed {'check rests' if rest == 1 else 'checks rest'}"

@@ -53,6 +53,7 @@ class SessionInspector(ForkingWidget):
     Attributes:
         session: Session that is shown.
         step: Number of the step shown, from 1 to `step_count`; setting it shows another step. Trait.
+        twins: Twins that were run, by the number of their compaction.
         forked: Widget of the session that was forked last from a compaction, shown below; None if there is none. Trait,
             read-only.
 
@@ -88,8 +89,7 @@ class SessionInspector(ForkingWidget):
                 f"session {self.session.name!r} has no finished step, so there is nothing to show; open another session"
             )
         self._sent: dict[int, SentRequest] = {}
-        self._twins: dict[int, Twins] = {}
-        """Twins that were run, by the number of their compaction."""
+        self.twins: dict[int, Twins] = {}
         self._step_number = 1
         constants = {**self._steps.build_constants(), "autopsy": encode_session(self._steps.autopsy)}
         self.channel.update_state(session=constants, step=self._build_step(""), autopsy=None, refused=None)
@@ -159,7 +159,7 @@ class SessionInspector(ForkingWidget):
 
     def _encode_autopsy(self, number: int) -> dict[str, Any]:
         """Return the autopsy of an applied compaction for the page, with its buttons and the twins that were run."""
-        autopsy, twins = self._steps.autopsy, self._twins.get(number)
+        autopsy, twins = self._steps.autopsy, self.twins.get(number)
         shown = encode_compaction(autopsy, autopsy.find_compaction(number), twins=twins)
         buttons = encode_buttons(has_facts=not autopsy.notice, refusal=find_refusal(self.session), can_compare=True)
         return {**shown, "twins": buttons, "compared": twins.render_text() if twins else ""}
@@ -198,7 +198,7 @@ class SessionInspector(ForkingWidget):
         with self._open_source(unsafe_local=unsafe_local) as source:
             twins = run_twins(source, plan, time.time)
         with self._lock:
-            self._twins[compaction] = twins
+            self.twins[compaction] = twins
             self._open_autopsy(compaction)
         return twins
 

@@ -2,6 +2,10 @@
 
 Charts are drawn from experiments that run here. Widgets are photographed in JupyterLab, in Chromium, and so is the path of a
 person through notebook 05. `python -m tests.docs.pictures workbench` draws only one of the parts.
+
+The part `path` follows a failed check to the fact that it needs, to the compaction that lost the fact, and to a twin with it
+put back that passes the check, by keyboard alone. The parts that show it go into `docs/pictures`; the whole screens, light and
+dark and in three widths, which are only looked at, into the folder that it prints.
 """
 
 import os
@@ -12,10 +16,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import matplotlib.pyplot as plt
 import nbformat
+from axe_playwright_python.sync_playwright import Axe
 from matplotlib.artist import Artist
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -25,9 +30,16 @@ from harness import Experiment, KeepLast, Results, Trial, figures, write_page
 from harness.analysis.figures.files import build_table
 from harness.analysis.figures.style import save
 from harness.conversation.tokens import Window
+from harness.task import World
+from harness.widgets.inspector import SessionInspector
+from harness.widgets.message_channel import MessageSender
 from tests.conftest import chromium_path
 from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
+from tests.notebooks.test_contrast import RULES
+from tests.widgets.linked import FAST, Linked, Theme
 
+MAX_TABS = 200
+"""Number of presses of the tab key after which an element counts as out of reach."""
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -336,6 +348,86 @@ def photograph_workbench(folder: Path) -> None:
         notebook.shut_down()
 
 
+def run_lossy_trial(folder: Path) -> Results:
+    """Run a trial whose summaries lose many facts, with a snapshot of the workspace at each compaction."""
+    policy = KeepLast(threshold=0.5, summarizer="scripted/lossy-0.8")
+    easy = World(difficulty="easy")
+    base = Trial(task="flashcards", policy=policy, window_tokens=32_768, max_steps=300, world=easy, compaction_snapshots=True)
+    return Experiment(name="path", base=base, folder=folder).run(progress="off")
+
+
+class CheckPath:
+    """Path from a failed check to a passing twin in an inspector, by keyboard alone; each state is photographed."""
+
+    def __init__(
+        self, page: Page, linked: Linked, inspector: SessionInspector, folder: Path, suffix: str, *, is_for_guide: bool
+    ) -> None:
+        self._page, self._linked, self._inspector = page, linked, inspector
+        self._folder, self._suffix, self._is_for_guide, self._count = folder, suffix, is_for_guide, 0
+
+    def photograph(self, name: str, shown: str) -> None:
+        """Save the whole widget to look at, and the part that shows the state for the guide, both without a violation.
+
+        Args:
+            name: Name of the state.
+            shown: Selector of the part.
+        """
+        self._count += 1
+        violations = Axe().run(self._page, ".harness-surface", RULES).response["violations"]
+        assert not violations, [(one["id"], one["nodes"][0]["html"][:200]) for one in violations]
+        width = self._page.viewport_size["width"] if self._page.viewport_size else 0
+        assert self._page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is wider than the page"
+        file = f"path_{self._count}_{name}"
+        self._page.locator("section[aria-label='Session inspector']").screenshot(path=self._folder / f"{file}{self._suffix}.png")
+        if self._is_for_guide:
+            self._page.locator(shown).first.screenshot(path=PICTURES / f"{file}.png")
+
+    def press(self, target: Locator, key: str = "Enter") -> None:
+        """Go to an element with the tab key, and press a key there."""
+        for _ in range(MAX_TABS):
+            if target.evaluate("element => element === document.activeElement"):
+                break
+            self._page.keyboard.press("Tab")
+        else:
+            raise AssertionError(f"the tab key does not reach {target}")
+        self._page.keyboard.press(key)
+        self._linked.settle()
+
+    def follow(self) -> None:
+        """Open the first failed check that a compaction explains, the step with the wrong value, and the twins."""
+        page = self._page
+        page.locator(".harness-surface").first.focus()
+        self.press(page.locator(".h-checks summary"))
+        self.photograph("failed_check", ".h-checks")
+        self.press(page.get_by_role("button", name=re.compile("^autopsy of compaction .* on which")).first)
+        self.photograph("lost_fact", ".u-row")
+        self.press(page.locator(".u-wrong .u-link").first)
+        self.photograph("wrong_value", ".h-pair")
+        self.press(page.get_by_role("button", name="compare twins"))
+        while not self._inspector.twins:
+            self._linked.settle()
+        self._linked.settle()
+        page.locator(".t-results").wait_for()
+        self.photograph("passing_twin", ".t-twins")
+
+
+def photograph_path(folder: Path) -> None:
+    """Follow a failed check to a passing twin: for the guide, and in other widths and colours to look at."""
+    chromium = find_browser()
+    results = run_lossy_trial(folder / "path")
+    looks = Path(tempfile.gettempdir()) / "harness-path"
+    looks.mkdir(exist_ok=True)
+    for width, theme in ((1_060, "light"), (1_060, "dark"), (600, "light"), (600, "dark"), (400, "light"), (400, "dark")):
+        sender = MessageSender(messages_per_second=FAST)
+        inspector = SessionInspector(results.output, sender=sender)
+        with browser_page(chromium, dict(os.environ), folder / "failed.png") as page:
+            page.set_viewport_size({"width": width, "height": 1_000})
+            linked = Linked(page, inspector, sender, cast("Theme", theme))
+            is_for_guide = (width, theme) == (1_060, "light")
+            CheckPath(page, linked, inspector, looks, f"_{width}_{theme}", is_for_guide=is_for_guide).follow()
+    print(f"the whole screens, in three widths and two colours: {looks}")
+
+
 def draw_charts(folder: Path) -> None:
     """Draw the charts of README and documentation."""
     draw_threshold_and_reserves()
@@ -343,7 +435,13 @@ def draw_charts(folder: Path) -> None:
     draw_report_charts(folder)
 
 
-PARTS = {"charts": draw_charts, "widgets": photograph_widgets, "page": photograph_page, "workbench": photograph_workbench}
+PARTS = {
+    "charts": draw_charts,
+    "widgets": photograph_widgets,
+    "page": photograph_page,
+    "workbench": photograph_workbench,
+    "path": photograph_path,
+}
 
 
 def main(names: Sequence[str]) -> None:

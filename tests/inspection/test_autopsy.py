@@ -15,6 +15,7 @@ from harness.inspection.autopsy import (
     NO_FACTS,
     NO_TASK,
     OUTCOMES,
+    _describe_failed,
     build_autopsy,
     describe_action,
     describe_check,
@@ -26,6 +27,7 @@ from harness.inspection.autopsy import (
 from harness.inspection.disposition import classify_messages
 from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.visible_state import FactReader, extract_searchable_text
+from harness.session.twins import CheckCause
 from harness.store.records import CheckRecord
 from harness.task import Check
 from harness.task_checks.simulation import ScriptedModelSpec
@@ -400,3 +402,14 @@ def test_of_several_losses_the_gravest_explains_a_failed_check():
     session.write("conf", "port=1 table=cards")
     (failed,) = examine(session, [check("rows")]).failed_checks
     assert describe_check(failed) == "table: lost by compaction 2, used wrong at step 3; port: lost by no compaction"
+
+
+def test_checks_with_the_same_result_of_twins_share_a_phrase():
+    causes = [
+        CheckCause(name, f"the {name}", 0, passed, 8) for name, passed in (("port", 8), ("note", 8), ("log", 7), ("rest", 0))
+    ]
+    assert _describe_failed(["the port", "the note", "the log", "the rest"], causes) == (
+        "3 checks failed by it (the port, the note: passed by 8 of 8 twins with the lost facts put back, by 0 as it was; "
+        "the log: passed by 7 of 8 twins with the lost facts put back, by 0 as it was). "
+        "1 more failed check rests on facts lost here, but not by the twins: putting the facts back does not change the result."
+    )

@@ -84,7 +84,7 @@ def test_a_failed_check_leads_to_twins_that_pass_it_with_the_lost_fact_put_back(
     assert page.locator(".u-says").inner_text().endswith("1 failed check rests on facts lost here.")
     page.get_by_role("button", name="compare twins").focus()
     page.keyboard.press("Enter")
-    wait_until(linked, lambda: inspector._twins)
+    wait_until(linked, lambda: inspector.twins)
     linked.settle()
     assert "1 check failed by it (The port is written down: passed by 8 of 8 twins" in page.locator(".u-says").inner_text()
     assert "facts put back  8" in page.locator(".t-results").inner_text()
