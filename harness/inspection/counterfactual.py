@@ -135,7 +135,10 @@ class _CachedCounter:
 
 @dataclass(frozen=True, slots=True)
 class _StandInSummarizer:
-    """Summarizer that calls no model and returns meaningless text of a given length."""
+    """Summarizer that calls no model and returns meaningless text of a given length.
+
+    The text begins with the first heading that the prompt asks for, since some policies refuse a summary without headings.
+    """
 
     tokens: int
     name: str = "stand-in"
@@ -145,7 +148,9 @@ class _StandInSummarizer:
         # the text is as long as specified, but never longer than the request allows
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_PER_TOKEN)
-        text = (STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
+        lines = request.messages[-1].text.splitlines()
+        heading = next((f"{line}\n" for line in lines if line.startswith("## ")), "")
+        text = (heading + STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
         usage = Usage(input_tokens=Measured(0), output_tokens=Measured(tokens))
         return Reply(message=assistant(text), usage=usage, seconds=0.0, cost_usd=0.0)
 

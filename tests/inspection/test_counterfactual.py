@@ -72,6 +72,8 @@ def finished(step):
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_under_every_policy_the_dispositions_account_for_every_token_in_view(name):
     run = compute_run(PRESETS[name]())
+    failed = [entry.event.reason for entry in run.attempts if entry.event.status == "failed"]
+    assert [reason for reason in failed if "SummaryFailed" in reason] == []
     for index in (0, run.steps // 2, run.steps - 1):
         scene = run.find_state(index)
         standings = run.list_message_states(scene)
