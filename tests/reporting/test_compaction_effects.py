@@ -10,7 +10,7 @@ from harness.store.columns import TRIALS, UNREPORTED_COLUMNS
 from tests.analysis.selections import trial
 
 EFFECTS = [column.name for column in TRIALS if column.stored_in == "conduct"]
-MISSING = dict.fromkeys(EFFECTS, nan)
+MISSING: dict[str, object] = dict.fromkeys(EFFECTS, nan)
 
 
 def make_arm(name: str, *values: dict[str, object], compactions: int = 2) -> ArmSummary:

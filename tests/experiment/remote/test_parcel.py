@@ -2,6 +2,7 @@
 
 import pickle
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -64,17 +65,14 @@ def test_a_policy_in_a_file_runs_where_the_file_is_and_is_refused_in_words_elsew
     sample = make_sample_job("finish", 0, tmp_path)
     trial = replace(sample.trial, policy="mine.py:newest")
     parcel = pack_job(run_sample_job, replace(sample, trial=trial, trial_id=trial.trial_id), 60.0)
+    outcomes = []
     for folder in (here, elsewhere):
         monkeypatch.chdir(folder)
-        host = TrialHost(60.0, tmp_path)  # its child process starts in the folder in which a worker was started
-        try:
-            outcome = host.run(parcel)
-        finally:
-            host.close()
-        if folder == here:
-            assert outcome.resolve().record.trial_id == trial.trial_id
+        with closing(TrialHost(60.0, tmp_path)) as host:  # its child process starts in the folder in which a worker was started
+            outcomes.append(host.run(parcel))
+    assert outcomes[0].resolve().record.trial_id == trial.trial_id
     with pytest.raises(UsageError, match=r"policy: no file 'mine.py' in '.*elsewhere' on .*; copy the file"):
-        outcome.resolve()
+        outcomes[1].resolve()
 
 
 def test_a_journal_that_its_process_did_not_close_is_sent_whole(tmp_path):
