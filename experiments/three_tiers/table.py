@@ -9,10 +9,11 @@ import harness
 from harness.analysis.overhead import measure_overhead
 from harness.inspection.repricing import price_sessions
 from harness.prices.bill import price_split
-from harness.prices.cache import PromptSplit, split_prompts
+from harness.prices.cache import split_prompts
 from harness.prices.price import choose_price
 from harness.prices.requests import Block, build_requests
 from harness.prices.rules import load_rules
+from harness.prices.split import PromptSplit
 
 TURN_STEPS = 5
 """Steps per turn, as in turns.py."""

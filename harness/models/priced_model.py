@@ -6,16 +6,20 @@ would, so that hit rate, costs, alerts and savings of a simulated session come f
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from harness.conversation.events import TextDelta
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Measured, Usage
 from harness.models.scripted.summarizers import ScriptedSummarizer
 from harness.models.wrapped_model import WrappedModel
-from harness.prices.cache import PromptCache, PromptSplit
 from harness.prices.message_blocks import RequestMaker
+from harness.prices.split import PromptSplit
 from harness.prices.terms import Terms
 from harness.protocols import Reply, Request, ignore
+
+if TYPE_CHECKING:
+    from harness.prices.cache import PromptCache
 
 
 @dataclass(slots=True)
@@ -26,10 +30,12 @@ class SessionCache:
     now_seconds: float | None = None
     """Simulated time before the next step in seconds; None advances only by the duration of the model's answers."""
     requests: RequestMaker = field(default_factory=RequestMaker)
-    cache: PromptCache = field(init=False)
+    cache: "PromptCache" = field(init=False)
     _answering_seconds: float = 0.0
 
     def __post_init__(self) -> None:
+        from harness.prices.cache import PromptCache  # noqa: PLC0415 - loads numpy, which few sessions need
+
         self.cache = PromptCache(self.terms.rule, self.terms.lifetime)
 
     def send(self, request: Request, reply: Reply) -> Reply:

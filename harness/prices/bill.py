@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
-from harness.prices.cache import PromptSplit
 from harness.prices.price import MILLION, Price, choose_price
 from harness.prices.requests import Request
 from harness.prices.rules import PriceRule
+from harness.prices.split import PromptSplit
 
 HOUR_SECONDS = 3600
 """Lifetime in seconds from which a write has the price of a write for an hour."""

@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from harness.prices.bill import HOUR_SECONDS, choose_prompt_price, price_output, price_split
-from harness.prices.cache import PromptSplit
 from harness.prices.price import Price
 from harness.prices.rules import PriceRule
+from harness.prices.split import PromptSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

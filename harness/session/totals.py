@@ -28,7 +28,7 @@ from harness.conversation.tokens import CacheHits, Measured, Usage, compute_cach
 from harness.errors import format_count
 from harness.models.prices import compute_cache_saving_usd
 from harness.models.rule_prices import find_terms
-from harness.prices.cache import PromptSplit, split_by_shared_part
+from harness.prices.split import PromptSplit, split_by_shared_part
 from harness.prices.terms import Terms
 from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment

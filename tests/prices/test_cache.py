@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from harness.errors import UnknownName
 from harness.prices.bill import Bill, SummaryCall, compute_bill, price_split
 from harness.prices.break_even import compute_cheapest_start_tokens, compute_payback_calls
-from harness.prices.cache import PromptSplit, scale_tokens, split_prompts
+from harness.prices.cache import scale_tokens, split_prompts
 from harness.prices.price import MILLION, Price
 from harness.prices.requests import Block, Request, build_requests, iter_chains
 from harness.prices.rules import find_rule, load_rules
+from harness.prices.split import PromptSplit
 
 PRICE = Price(
     input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75, cache_hour_write_usd=6.0, above_prompt_tokens=-1

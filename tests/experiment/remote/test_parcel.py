@@ -64,13 +64,14 @@ def test_a_policy_in_a_file_runs_where_the_file_is_and_is_refused_in_words_elsew
     monkeypatch.chdir(here)
     sample = make_sample_job("finish", 0, tmp_path)
     trial = replace(sample.trial, policy="mine.py:newest")
-    parcel = pack_job(run_sample_job, replace(sample, trial=trial, trial_id=trial.trial_id), 60.0)
+    trial_id = trial.trial_id
+    parcel = pack_job(run_sample_job, replace(sample, trial=trial, trial_id=trial_id), 60.0)
     outcomes = []
     for folder in (here, elsewhere):
         monkeypatch.chdir(folder)
         with closing(TrialHost(60.0, tmp_path)) as host:  # its child process starts in the folder in which a worker was started
             outcomes.append(host.run(parcel))
-    assert outcomes[0].resolve().record.trial_id == trial.trial_id
+    assert outcomes[0].resolve().record.trial_id == trial_id
     with pytest.raises(UsageError, match=r"policy: no file 'mine.py' in '.*elsewhere' on .*; copy the file"):
         outcomes[1].resolve()
 

@@ -14,15 +14,18 @@ Source: callanjfox/kv-cache-tester at 94f6046d (`README.md`, `docs/trace_replay_
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from harness.conversation.messages import Text
-from harness.prices.cache import PromptCache
 from harness.prices.requests import Block, Request
 from harness.prices.rules import find_rule
 from harness.recordings.blocks import build_usage
 from harness.recordings.document import Document, Fields, is_object_with
 from harness.recordings.draft import Draft
 from harness.recordings.recording import SubAgentLink
+
+if TYPE_CHECKING:
+    from harness.prices.cache import PromptCache
 
 CACHE_SECONDS = 300.0
 """Time for which a block stays in the cache after its last use; the default of Anthropic."""
@@ -82,6 +85,8 @@ class _Caches:
 
     def send(self, model: str, blocks: Sequence[int], at_seconds: float) -> int:
         """Send a prompt to a model and return how many of its first tokens are in the cache; all are afterwards."""
+        from harness.prices.cache import PromptCache  # noqa: PLC0415 - loads numpy, which no other format needs
+
         cache, before = self._caches.setdefault(model, (PromptCache(self._rule), []))
         pairs = enumerate(zip(before, blocks, strict=False))
         kept = next((place for place, (old, new) in pairs if old != new), min(len(before), len(blocks)))
