@@ -19,7 +19,7 @@ import pytest
 from harness.inspection.loading import load
 from harness.store.journal import Journal
 from tests.models.openai_stub import Refuse, Say, Stub, serving
-from tests.peers.environments import CHECKOUT
+from tests.peers.environments import BENCHMARKED, CHECKOUT
 
 pytestmark = pytest.mark.peers
 
@@ -170,3 +170,36 @@ def is_served(base: str) -> bool:
     host, port = base.removeprefix("http://").removesuffix("/v1").split(":")
     with socket.socket() as connection:
         return connection.connect_ex((host, int(port))) == 0
+
+
+def test_mini_swe_agent_works_through_the_gateway(tmp_path: Path) -> None:
+    environment = BENCHMARKED["bench_mini_swe_agent"]
+    if not environment.is_installed:
+        pytest.skip("`make bench-peers` creates its environment")
+    (tmp_path / "mine.py").write_text(MINE)
+    commands = [*(f"seq {number}000 {number}999" for number in range(1, 7)), "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"]
+    answers = [
+        Say(
+            pieces=("Next.",), calls=((f"call-{number}", "bash", json.dumps({"command": text})),), streams=False,
+            usage={"prompt_tokens": 1_000 + 1_300 * number, "completion_tokens": 20},
+        )
+        for number, text in enumerate(commands)
+    ]  # fmt: skip
+    options = ("--policy", "mine.py:shorten", "--window", "17000")
+    with serving(*answers) as upstream, running(tmp_path, "--upstream", upstream.base, *options) as base:
+        command = [str(environment.path / "bin" / "mini"), "-m", "openai/gpt-4o", "-t", "Count.", "-y", "--exit-immediately"]
+        variables = {
+            "PATH": os.environ["PATH"], "HOME": str(tmp_path), "OPENAI_BASE_URL": base, "OPENAI_API_KEY": KEY,
+            "MSWEA_CONFIGURED": "true", "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        }  # fmt: skip
+        ran = subprocess.run(
+            [*command, "-o", "trajectory.json"], cwd=tmp_path, env=variables, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stderr
+        lengths = [len(request["messages"]) for request in upstream.asked]
+    trajectory = json.loads((tmp_path / "trajectory.json").read_text())
+    assert len(trajectory["messages"]) > max(lengths)  # the agent keeps what the policy takes out of the requests
+    trials = load(tmp_path / "gateway.sqlite").trials
+    assert trials[["status", "steps"]].values.tolist() == [["completed", len(commands)]]
+    assert trials["compactions"][0] >= 1
