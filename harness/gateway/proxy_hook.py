@@ -102,7 +102,11 @@ def make_hook(address: str) -> Any:
             async for chunk in response:
                 chunks.append(chunk)
                 yield chunk
-            await report_answer(request_data, join_chunks(chunks))
+            try:
+                joined = join_chunks(chunks)
+            except Exception:  # noqa: BLE001, the agent has its answer already, and sends it back with its next request
+                joined = None
+            await report_answer(request_data, joined)
 
         async def async_post_call_failure_hook(
             self, request_data: dict[str, Any], original_exception: Exception, user_api_key_dict: Any, traceback_str: Any = None

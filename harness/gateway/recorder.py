@@ -21,10 +21,12 @@ from harness.compaction.description import name_policy
 from harness.conversation.codec import to_canonical_json
 from harness.conversation.shapes.recognition import recognize_shape
 from harness.conversation.shapes.shape import Raw
+from harness.conversation.tokens import Usage
 from harness.errors import HarnessError, UsageError, format_count
 from harness.integrations.compactor import Compactor, Moment
 from harness.integrations.message_checks import check_list
 from harness.integrations.summarizers import SummarizerChoice
+from harness.integrations.usage import read_usage
 from harness.models.overflows import is_overflow
 from harness.models.registry import look_up_window
 from harness.policies import resolve_policy
@@ -56,7 +58,7 @@ class _Answer:
     """Answer of the upstream that the agent has not sent back yet."""
 
     message: Raw
-    usage: Mapping[str, Any] | None
+    usage: Usage | None
     at_seconds: float
 
 
@@ -191,9 +193,9 @@ class SessionRecorder:
         with session.lock:
             sent = self._compact(session, messages, is_own_compaction=is_own_compaction)
             self._calls[str(question.get("call_id"))] = session
-            while len(self._calls) > MAX_CALLS:  # of agents that left before their answer
-                self._calls.pop(next(iter(self._calls)))
-        places = {id(raw): index for index, raw in enumerate(session.history)}
+            places = {id(raw): index for index, raw in enumerate(session.history)}
+        while len(self._calls) > MAX_CALLS:  # of agents that left before their answer
+            self._calls.pop(next(iter(self._calls)), None)
         return [places.get(id(raw), raw) for raw in sent]
 
     def _compact(self, session: _Session, messages: list[Raw], *, is_own_compaction: bool) -> list[dict[str, Any]]:
@@ -251,7 +253,7 @@ class SessionRecorder:
         shrunk = [
             session
             for session in candidates
-            if (key[0] or find_first_request(session.history) == find_first_request(messages))
+            if find_first_request(session.history) == find_first_request(messages)
             and size < sum(len(str(raw)) for raw in session.history)
             and _has_answer(session.history)
         ]
@@ -287,9 +289,12 @@ class SessionRecorder:
         session = self._calls.pop(str(question.get("call_id")), None)
         message = question.get("message")
         if session is not None and isinstance(message, Mapping):
+            try:
+                usage = read_usage(question.get("usage"))
+            except UsageError:  # of a server that reports something else; the answer counts all the same
+                usage = None
             with session.lock:
-                usage = question.get("usage")
-                session.answer = _Answer(message, usage if isinstance(usage, Mapping) else None, self._clock())
+                session.answer = _Answer(message, usage, self._clock())
 
     def _take_failure(self, question: Mapping[str, Any]) -> None:
         session = self._calls.pop(str(question.get("call_id")), None)

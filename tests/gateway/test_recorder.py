@@ -345,6 +345,29 @@ def test_a_broken_policy_is_an_error_that_names_it(journal: Path, function: Any)
     recorder.close()
 
 
+def test_a_sub_agent_with_the_tools_and_the_name_of_its_session_is_no_compaction(
+    recorder: SessionRecorder, journal: Path
+) -> None:
+    agent = Agent(recorder, name="abc")
+    for number in range(3):
+        agent.step(number)
+    Agent(recorder, "Look into one file.", name="abc").finish()
+    agent.finish()
+    recorder.close()
+    assert not [event for events in read_events(journal) for event in events if event.kind == "compaction"]
+    assert load(journal).trials["steps"].tolist() == [4]
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": -1}, {"prompt_tokens": 1.5}, "much", None])
+def test_a_usage_that_nobody_knows_refuses_no_request(recorder: SessionRecorder, usage: Any) -> None:
+    agent = Agent(recorder)
+    agent.ask()
+    message = {"role": "assistant", "content": "Next."}
+    recorder.answer({"kind": "answer", "call_id": f"{id(agent)}-1", "message": message, "usage": usage})
+    agent.history += [message, {"role": "user", "content": "Go on."}]
+    assert "messages" in agent.ask()
+
+
 def test_an_unknown_window_is_an_error_that_names_the_option(journal: Path) -> None:
     recorder = SessionRecorder(make_arms({"none": "none"}), journal=journal, window_tokens=None)
     agent = Agent(recorder)
