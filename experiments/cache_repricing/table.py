@@ -105,6 +105,10 @@ def compare_with_none(costs: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(cells, index=[f"{int(limit / 1_000)}K" for limit in THRESHOLDS[:-1]], columns=list(READ_SHARES))
 
 
+GAIN_CALLS = (10, 20, 40)
+"""Numbers of calls within which a compaction must pay for itself under the trigger `min-gain`."""
+
+
 def rank_thresholds(costs: np.ndarray) -> pd.DataFrame:
     """Return the rank of each threshold by total cost, 1 is cheapest, for each price of a read."""
     ranks = costs.sum(axis=0).argsort(axis=0).argsort(axis=0) + 1
@@ -125,6 +129,8 @@ def compute_regrets(traces: list[Trace], lifetime: str, read_share: float, cut: 
     }
     triggers["80K if cold, else 167K"] = {"threshold_tokens": 167_000, "cold_threshold_tokens": 80_000}
     triggers["50K if cold, else 167K"] = {"threshold_tokens": 167_000, "cold_threshold_tokens": 50_000}
+    for calls in GAIN_CALLS:
+        triggers[f"min-gain, {calls} calls"] = {"threshold_tokens": 0.0, "gain_calls": calls, "window_tokens": WINDOW_TOKENS}
     costs = {
         name: sum(float(replay_threshold(chain, terms, cut=cut, **trigger).cost_usd) for chain in chains)
         for name, trigger in triggers.items()

@@ -68,6 +68,8 @@ def replay_threshold(
     *,
     cold_threshold_tokens: Setting | None = None,
     least_calls: Setting = 1,
+    gain_calls: Setting = np.inf,
+    window_tokens: Setting = np.inf,
 ) -> TriggerCost:
     """Return what a chain of calls would have cost if the prompt had been compacted above a threshold.
 
@@ -78,6 +80,9 @@ def replay_threshold(
         cut: What a compaction keeps and costs. Default: `Cut()`.
         cold_threshold_tokens: Threshold for a call after a pause that was longer than the lifetime. Default: the same threshold.
         least_calls: Smallest number of calls between two compactions (hysteresis).
+        gain_calls: Number of further calls, all of them warm, within which a compaction must pay for itself, or it waits
+            (`min-gain`). Default: it need not.
+        window_tokens: Length of the prompt above which it is compacted in any case. Default: none.
 
     All settings may be arrays; they are broadcast against each other.
     """
@@ -85,11 +90,13 @@ def replay_threshold(
     cold_threshold = threshold_tokens if cold_threshold_tokens is None else cold_threshold_tokens
     settings = np.broadcast_arrays(
         *(np.asarray(value, np.float64) for value in (threshold_tokens, cold_threshold, least_calls)),
+        *(np.asarray(value, np.float64) for value in (gain_calls, window_tokens)),
         *(np.asarray(value, np.float64) for value in (cut.kept_tokens, cut.summary_tokens, cut.reread_tokens, cut.shares_prefix)),
         *(np.asarray(value, np.float64) for value in (terms.input_usd, terms.output_usd, terms.read_share, terms.write_share)),
         np.asarray(terms.lifetime_seconds, np.float64),
     )
-    warm_limit, cold_limit, wait, kept, summary, reread, shares, input_usd, output_usd, read, write, lifetime = settings
+    warm_limit, cold_limit, wait, horizon, window, *others = settings
+    kept, summary, reread, shares, input_usd, output_usd, read, write, lifetime = others
     fixed, length = chain.fixed_tokens, np.zeros(warm_limit.shape)
     cost, cuts, largest = np.zeros(length.shape), np.zeros(length.shape, np.int64), np.zeros(length.shape)
     since = np.full(length.shape, np.inf)
@@ -98,11 +105,16 @@ def replay_threshold(
         new, output = chain.new_tokens[index], chain.output_tokens[index]
         is_warm = (chain.gap_seconds[index] <= lifetime) if index else np.zeros(length.shape, np.bool_)
         grown = length + new + (fixed if not index else 0.0)
-        is_cut = (grown > np.where(is_warm, warm_limit, cold_limit)) & (since >= wait) & bool(index)
         summary_read = np.where(is_warm & (shares > 0), read, np.where(shares > 0, write, 1.0))
+        removed = np.maximum(0.0, length - fixed - kept - reread)
+        entry = np.where(is_warm, read, write)
+        extra = length * summary_read + summary * output_per_input + write * (kept + reread) - entry * (length - fixed)
+        pays = np.isinf(horizon) | (np.where(np.isinf(horizon), 0.0, horizon) * read * removed >= extra)
+        is_due = (grown > np.where(is_warm, warm_limit, cold_limit)) & (since >= wait) & pays
+        is_cut = (is_due | (grown > window)) & bool(index)
         held = np.where(is_cut, fixed, length)
         written = np.where(is_cut, kept + reread, 0.0) + grown - length
-        call = np.where(is_warm, read, write) * held + write * written + output * output_per_input
+        call = entry * held + write * written + output * output_per_input
         cost += call + np.where(is_cut, length * summary_read + summary * output_per_input, 0.0)
         length = held + written
         since = np.where(is_cut, 1.0, since + 1.0)

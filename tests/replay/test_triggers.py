@@ -122,3 +122,27 @@ def test_a_prompt_that_shares_too_little_begins_a_new_chain():
     assert [len(chain) for chain in chains] == [2, 2]
     assert chains[0].new_tokens.tolist() == [8_000, 1_000]
     assert chains[1].new_tokens.tolist() == [500, 1_000]
+
+
+@given(SIZES, st.integers(1, 30), st.integers(0, 8_000))
+def test_a_compaction_that_must_pay_for_itself_does_within_so_many_warm_calls(new, calls, kept):
+    cut = Cut(kept_tokens=kept, summary_tokens=100, reread_tokens=0)
+    settings = {"threshold_tokens": 0.0, "cut": cut, "gain_calls": calls, "least_calls": 10_000}
+    sizes = [*new, *[0] * 10]
+    firsts = [end for end in range(1, len(sizes) + 1) if replay_threshold(make_chain(sizes[:end]), TERMS, **settings).cuts]
+    if not firsts:
+        return
+    followed = make_chain([*sizes[: firsts[0]], *[0] * calls])
+    with_cut, without = replay_threshold(followed, TERMS, **settings), replay_threshold(followed, TERMS, cut=cut)
+    assert [int(with_cut.cuts), int(without.cuts)] == [1, 0]
+    assert with_cut.cost_usd <= without.cost_usd * (1 + 1e-9)
+
+
+def test_a_compaction_waits_until_it_pays_and_the_window_forces_one():
+    chain = make_chain([1_000, *[10_000] * 12])
+    cut = Cut(kept_tokens=20_000, summary_tokens=500, reread_tokens=0)
+    eager, patient, never = (replay_threshold(chain, TERMS, 0.0, cut, gain_calls=calls).cuts for calls in (100, 10, 0))
+    assert eager > patient > never == 0
+    forced = replay_threshold(chain, TERMS, 0.0, cut, gain_calls=0, window_tokens=60_000)
+    assert forced.cuts > 0
+    assert forced.largest_tokens <= 60_000
