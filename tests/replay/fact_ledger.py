@@ -88,8 +88,7 @@ def _select_uses(uses: Iterable[_Use], shown: Sequence[tuple[int, str]], boundar
 
 
 def _compare(entries: Sequence[Entry], boundary: int, uses: Sequence[_Use]) -> Agreement:
-    found = find_later_uses(entries, boundary)
-    words = {(one.step, one.word) for one in found}
+    words = {(use.step, use.word) for use in find_later_uses(entries, boundary)}
     distinctive = [use for use in uses if any(pattern.search(use.value) for pattern in KINDS.values())]
 
     def is_found(use: _Use) -> bool:

@@ -1,9 +1,12 @@
 """Use of what a compaction evicted: repeated calls and words, beside the same counts where nothing was compacted."""
 
+import pytest
+
 from harness.conversation.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished
 from harness.conversation.messages import Message, Text, ToolCall, ToolResult, assistant, system, user
 from harness.conversation.tokens import Estimated, Measured, Usage
 from harness.replay.later_use import BoundaryCounts, count_later_use, estimate_reading
+from tests.replay.fact_ledger import run_sessions
 
 
 class Log:
@@ -132,3 +135,12 @@ def test_the_answer_before_a_compaction_is_not_counted_as_use():
     log.compact("Nothing.")
     log.add(MessageAdded(message=assistant("Done."), step=3))
     assert count_real(log).used_words["identifier"] == 0
+
+
+@pytest.mark.slow
+def test_each_use_of_a_distinctive_value_that_was_not_seen_again_is_found(tmp_path):
+    """Words that are no facts are found besides."""
+    [(_, agreement)] = run_sessions(tmp_path, ["flashcards"], [0])
+    assert agreement.uses >= agreement.distinctive_uses > 0
+    assert agreement.found_distinctive_uses == agreement.distinctive_uses
+    assert 0 < agreement.right_words <= agreement.words
