@@ -4,8 +4,10 @@ The parts are columns of the table of steps: truncation, planning, compaction, s
 machine, also where the time of the models is virtual.
 """
 
+from collections.abc import Sequence
 from typing import get_args
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.tables import Tables
@@ -29,11 +31,27 @@ def measure_overhead(results: Tables) -> pd.DataFrame:
     """
     columns = [f"{part}_seconds" for part in OVERHEAD_PARTS]
     arms = results.trials[["trial_id", "arm"]]  # joined experiments may share a trial, which then belongs to several arms
-    steps = arms.merge(results.steps[["trial_id", *columns]].dropna(), on="trial_id")
-    means = 1_000 * steps.groupby("arm")[columns].mean()
+    totals = arms.merge(_sum_by_trial(results.steps, columns), on="trial_id").groupby("arm")[["steps", *columns]].sum()
+    means = totals[columns].mul(1_000).div(totals["steps"], axis=0)
     table = means.set_axis([f"{part}_ms" for part in OVERHEAD_PARTS], axis=1)
-    pruned = arms.merge(results.compactions.query("status == 'applied' and inserted == 0"), on="trial_id")
-    table.insert(0, "steps", steps["arm"].value_counts())
+    is_pruning = (results.compactions["status"] == "applied") & (results.compactions["inserted"] == 0)
+    pruned = arms.merge(results.compactions.loc[is_pruning, ["trial_id", "wall_seconds"]], on="trial_id")
+    table.insert(0, "steps", totals["steps"])
     table["total_ms"] = table[[f"{part}_ms" for part in OVERHEAD_PARTS]].sum(axis=1)
     table["pruning_ms"] = 1_000 * pruned.groupby("arm")["wall_seconds"].mean().reindex(table.index)
     return table.rename_axis("arm").reset_index()
+
+
+def _sum_by_trial(steps: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the sums of columns, and the number of steps, over the steps of each trial in which all columns have values.
+
+    Single columns are used, since a copy of millions of steps takes much memory.
+    """
+    trials, trial_ids = pd.factorize(steps["trial_id"])
+    is_measured = trials >= 0
+    for name in columns:
+        is_measured &= steps[name].notna().to_numpy()
+    rows = trials[is_measured]
+    counts = np.bincount(rows, minlength=len(trial_ids))
+    sums = {name: np.bincount(rows, steps[name].to_numpy(dtype=float)[is_measured], minlength=len(trial_ids)) for name in columns}
+    return pd.DataFrame({"trial_id": trial_ids, "steps": counts, **sums})[counts > 0]

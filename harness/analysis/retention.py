@@ -48,9 +48,9 @@ def measure_retention(results: Tables) -> pd.DataFrame:
     Args:
         results: Tables of results of one experiment.
     """
-    probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm", *_UNIT_COLUMNS]], on="trial_id")
-    names = ["trial_id", "arm", "kind", "seen_after", "seen_in_kept", "stands_after", "used", *_UNIT_COLUMNS]
-    visible_probes = probes.loc[probes["seen_before"], names]
+    names = ["trial_id", "kind", "seen_after", "seen_in_kept", "stands_after", "used"]
+    valid = select_valid(results.trials)[["trial_id", "arm", *_UNIT_COLUMNS]]
+    visible_probes = results.probes.loc[results.probes["seen_before"], names].merge(valid, on="trial_id")
     places = visible_probes.groupby(["arm", "kind"]).indices
     is_kept, only_in_summary, stands, is_right = (
         visible_probes[name].eq(value).to_numpy(dtype=bool, na_value=False)

@@ -95,10 +95,11 @@ class RequestDigests:
     @classmethod
     def from_results(cls, results: Tables) -> Self:
         """Read each trial's request digests, and the step of its first compaction, from tables of results."""
-        steps = results.steps[["trial_id", "step", "request_digest"]].dropna(subset="trial_id")  # a sub-agent has no trial
+        steps = results.steps  # single columns of it are used, since a copy of millions of steps takes much memory
         trials, trial_ids = pd.factorize(steps["trial_id"])
-        digests = steps["request_digest"].to_numpy()[np.lexsort((steps["step"].to_numpy(), trials))]
-        ends = np.bincount(trials, minlength=len(trial_ids)).cumsum().tolist()
+        order = np.lexsort((steps["step"].to_numpy(), trials))[np.count_nonzero(trials < 0) :]  # a sub-agent has no trial
+        digests = steps["request_digest"].to_numpy()[order]
+        ends = np.bincount(trials[order], minlength=len(trial_ids)).cumsum().tolist()
         applied = results.compactions[results.compactions["status"] == "applied"]
         return cls(
             digests={
