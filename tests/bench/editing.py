@@ -44,7 +44,7 @@ SHORT, LONG = 200, 3_000
 EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses", "message-window")
 """Policies that `make bench` measures; the last four edit the conversation at nearly every step once they are due."""
 ROUNDS = 3
-LIVE_EDITING = ("swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses")
+LIVE_EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses")
 LIVE_LONG = 1_000
 """Number of steps of a long live session; the scripted model reads all messages again after each edit."""
 LIVE_WINDOW_TOKENS = 262_144
@@ -170,13 +170,16 @@ def run_counterfactual(policy_name: str, entries: tuple[Entry, ...]) -> tuple[fl
 def counterfactual() -> Iterator[Figure]:
     """Compare counterfactual runs on a short and a long session; this takes about half a minute."""
     recorded = {steps: record_session(steps) for steps in (SHORT, LONG)}
+    names = ("none", *EDITING)
     rounds = [
-        {(name, steps): run_counterfactual(name, entries)[0] for name in EDITING[1:] for steps, entries in recorded.items()}
+        {(name, steps): run_counterfactual(name, entries)[0] for name in names for steps, entries in recorded.items()}
         for _ in range(ROUNDS)
     ]
-    for name in EDITING[1:]:
+    for name in EDITING:
         ratio = median(times[name, LONG] / times[name, SHORT] for times in rounds)
         yield Figure(name=f"CPU of a counterfactual step, {name}: 3,000 ÷ 200 steps", value=ratio, unit="×", bar=3.0)
+        other = median(times[name, LONG] / times["none", LONG] for times in rounds)
+        yield Figure(name=f"CPU of a counterfactual step at 3,000 steps: {name} ÷ none", value=other, unit="×", bar=4.0)
 
 
 def run_live_session(policy_name: str, steps: int) -> tuple[float, int]:
@@ -215,7 +218,8 @@ def run_live_session(policy_name: str, steps: int) -> tuple[float, int]:
 
     with tempfile.TemporaryDirectory() as folder:
         spec = SessionSpec(
-            request=task.prompt, task=task, policy=load_policy_class(policy_name)(), window_tokens=LIVE_WINDOW_TOKENS,
+            request=task.prompt, task=task, policy=load_policy_class(policy_name)(),
+            window_tokens=2**22 if policy_name == "none" else LIVE_WINDOW_TOKENS,  # nothing shortens the session of `none`
             max_steps=steps, snapshots=False, repeated="continue", sandbox=SandboxChoice(backend="bubblewrap"),
             journal=Path(folder) / "journal.sqlite",
         )  # fmt: skip
@@ -228,9 +232,12 @@ def run_live_session(policy_name: str, steps: int) -> tuple[float, int]:
 
 def live() -> Iterator[Figure]:
     """Compare short and long live sessions, without the time of their scripted model; this takes some minutes."""
+    times = {(name, steps): run_live_session(name, steps)[0] for name in ("none", *LIVE_EDITING) for steps in (SHORT, LIVE_LONG)}
     for name in LIVE_EDITING:
-        ratio = run_live_session(name, LIVE_LONG)[0] / run_live_session(name, SHORT)[0]
+        ratio = times[name, LIVE_LONG] / times[name, SHORT]
         yield Figure(name=f"CPU of a live step, {name}: 1,000 ÷ 200 steps", value=ratio, unit="×", bar=3.0)
+        other = times[name, LIVE_LONG] / times["none", LIVE_LONG]
+        yield Figure(name=f"CPU of a live step at 1,000 steps: {name} ÷ none", value=other, unit="×", bar=4.0)
 
 
 def print_table(names: Sequence[str]) -> None:
