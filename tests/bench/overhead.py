@@ -189,10 +189,10 @@ def run_plain_loop(steps: int, number: int = 0) -> float:
         return 1_000 * (time.process_time() - began) / steps
 
 
-def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> TrialRecord:
-    """Run a whole trial with the trivial model into a journal, and return its record."""
+def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str, policy: Policy | None = None) -> TrialRecord:
+    """Run a whole trial with the trivial model into a journal, and return its record; None stands for `keep-last`."""
     forget()
-    trial = Trial(task="flashcards", policy=KeepLast(), seed=1)
+    trial = Trial(task="flashcards", policy=policy or KeepLast(), seed=1)
     task = make_shared_task(trial.task, trial.seed)
     job = Job(
         trial=trial, trial_id=trial_id, experiment="bench", arm="whole", axes={}, backend="bubblewrap", provenance=PROVENANCE,

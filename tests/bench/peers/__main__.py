@@ -10,7 +10,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from tests.bench.peers.page import PAGE, RESULTS, build_page, list_violations
-from tests.bench.peers.systems import SYSTEMS, System
+from tests.bench.peers.systems import EDITING_SYSTEMS, SYSTEMS, System
 from tests.bench.planning import idle_seconds
 from tests.bench.workload import REQUEST, TOOL, command, make_outputs, think
 from tests.peers.environments import ENVIRONMENTS, read_version
@@ -39,11 +39,16 @@ LOGGING = tuple(one for one in SYSTEMS if one.log != "none")
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare the speed of this package with other agent programs.")
     parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--editing-only", action="store_true", help="measure only sessions in which old results are cleared")
     parser.add_argument("--page-only", action="store_true", help="write the page again from the file of results")
     options = parser.parse_args()
     if not options.page_only:
         with tempfile.TemporaryDirectory(prefix="harness-bench-peers-") as folder:
-            for results in Comparison(Path(folder)).measure(options.repeats):
+            if not options.editing_only:
+                for results in Comparison(Path(folder)).measure(options.repeats):
+                    RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+            results = json.loads(RESULTS.read_text("utf-8"))
+            for results["editing"] in Comparison(Path(folder)).measure_editing(options.repeats):
                 RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
     results = json.loads(RESULTS.read_text("utf-8"))
     PAGE.write_text(build_page(results), "utf-8")
@@ -77,6 +82,15 @@ class Comparison:
             self._measure_frames()
             yield self._describe(repeats)
 
+    def measure_editing(self, repeats: int) -> Iterator[dict[str, Any]]:
+        """Measure sessions in which old results are cleared; yield the part of the file of results after each time."""
+        for one in EDITING_SYSTEMS:
+            self._results["versions"][one.key] = self._ask(one, "versions")
+        for turn in range(repeats):
+            self._measure_sessions(turn, EDITING_SYSTEMS)
+            described = self._describe(turn + 1)
+            yield {name: described[name] for name in ("date", "machine", "load", "repeats", "versions", "sessions")}
+
     def _describe(self, repeats: int) -> dict[str, Any]:
         about = {
             "date": datetime.now(UTC).date().isoformat(),
@@ -86,8 +100,8 @@ class Comparison:
         }
         return about | self._results
 
-    def _measure_sessions(self, turn: int) -> None:
-        for steps, one in ((steps, one) for steps in STEPS for one in SYSTEMS):
+    def _measure_sessions(self, turn: int, systems: Sequence[System] = SYSTEMS) -> None:
+        for steps, one in ((steps, one) for steps in STEPS for one in systems):
             measured = self._ask(one, "measure", steps=steps, session=turn)
             self._results["sessions"].setdefault(one.key, {}).setdefault(str(steps), []).append(measured)
             self._report(f"{one.key}, {steps} steps", measured)

@@ -5,7 +5,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.peers.systems import FLOOR, OURS, SYSTEMS, System
+from tests.bench.peers.drivers.measuring import EDITING_KEPT_RESULTS, EDITING_TRIGGER_TOKENS
+from tests.bench.peers.systems import EDITING_SYSTEMS, FLOOR, OURS, OURS_EDITING, SYSTEMS, System
 
 DOCS = Path(__file__).parents[3] / "docs"
 RESULTS, PAGE = DOCS / "peers.json", DOCS / "peers.md"
@@ -16,9 +17,10 @@ PAGE_TEXT = """\
 
 The same session runs in each system: {steps} steps, in each of which a scripted model writes about 100 characters and calls a
 tool. The tool answers at once with 2 KB of text that differs from step to step and compresses like the output of programs.
-Nothing is compacted. `make bench-peers` measures this and writes this page. The environments of the other systems are pinned in
-`tests/peers/locks`. Speed is not everything: [what others do better](guide/footguns.md#what-others-do-better) names what
-maf-cachebench, the evaluations of Hermes Agent and Inspect do better than this program.
+Nothing is compacted, except in the section on clearing. `make bench-peers` measures this and writes this page. The environments
+of the other systems are pinned in `tests/peers/locks`. Speed is not everything:
+[what others do better](guide/footguns.md#what-others-do-better) names what maf-cachebench, the evaluations of Hermes Agent and
+Inspect do better than this program.
 
 - **CPU** is the processor time of all threads from the beginning of the session to the closed log.
 - **Memory** is the peak of the resident memory during the session, above that of the process before it.
@@ -33,6 +35,10 @@ maf-cachebench, the evaluations of Hermes Agent and Inspect do better than this 
 {sessions}
 
 The plain loop is no agent program: it shows what the work itself costs. {order}
+
+## A session in which old results are cleared
+
+{editing}
 
 ## Reading results
 
@@ -64,24 +70,52 @@ def build_page(results: dict[str, Any]) -> str:
     repeats = results["repeats"]
     return PAGE_TEXT.format(
         steps=_join([f"{int(steps):,}" for steps in results["sessions"][OURS.key]]),
-        median="one measurement" if repeats == 1 else f"the median of {repeats} measurements",
+        median=describe_repeats(repeats),
         date=results["date"], machine=results["machine"], load_from=load_from, load_to=load_to,
-        sessions=build_sessions(results), order=describe_order(results), frames=build_frames(results),
+        sessions=build_sessions(results, SYSTEMS), editing=build_editing(results.get("editing")),
+        order=describe_order(results), frames=build_frames(results),
         checks=build_checks(results), versions=build_versions(results),
         inspect_check=results["versions"]["checks"]["inspect"], langchain_check=results["versions"]["checks"]["langchain"],
     )  # fmt: skip
 
 
-def build_sessions(results: dict[str, Any]) -> str:
-    lengths = list(results["sessions"][OURS.key])
+EDITING_TEXT = """\
+Before a request of more than {trigger:,} tokens, all tool results but the newest {kept} are cleared: by the policy
+`langchain-clear-tool-uses` in harness, and by LangChain's own middleware. mini-swe-agent has no compaction, so its rows show what
+it does instead: it sends its whole history. Each number is {median} on
+{date}, on a machine with {machine}, whose load was {load_from} to {load_to}.
+
+{table}"""
+
+
+def build_editing(results: dict[str, Any] | None) -> str:
+    """Return the section about sessions in which old results are cleared."""
+    if results is None:
+        return "Not measured."
+    load_from, load_to = results["load"]
+    return EDITING_TEXT.format(
+        trigger=EDITING_TRIGGER_TOKENS, kept=EDITING_KEPT_RESULTS, median=describe_repeats(results["repeats"]),
+        date=results["date"], machine=results["machine"], load_from=load_from, load_to=load_to,
+        table=build_sessions(results, EDITING_SYSTEMS),
+    )  # fmt: skip
+
+
+def describe_repeats(repeats: int) -> str:
+    return "one measurement" if repeats == 1 else f"the median of {repeats} measurements"
+
+
+def build_sessions(results: dict[str, Any], systems: Sequence[System]) -> str:
+    """Return a table of systems, of which the first is the one that the others are compared with."""
+    first = systems[0]
+    lengths = list(results["sessions"][first.key])
     longest = lengths[-1]
     header = ["system", "log", *(f"CPU ms per step, {steps} steps" for steps in lengths), *(f"×, {steps}" for steps in lengths)]
     header += [f"memory MB, {longest} steps", f"disk KB per step, {longest} steps"]
-    ours = [compute_cpu_ms(results, OURS, steps) for steps in lengths]
+    ours = [compute_cpu_ms(results, first, steps) for steps in lengths]
     rows = []
-    for one in SYSTEMS:
+    for one in systems:
         own = [compute_cpu_ms(results, one, steps) for steps in lengths]
-        ratios = ["" if one is OURS else format_number(mine / base, 2) for mine, base in zip(own, ours, strict=True)]
+        ratios = ["" if one is first else format_number(mine / base, 2) for mine, base in zip(own, ours, strict=True)]
         memory = compute_median(results["sessions"][one.key][longest], "memory_bytes") / 1e6
         disk = compute_median(results["sessions"][one.key][longest], "disk_bytes") / int(longest) / 1e3
         numbers = [*map(format_number, own), *ratios, format_number(memory), format_number(disk) if disk else "–"]
@@ -111,9 +145,11 @@ def build_checks(results: dict[str, Any]) -> str:
 
 
 def build_versions(results: dict[str, Any]) -> str:
+    versions = results["versions"] | results.get("editing", {"versions": {}})["versions"]
     rows = [
-        [one.title, ", ".join(f"{name} {version}" for name, version in results["versions"][one.key].items()), one.how]
-        for one in SYSTEMS
+        [one.title, ", ".join(f"{name} {version}" for name, version in versions[one.key].items()), one.how]
+        for one in dict.fromkeys((*SYSTEMS, *EDITING_SYSTEMS))
+        if one.key in versions
     ]
     return build_table(["system", "versions", "what runs"], rows)
 
@@ -140,6 +176,13 @@ def list_violations(results: dict[str, Any]) -> list[str]:
             ranked = one.log == "durable" or int(steps) >= RANKED_WITHOUT_LOG_FROM_STEPS
             if ranked and ours >= theirs:
                 violations.append(f"behind {one.title} at {steps} steps: {ours:.3f} and {theirs:.3f} ms per step")
+    editing = results.get("editing")
+    for one in (one for one in EDITING_SYSTEMS if editing and one is not OURS_EDITING):
+        for steps in editing["sessions"][OURS_EDITING.key]:
+            ours, theirs = (compute_cpu_ms(editing, system, steps) for system in (OURS_EDITING, one))
+            ranked = one.log == "durable" or (one.edits and int(steps) >= RANKED_WITHOUT_LOG_FROM_STEPS)
+            if ranked and ours >= theirs:
+                violations.append(f"clearing, behind {one.title} at {steps} steps: {ours:.3f} and {theirs:.3f} ms per step")
     return violations
 
 

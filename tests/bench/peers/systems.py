@@ -18,13 +18,15 @@ class System:
     driver: str
     log: Log = "durable"
     """Whether the log is on disk when the session ends; the plain loop is the floor and is not ranked."""
+    edits: bool = False
+    """Whether old tool results are cleared."""
     how: str
     """What the driver uses, for the page."""
 
     @property
     def key(self) -> str:
         """Name of the system in the file of results."""
-        return self.driver if self.log != "none" else f"{self.driver} without log"
+        return f"{self.driver}{' without log' if self.log == 'none' else ''}{' editing' if self.edits else ''}"
 
     @property
     def environment(self) -> Environment | None:
@@ -37,7 +39,7 @@ class System:
         if self.environment is not None:
             self.environment.make()
             interpreter = str(self.environment.interpreter)
-        arguments = ("without-log",) if self.log == "none" else ()
+        arguments = [*(["without-log"] if self.log == "none" else []), *(["editing"] if self.edits else [])]
         return DriverProcess(interpreter, f"tests.bench.peers.drivers.{self.driver}_driver", *arguments, home=home)
 
 
@@ -61,3 +63,26 @@ SYSTEMS = (
     System(title="LangGraph, no saver", driver="langgraph", log="none", how="`create_agent`"),
     System(title="mini-swe-agent, no file", driver="mini_swe_agent", log="none", how="`DefaultAgent`"),
 )
+
+OURS_EDITING = System(
+    title="harness, `langchain-clear-tool-uses`", driver="harness", edits=True, how="whole trial, as above, with this policy"
+)
+EDITING_SYSTEMS = (
+    OURS_EDITING,
+    System(
+        title="LangGraph, SQLite saver, clearing",
+        driver="langgraph",
+        edits=True,
+        how="as above, with `ContextEditingMiddleware` and `ClearToolUsesEdit`",
+    ),
+    System(
+        title="LangGraph, no saver, clearing",
+        driver="langgraph",
+        log="none",
+        edits=True,
+        how="the same without saver",
+    ),
+    next(one for one in SYSTEMS if one.key == "mini_swe_agent"),
+    next(one for one in SYSTEMS if one.key == "mini_swe_agent without log"),
+)
+"""Systems in a session in which old tool results are cleared. mini-swe-agent has no compaction: it sends its whole history."""

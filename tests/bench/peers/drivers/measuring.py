@@ -15,6 +15,10 @@ from tests.bench.workload import make_outputs
 from tests.peers.drivers.serving import serve
 
 WARM_UP_STEPS = 5
+EDITING_TRIGGER_TOKENS = 20_000
+"""Number of tokens above which old tool results are cleared, in systems that edit."""
+EDITING_KEPT_RESULTS = 3
+"""Number of newest tool results that are never cleared."""
 
 Run = Callable[[list[str], Path], int]
 """Function that runs a session, with one step for each tool output and a last one, and returns the tool results in its history.
@@ -95,6 +99,11 @@ class Driver:
             assert not missing, f"{missing} tool outputs are missing in the frame"
         assert len(frame) >= sessions * steps, f"the frame has {len(frame)} rows"
         return measured
+
+
+def is_edited(outputs: list[str]) -> bool:
+    """Return whether the outputs of a session are certainly more than the tokens above which they are cleared."""
+    return sum(map(len, outputs[:-EDITING_KEPT_RESULTS])) > 5 * EDITING_TRIGGER_TOKENS
 
 
 def read_cpu_seconds() -> float:
