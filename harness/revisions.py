@@ -20,8 +20,8 @@ REVISIONS: Mapping[str, int] = {
     # them as well.
     "reader exact": 0,
     # 1 for `tolerant`: more styles (JSON, headings, numbers in words, other units), and fewer values that only seem to be stated.
-    # 2: only sentences that are built like statements, also around the words of the task.
-    "reader tolerant": 2,
+    # 2: only sentences that are built like statements, also around the words of the task. 3: more forms of lists and of changes.
+    "reader tolerant": 3,
     # Scripted summarizers. A trial with `lossy` also has the revision of `extractive`, whose lines it drops. 1: the sections that
     # the prompt asks for.
     "summarizer empty": 0,

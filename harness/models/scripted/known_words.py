@@ -579,7 +579,7 @@ _NEGATION = r"(?:\b(?:not|never|no|cannot|nobody|nothing)\b|n['’]t\b)"
 HARMLESS_PHRASES = re.compile(
     rf"{_NEGATION}(?:\s+[^\W\d]+){{0,6}}?\s+(?:{_LIMITS}|(?:exceed|surpass)(?:s|ed|ing)?\b"
     r"|(?:fall|go|sink|get|rise|grow|be|take)s?\s+(?:below|above|beyond|under|over|past))"
-    rf"|(?:\b(?:do|does|must|may|shall|should|can|will)\s+)?{_NEGATION}\s+(?:to\s+|be\s+|have\s+to\s+)?(?:change|alter|modif|touch|renam|forget|violat|negotiable|optional|vary|varies)\w*"
+    rf"|(?:\b(?:do|does|must|may|shall|should|can|will)\s+)?{_NEGATION}\s+(?:to\s+|be\s+|have\s+to\s+)?(?:change|alter|modif|touch|renam|forget|los[et]|violat|negotiable|optional|vary|varies)\w*"
     r"|\bas\s+(?:the\s+user\s+)?\w+ified\b"
     r"|\bnot\s+yet\s+(?:applied|done|started|written|tested|used|built)\b"
     r"|\b(?:later|since|finally|then)\s+(?=(?:been\s+)?(?:changed|switched|raised|lowered|updated|set|corrected|moved|revised)\b)"

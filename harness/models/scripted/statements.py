@@ -25,6 +25,7 @@ _MAX_VALUE_WORDS = 25
 _MIN_WRAPPED_CHARACTERS = 60
 """Minimum length of a line whose sentence the next line may continue."""
 _ITEM = re.compile(r"[\s>]*(?:(?:[-*+•▪◦–]|\d+[.)]|[a-zA-Z][.)])\s+)*(?:\[[ xX✓✔]?\]\s*)?")
+_NUMBERED = re.compile(r"\d+[.)]\s")
 _HEADING = re.compile(r"\s*(?![-*+•▪◦–`\"'(\[{|~>_$:])[^\w\s]{1,6}\s+(?=\S)")
 """Mark of a heading before its words: punctuation that begins neither a list item nor a quotation."""
 _UNDERLINE = re.compile(r"\s*([-=~.*_^])\1{2,}\s*$")
@@ -82,6 +83,9 @@ _TIME = re.compile(r"(?:until|in|as of|since|on|at)\b(?:\s+\w+){1,3}?,?\s+(?=the
 _COMMA = re.compile(r",\s+")
 _PAIRS = re.compile(r"[^,=:]{1,60}(?:\s?=\s?|:\s)[^,=:]+(?:,\s+[^,=:]{1,60}(?:\s?=\s?|:\s)[^,=:]+)+$")
 """Several pairs of a label and a value in one line, separated by commas."""
+_BRACKETED = re.compile(r"([^,;:()]{1,60}?)\s\(([^()]{1,60})\)")
+_BRACKETED_PAIRS = re.compile(rf"{_BRACKETED.pattern}(?:(?:,|,? and)\s+{_BRACKETED.pattern})+[.\s]*$")
+"""Several names in one line, each with its value in parentheses."""
 _MARKED = re.compile(r"\s*(?:`[^`]+`|\"[^\"]+\"|\*\*[^*]+\*\*|\S*\d\S*)\s*")
 """Text that can be a value by its form: marked, or with a digit."""
 _TITLE = re.compile(r"[A-Z]\w+(?:\W+(?:[A-Z]\w+|[a-z]{1,3}\b))+")
@@ -157,6 +161,8 @@ class _Splitter:
         self._heading = ""
         self._awaited = ""
         """Label from an earlier line, whose value the next line may be."""
+        self._introduction = ""
+        """Line that introduces the JSON that is being read."""
         self._keys: list[tuple[int, str]] = []
         """Indentations and names of the keys and labels above the line, as in YAML."""
         offset = 0
@@ -246,7 +252,9 @@ class _Splitter:
                 yield Clause(body.rstrip(), start, awaited, rest, self._heading)
             label = _strip_marks(next(group for group in header.groups() if group))
             # a line above the text that it introduces is like a heading, but one among list items is part of what they state
-            is_title = (begin == 0 or _TITLE.fullmatch(label)) and (len(label.split()) > MAX_KEY_WORDS or not body.endswith(":"))
+            is_title = (begin == 0 or _NUMBERED.match(line) or _TITLE.fullmatch(label)) and (
+                len(label.split()) > MAX_KEY_WORDS or not body.endswith(":") or "," in label
+            )
             self._keys.append((begin, f"{INTRODUCTION}{label}" if is_title else label))
             self._awaited = label if len(label.split()) <= MAX_LABEL_WORDS else ""
             return 1
@@ -321,7 +329,10 @@ class _Splitter:
     def _split_json(self, at: int, end: int) -> Iterator[Clause]:
         first, last = self._lines[at], self._lines[end - 1]
         block = self._text[first.offset : last.offset + len(last.text)]
-        root = _Object(self._awaited, tuple(key for _, key in self._keys if not key.startswith(INTRODUCTION)))
+        is_introduced = bool(self._keys) and self._keys[-1][1] == f"{INTRODUCTION}{self._awaited}"
+        parents = tuple(key for _, key in self._keys if not key.startswith(INTRODUCTION))
+        root = _Object("" if is_introduced else self._awaited, parents)
+        self._introduction = self._awaited if is_introduced else ""
         self._awaited, stack, key = "", [root], ""
         for match in _JSON_TOKEN.finditer(block):
             content, is_key, opened, closed, number, _ = match.groups()
@@ -337,6 +348,8 @@ class _Splitter:
                 key = content
             else:
                 group = 1 if content is not None else 5 if number else 6
+                if content and content[0] == content[-1] == "_":  # a string has no marks of emphasis, so its quotes are left
+                    group = 0
                 stack[-1].pairs.append((key, match[group], first.offset + match.start(group)))
                 key = ""
         while stack:
@@ -347,11 +360,11 @@ class _Splitter:
         names = [text for key, text, _ in record.pairs if _normalize_key(key) in _NAME_KEYS]
         values = [pair for pair in record.pairs if _normalize_key(pair[0]) in _VALUE_KEYS]
         if names:  # e.g. the value in {"setting": "port", "value": 80}
-            values = [pair for pair in values if _normalize_key(pair[0]) not in _NAME_KEYS] or values
+            values = [pair for pair in values if _normalize_key(pair[0]) not in _NAME_KEYS]
         path = [part for part in record.path if part]
         # the outermost key of several names the whole document
         root = path.pop(0) if len(path) + bool(record.key) > 1 else ""
-        heading = f"{self._heading} . {root}"
+        heading = f"{self._heading} . {self._introduction} . {root}"
         parents = " . ".join(path)
         if values and len(record.pairs) < MAX_LABEL_WORDS:
             rest = [
@@ -442,7 +455,12 @@ class _Splitter:
 
 
 def _is_row(line: str) -> bool:
-    return line.lstrip().startswith("|") or " | " in line
+    return line.lstrip().startswith("|") or " | " in line or ("\t" in line and _is_tabbed(line))
+
+
+def _is_tabbed(line: str) -> bool:
+    """Return whether a line consists of two columns with a tab between them."""
+    return "|" not in line and len([cell for cell in line.split("\t") if cell.strip()]) == 2
 
 
 def _is_json(line: str) -> bool:
@@ -479,7 +497,8 @@ def _split(pattern: re.Pattern[str], text: str, offset: int) -> Iterator[tuple[s
 def _list_cells(line: _Line) -> list[tuple[str, int]]:
     """Return the cells of a row and their positions, without the empty ones outside of its first and last bar."""
     cells = [
-        (match[0], line.offset + match.start()) for match in re.finditer(r"(?:\\.|`[^`]*`|[^|\\`\n]|`)+|(?<=\|)(?=\|)", line.text)
+        (match[0], line.offset + match.start())
+        for match in re.finditer(r"(?:\\.|`[^`]*`|[^|\\`\n\t]|`)+|(?<=\|)(?=\|)", line.text)
     ]
     while cells and not cells[0][0].strip() and line.text.lstrip().startswith("|"):
         del cells[0]
@@ -520,6 +539,15 @@ def _split_sentence(sentence: str, offset: int, frame: Clause) -> Iterator[Claus
         return
     labels, rest, start = list[str](), sentence, offset
     for number in range(MAX_LABELS + 1):
+        inner = _fill(frame, "", 0, remarks=" . ".join([frame.remarks, *labels]))
+        if labels and (bound := _BOUND_KEY.match(rest)):
+            yield _fill(inner, text=rest[bound.end() :], offset=start + bound.end(), label=bound[1].replace("[", " "))
+            return
+        if "), " in rest and _BRACKETED_PAIRS.match(rest):
+            for part in _BRACKETED.finditer(rest):
+                if _MARKED.fullmatch(part[2]):
+                    yield _fill(inner, text=part[2], offset=start + part.start(2), label=part[1])
+            return
         end = _LABEL_END.search(rest)
         if end is None or not 0 < len(rest[: end.start()].split()) <= MAX_LABEL_WORDS or end.end() >= len(rest):
             break

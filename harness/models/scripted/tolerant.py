@@ -147,7 +147,7 @@ _WORD = re.compile(r"[^\W_]+")
 _UNKNOWN_MARK = re.compile(r"[^\w\s!-/:;=>\[-`{-}|–—→⇒➜•…‘’“”]|!=")
 """Sign that can turn a statement into another one, such as `≠`, `≈` or a cross."""
 _CAMEL = re.compile(r"(?:(?<=[a-z0-9]{2})|(?<=[A-Z][a-z]))(?=[A-Z][a-z])")
-_NUMBERED = re.compile(r"([^\W\d_]+)[\s_-]?(\d+)\b")
+_NUMBERED = re.compile(r"([^\W\d_]+)[\s_-]?(\d+)(?![^\W_])")
 _RECORD = re.compile(r"(?<!`{3}yaml\n)(?<!`{3}yml\n)^([a-z][a-z\d -]*: .*)\n(?:[a-z][a-z\d -]*: .*(?:\n|\Z))+", re.MULTILINE)
 """Lines with a name in lower case and a value, like in the output of a program; the first one says what the record is about."""
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
@@ -278,6 +278,8 @@ class _Subject(NamedTuple):
     """Unit of the value that can be converted, e.g. `seconds`; empty if there is none."""
     is_brief: bool
     """Whether each text pattern has at most `MAX_BRIEF_WORDS` words."""
+    has_negation: bool
+    """Whether a text pattern contains "no", as in "no card is due"."""
     is_outdated: bool
     """Whether the fact is a value that another one replaces, e.g. the old name of a function."""
 
@@ -342,6 +344,7 @@ def make_subject(fact: Fact) -> _Subject | None:
         value=value,
         unit=_find_unit(fact),
         is_brief=all(_is_brief(phrase.lower().split()) for phrase in phrases),
+        has_negation=any("no" in phrase.lower().split() or "nothing" in phrase.lower().split() for phrase in phrases),
         is_outdated=not {"old", "former", "previous"}.isdisjoint(fact.name.split("_")),
     )
 
@@ -512,6 +515,8 @@ class TolerantStatements:
         named = frozenset(list_stems(clause.label)) & self._content
         if not content & (named or own) or any(number in stems for number in subject.numbered_families):
             return None
+        if clause.label and _covers(subject, clause.label):
+            return _Evidence(False, words, len(content))
         if words > 1 and (clause.label or share >= MIN_PHRASE_SHARE):
             return _Evidence(False, words, len(content))
         is_unique = any(len(self._by_stem[word]) == 1 for word in (content & subject.name_stems) - _ORDINAL_STEMS)
@@ -526,6 +531,12 @@ def _names(subject: _Subject, text: str) -> bool:
     """Return whether a quoted text consists of a fact's name, as in "`draft_tag` is `raw`"."""
     stems = {*list_stems(text)}
     return any(key <= stems for key in subject.keys)
+
+
+def _covers(subject: _Subject, label: str) -> bool:
+    """Return whether a label of several words consists of words of a fact, as in "announcement day"."""
+    stems = frozenset(list_stems(label)) - _FUNCTION_STEMS - {"without"}
+    return len(stems) > 1 and stems <= subject.vocabulary
 
 
 def _find_finished_end(text: str) -> int:
@@ -560,18 +571,24 @@ _LEAD = re.compile(r"(?:(?:currently|now|use|set to|is|must be|always|still|stay
 """Words before a value that need no other value."""
 _POLITE_STEMS = frozenset({"question", "would", "neighbour", "plan", "vend", "suppli", "candidat", "upstream", "sampl"})
 """Stems of harmful words that requests contain, too, as in "questions go to" and "our neighbours joined"."""
+_ADJUNCT = re.compile(
+    r"\W*(?:in|on|at|for|under|with|during|within)\s+((?:[^\W\d_]+,?\s+){1,4}?)(?:the|its|our|a|an)\b", re.IGNORECASE
+)
+"""Words about a place or a case at the beginning of a sentence."""
 _ENDINGS = frozenset({"s", "es", "ed", "ing", "ly"})
 """Endings of regular forms of words."""
 _CONDITIONS = frozenset({"if", "when", "while"})
 """Words that begin a condition."""
 _OLD_BEFORE = re.compile(
-    r"\b(?:ignore|forget|disregard|(?:has|have|had) been|used to be"
+    r"\breplac(?:es|ing|ed)\b(?=(?:\s+\w[\w-]*){1,8}$)|\b(?:ignore|forget|disregard|(?:has|have|had) been|used to be"
     r"|instead of|rather than|in place of|no longer|not|previously|formerly|earlier|before"
     r"|originally|initially|was|were|been|from|replac(?:es|ing|ed)|supersed(?:es|ing|ed)|old|former|previous|overrides)\b"
     r"\W*(?:(?:the|it|its|value|of|was|at|be)\b\W*){0,3}$",
     re.IGNORECASE,
 )
 """Words before a value that mark it as older than another value in the clause."""
+_CONTRAST = re.compile(r"\bbut\W*(?:(?:it|that|this)\b(?:\s+is\b|['’]s\b)?)?\W*(?:now)?\W*$")
+"""Words between an older value and a newer one."""
 _OLD_AFTER = re.compile(
     r"[\s`\"'*)]*(?:until\b|(?:before|previously|formerly|earlier)(?=[,;.)]|$)|→|⇒|➜|-{1,2}>|=>"
     r"|\((?:old|before|previously|formerly)\)|(?:was|is|has been) (?:replac|supersed|chang)\w+\b)",
@@ -611,7 +628,7 @@ def _choose(clause: Clause, candidates: Sequence[_Candidate], subject: _Subject)
         (older if behind or ahead else newer).append(one)
         if behind:
             spans.append(behind.span())
-        elif contrast := re.search(r"\bbut\W*(?:now)?\W*$", text[: one.start]):
+        elif contrast := _CONTRAST.search(text[: one.start]):
             spans.append(contrast.span())
         if ahead:
             spans.append(ahead.span())
@@ -707,20 +724,26 @@ def _is_stated(
     rest = _blank(reading.rest, [other.value[1:3] for other in others])
     if HARMFUL_PHRASES.search(clause.label) or HARMFUL_PHRASES.search(rest):
         return False
-    if clause.context and HARMFUL_STEMS & {*list_stems(clause.context)} - subject.vocabulary:
+    if clause.context and HARMFUL_STEMS & {*list_stems(HARMLESS_PHRASES.sub(" ", clause.context))} - subject.vocabulary:
         return False
     known = frozenset(word for other in others for word in other.subject.vocabulary)
     if reading.evidence.words > 1:
         known |= harmless
     elif clause.label and reading.evidence.is_complete:
         known |= shared
-    if not _is_known(f"{clause.label} : {rest}", subject, known):
+    if not _is_known(f"{clause.label} : {rest}", subject, known) or _is_elsewhere(rest, subject):
         return False
     if clause.remarks and not _is_known(clause.remarks, subject, known, with_numbers=True):
         return False
     if clause.following and not _is_known(clause.following, subject) and not _is_about_older(clause.following, subject):
         return False
     return _has_stating_shape(clause.label, rest, reading, known)
+
+
+def _is_elsewhere(text: str, subject: _Subject) -> bool:
+    """Return whether a sentence begins with a place or a case that is not the fact's own, as in "on staging the port is 80"."""
+    adjunct = _ADJUNCT.match(text)
+    return bool(adjunct) and not _is_known(adjunct[1], subject)
 
 
 def _has_stating_shape(label: str, rest: str, reading: _Reading, others: frozenset[str]) -> bool:
@@ -765,6 +788,7 @@ def _is_known(text: str, subject: _Subject, others: frozenset[str] = frozenset()
         if word in TURNING_WORDS:
             # a condition of the fact itself, as in "if no card is due"
             is_own_condition = word in _CONDITIONS and _begins_with_one_of(subject.conditions, stems[at + 1 :])
+            is_own_condition |= word == "without" and stems[at + 1] in subject.content and subject.has_negation
             is_own_condition |= previous in _CONDITIONS and word in {"no", "nothing"} and bool(subject.conditions)
             if not is_own_condition and (previous, root) not in subject.pairs and (root, stems[at + 1]) not in subject.pairs:
                 return False

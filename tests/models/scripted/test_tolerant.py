@@ -130,6 +130,16 @@ def test_a_statement_needs_the_subject_and_one_value_of_the_type_in_a_clause(tex
         '{"setting": "server port", "value": 8443}',
         "| No. | Name | Value | Where it came from |\n|--|--|--|--|\n| F2 | server port | 8443 | the first words |\n",
         "- Server port: _8443_ (do not change)\n",
+        "Parameter\tValue\nServer port\t8443\n",
+        "Settings that are fixed: `ticket` (`none`), `server_port` (`8443`).",
+        "Known values: server_port=8443; other=1.",
+        "handover, short:\n- server port 8443\n",
+        "1. Request:\n   Go on.\n2. Things that must not be lost:\n   - Server port: 8443.\n",
+        'Facts, one JSON object per line:\n{"name": "server_port", "current": 8443}\n',
+        '{"memory": {"setting": "on", "serverPort": 8443}}',
+        "__Server port__: 8443",
+        "The server port used to be 8080, but it is 8443 now.",
+        "The user replaced the server port 8080 with 8443.",
     ],
 )
 def test_statements_in_other_styles_are_read(text: str) -> None:
@@ -169,6 +179,9 @@ def test_statements_in_other_styles_are_read(text: str) -> None:
         "- Rejected options:\n  - Server port: 8443\n",
         "The server port falls back to 8443.",
         "Soon the server port will become 8443.",
+        "The server port used to be 8443.",
+        "Rejected values: server_port=8443; other=1.",
+        "In the sister project: `ticket` (`none`), `server_port` (`8443`).",
     ],
 )
 def test_a_value_that_is_refused_supposed_or_of_others_is_not_read(text: str) -> None:
@@ -200,6 +213,29 @@ def test_values_that_are_words_of_negation_or_of_age_are_values() -> None:
         assert read(f"- `deny_word`: `{value}`\n", word) == {"deny_word": value}
         assert read(f"The deny word is `{value}`.", word) == {"deny_word": value}
         assert read(f"**Old name**\n`{value}`\n", name) == {"old_name": value}
+
+
+def test_a_place_that_only_other_facts_name_is_elsewhere() -> None:
+    suspect = fact("suspect", r"customer blames the stage `(\w+)`")
+    assert read("On staging the server port is 8443.", PORT, suspect) == {}
+    assert read("The server port is 8443.", PORT, suspect) == {"server_port": "8443"}
+
+
+def test_a_label_of_words_of_the_fact_names_it() -> None:
+    launch = fact("launch_day", r"result is announced on day (\d+) of the quarter")
+    assert read("Announcement day: 24", launch) == {"launch_day": "24"}
+    assert read("Second day: 24", launch) == {}
+
+
+def test_without_is_the_negation_of_the_fact_itself() -> None:
+    rest = fact("rest_day", r"there is no service on (\w+day)\b")
+    assert read("- Day without service: Monday\n", rest) == {"rest_day": "Monday"}
+    assert read("- Server port without tests: 8443\n", PORT) == {}
+
+
+def test_a_string_of_json_has_no_marks_of_emphasis() -> None:
+    gap = fact("gap_mark", r"gap of a card is written `([^`\n]+)`")
+    assert read('{"a": {"gap_mark": "_blank_"}}', gap) == {"gap_mark": "_blank_"}
 
 
 def test_the_newest_statement_counts() -> None:
