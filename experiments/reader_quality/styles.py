@@ -38,6 +38,7 @@ SETS = {
     "seventh": ("seventh_templates.toml", "seventh_wordings.toml"),
     "eighth": ("eighth_templates.toml", "seventh_wordings.toml"),
     "ninth": ("ninth_templates.toml", "ninth_wordings.toml"),
+    "tenth": ("tenth_templates.toml", "tenth_wordings.toml"),
 }
 """Files of templates and of words for facts, by name of the set."""
 NEGATIVES = frozenset(
@@ -52,7 +53,7 @@ WORDED = ("arrows", "units", "words")
 TEXTS_PER_TEMPLATE = 12
 FACTS_PER_TEXT = 5
 FIRST_SEED = {"tuned": 6_000, "second": 7_000, "first-kept-back": 8_000, "third": 9_000, "fourth": 10_000, "fifth": 11_000}
-FIRST_SEED |= {"sixth": 12_000, "seventh": 13_000, "eighth": 14_000, "ninth": 15_000}
+FIRST_SEED |= {"sixth": 12_000, "seventh": 13_000, "eighth": 14_000, "ninth": 15_000, "tenth": 16_000}
 OLDER_SEEDS = 500
 """Distance to the seed whose values serve as older and as wrong values."""
 ONES = (
