@@ -15,6 +15,7 @@ from harness.replay.bills import OWN
 from harness.replay.sentences import describe_rule_name
 from harness.replay.settings import AS_IT_WAS, format_thousands, parse_thresholds
 from harness.replay.tuning import TUNED_THRESHOLDS, Tuning, describe_agent_setting, tune_policy, write_plan_line
+from harness.text import format_percent
 
 _THRESHOLDS = ",".join(map(format_thousands, TUNED_THRESHOLDS))
 
@@ -75,8 +76,8 @@ def command(
     rows = [
         (
             row.setting,
-            f"{row.change:+.1%}",
-            f"{row.chosen_change:+.1%}",
+            format_percent(row.change, 1, signed=True),
+            format_percent(row.chosen_change, 1, signed=True),
             f"{row.evicted_tokens:,}",
             str(row.compactions),
             "yes" if row.on_other_front else "no",
