@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2, f
+from scipy.special import chdtri, fdtri
 
 from harness.analysis.intervals import ALPHA, Array, Interval
 
@@ -202,9 +202,9 @@ def _compute_margin(plus: Sequence[tuple[float, int]], minus: Sequence[tuple[flo
 @lru_cache(maxsize=10_000)
 def _compute_share(freedom: int, probability: float) -> float:
     """Return 1 − 1/F, where F is the quantile of the F distribution with infinite degrees of freedom in the denominator."""
-    return 1 - freedom / float(chi2.isf(probability, freedom))
+    return 1 - freedom / float(chdtri(freedom, probability))
 
 
 @lru_cache(maxsize=10_000)
 def _compute_quantile(probability: float, freedom: int, other_freedom: int) -> float:
-    return float(f.isf(probability, freedom, other_freedom))
+    return float(fdtri(freedom, other_freedom, 1 - probability))

@@ -406,6 +406,8 @@ class CheckPath:
         self.press(page.get_by_role("button", name="compare twins"))
         while not self._inspector.twins:
             self._linked.settle()
+            refusal = page.locator(".h-error").inner_text()
+            assert not refusal, refusal
         self._linked.settle()
         page.locator(".t-results").wait_for()
         self.photograph("passing_twin", ".t-twins")
