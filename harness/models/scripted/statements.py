@@ -544,9 +544,9 @@ def _split_sentence(sentence: str, offset: int, frame: Clause) -> Iterator[Claus
             yield _fill(inner, text=rest[bound.end() :], offset=start + bound.end(), label=bound[1].replace("[", " "))
             return
         if "), " in rest and _BRACKETED_PAIRS.match(rest):
-            for part in _BRACKETED.finditer(rest):
-                if _MARKED.fullmatch(part[2]):
-                    yield _fill(inner, text=part[2], offset=start + part.start(2), label=part[1])
+            for bracketed in _BRACKETED.finditer(rest):
+                if _MARKED.fullmatch(bracketed[2]):
+                    yield _fill(inner, text=bracketed[2], offset=start + bracketed.start(2), label=bracketed[1])
             return
         end = _LABEL_END.search(rest)
         if end is None or not 0 < len(rest[: end.start()].split()) <= MAX_LABEL_WORDS or end.end() >= len(rest):

@@ -743,7 +743,7 @@ def _is_stated(
 def _is_elsewhere(text: str, subject: _Subject) -> bool:
     """Return whether a sentence begins with a place or a case that is not the fact's own, as in "on staging the port is 80"."""
     adjunct = _ADJUNCT.match(text)
-    return bool(adjunct) and not _is_known(adjunct[1], subject)
+    return adjunct is not None and not _is_known(adjunct[1], subject)
 
 
 def _has_stating_shape(label: str, rest: str, reading: _Reading, others: frozenset[str]) -> bool:

@@ -177,7 +177,9 @@ def list_violations(results: dict[str, Any]) -> list[str]:
             if ranked and ours >= theirs:
                 violations.append(f"behind {one.title} at {steps} steps: {ours:.3f} and {theirs:.3f} ms per step")
     editing = results.get("editing")
-    for one in (one for one in EDITING_SYSTEMS if editing and one is not OURS_EDITING):
+    if editing is None:
+        return violations
+    for one in (one for one in EDITING_SYSTEMS if one is not OURS_EDITING):
         for steps in editing["sessions"][OURS_EDITING.key]:
             ours, theirs = (compute_cpu_ms(editing, system, steps) for system in (OURS_EDITING, one))
             ranked = one.log == "durable" or (one.edits and int(steps) >= RANKED_WITHOUT_LOG_FROM_STEPS)
