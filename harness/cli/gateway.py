@@ -22,7 +22,7 @@ DEFAULT_JOURNAL = Path("gateway.sqlite")
 
 @click.command("gateway")
 @click.option("--upstream", metavar="URL|MODEL", help="Base URL of a server with OpenAI's API, or a model as litellm spells it.")
-@click.option("--policy", "policy_text", metavar="NAME", help="Compaction policy, with fields: keep-last,threshold=0.6.")
+@click.option("--policy", "policy_text", metavar="NAME", help="Compaction policy, with its fields behind commas.")
 @click.option(
     "--arm", "arm_texts", multiple=True, metavar="NAME", help="Policy of an arm, as for --policy. Repeat it: sessions draw one."
 )
