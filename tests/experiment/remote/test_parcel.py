@@ -72,7 +72,7 @@ def test_a_policy_in_a_file_runs_where_the_file_is_and_is_refused_in_words_elsew
         with closing(TrialHost(60.0, tmp_path)) as host:  # its child process starts in the folder in which a worker was started
             outcomes.append(host.run(parcel))
     assert outcomes[0].resolve().record.trial_id == trial_id
-    with pytest.raises(UsageError, match=r"policy: no file 'mine.py' in '.*elsewhere' on .*; copy the file"):
+    with pytest.raises(UsageError, match=r"policy: no file 'mine.py' in '.*elsewhere' on .*; copy it and"):
         outcomes[1].resolve()
 
 
