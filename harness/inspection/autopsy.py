@@ -496,7 +496,7 @@ def describe_check(check: FailedCheck) -> str:
 
 def _describe_cause(cause: FactCause) -> str:
     if cause.round is None:
-        return f"{cause.name}: lost by no compaction"
+        return f"{cause.name}: not lost by a compaction"
     text = f"{cause.name}: lost by compaction {cause.round}"
     match cause.outcome:
         case "wrong" | "stale":

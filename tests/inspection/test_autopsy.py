@@ -401,7 +401,7 @@ def test_of_several_losses_the_gravest_explains_a_failed_check():
     session.compact(again - 1, again)
     session.write("conf", "port=1 table=cards")
     (failed,) = examine(session, [check("rows")]).failed_checks
-    assert describe_check(failed) == "table: lost by compaction 2, used wrong at step 3; port: lost by no compaction"
+    assert describe_check(failed) == "table: lost by compaction 2, used wrong at step 3; port: not lost by a compaction"
 
 
 def test_checks_with_the_same_result_of_twins_share_a_phrase():

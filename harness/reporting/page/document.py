@@ -67,7 +67,7 @@ def write_page(
     fetches nothing.
 
     Of a large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each
-    arm, then others at random with a fixed seed.
+    arm, then those of trials with a failed check, then others at random with a fixed seed.
 
     If the plan declares contrasts but no interim analyses of the results, the page shows only the progress until all trials have
     finished.
@@ -167,6 +167,7 @@ def collect_page(
         "planned": 0 if withheld is None else withheld.family.planned_trials,
         "headlines": list_headlines(document),
         "inspect_command": f"harness inspect --in {shlex.quote(str(shorten_path(results.output)))}",
+        "view_command": f"harness view {shlex.quote(str(shorten_path(results.output)))}",
         "explain_command": f"harness report {shlex.quote(str(shorten_path(results.output)))} --explain",
         "served": False,
         "digest": results.digest,

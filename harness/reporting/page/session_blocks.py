@@ -45,8 +45,8 @@ def choose_sessions(
 ) -> list[str]:
     """Return the ids of the sessions that a page contains, the most useful first.
 
-    If there are too many, the trials with the lowest, the highest and the median score of each arm are chosen first, then others
-    at random with a fixed seed.
+    If there are too many, the trials with the lowest, the highest and the median score of each arm are chosen first, then trials
+    with a failed check, whose sessions say why, then others; both at random with a fixed seed.
 
     Args:
         trials: Trials of an experiment, with `arm`, `trial_id`, `session_id` and `score`.
@@ -70,6 +70,9 @@ def choose_sessions(
     )
     rest = sorted(known["session_id"])
     random.Random(0).shuffle(rest)
+    if by_score:
+        passed = set(known.loc[known["score"] >= 1, "session_id"])
+        rest.sort(key=passed.__contains__)
     return list(dict.fromkeys(chain(needed, ends, rest)))[:max_sessions]
 
 

@@ -321,7 +321,9 @@ def test_a_trial_without_a_transcript_says_how_to_read_it(open_page, tmp_path):
     page.locator(".p-arms .p-link").first.click()
     page.locator(".p-trials .p-link").first.click()
     page.get_by_text("This page does not contain the session").wait_for()
-    assert f"harness inspect --in {tmp_path}" in page.locator(".p-transcript").inner_text()
+    commands = page.locator(".p-transcript pre").last.inner_text().splitlines()
+    assert commands[0].startswith(f"harness view {tmp_path}")
+    assert commands[1].startswith(f"harness inspect --in {tmp_path}")
 
 
 @pytest.mark.browser

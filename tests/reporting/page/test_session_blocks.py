@@ -164,3 +164,11 @@ def test_a_sample_begins_with_lowest_highest_and_median_of_each_arm_and_is_repea
     assert [scores[one] for one in chosen[:5]] == by_arm.min().tolist()
     assert [scores[one] for one in chosen[5:10]] == by_arm.max().tolist()
     assert [scores[one] for one in chosen[10:15]] == [0.5] * 5
+
+
+def test_a_sample_has_the_trials_with_a_failed_check_before_those_that_passed():
+    trials = make_trials(2, 40)
+    trials["score"] = [1.0 if place % 4 else 0.5 for place in range(80)]
+    failed = set(trials.loc[trials["score"] < 1, "session_id"])
+    assert failed <= set(choose_sessions(trials, 26))
+    assert not failed <= set(choose_sessions(trials, 26, by_score=False)), "the choice must not show outcomes"

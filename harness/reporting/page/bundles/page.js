@@ -2118,8 +2118,11 @@ async function openTrial(page, place, check) {
     const session2 = await loadSession(page, place);
     if (page.state.trial !== trial) return;
     if (session2 === null) {
-      const command = `${page.values.inspect_command} ${trial}`;
-      box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${command}` }));
+      const help = "This page does not contain the session. The first command serves a page with all sessions.\
+ The second one reads this session; with --autopsy 1, it shows what the first compaction lost.";
+      const commands = `${page.values.view_command}
+${page.values.inspect_command} ${trial}`;
+      box.replaceChildren(make("p", { text: help }), make("pre", { tabindex: "0", text: commands }));
       return;
     }
     box.replaceChildren();

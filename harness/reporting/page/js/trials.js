@@ -180,8 +180,11 @@ export async function openTrial(page, place, check) {
     const session = await loadSession(page, place);
     if (page.state.trial !== trial) return; // another trial was opened meanwhile
     if (session === null) {
-      const command = `${page.values.inspect_command} ${trial}`;
-      box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${command}` }));
+      const help =
+        "This page does not contain the session. The first command serves a page with all sessions. The second one reads this " +
+        "session; with --autopsy 1, it shows what the first compaction lost.";
+      const commands = `${page.values.view_command}\n${page.values.inspect_command} ${trial}`;
+      box.replaceChildren(make("p", { text: help }), make("pre", { tabindex: "0", text: commands }));
       return;
     }
     box.replaceChildren();

@@ -7,6 +7,7 @@ export interface Values {
   planned: number;
   headlines: [lead: string, rest: string][];
   inspect_command: string;
+  view_command: string;
   explain_command: string;
   served: boolean;
   digest: string;
