@@ -26,7 +26,7 @@ RECORD_FILE = "report.json"
 """Name of the file beside a report that lists the report's files, with a digest of the data and code behind them."""
 LIBRARIES = ("duckdb", "matplotlib", "numpy", "pandas", "pyarrow", "rich", "scipy")
 """Packages that compute, lay out or draw parts of a report."""
-UNUSED_FOLDERS = frozenset({"cli", "gateway", "integrations", "recordings", "task_checks", "testing", "widgets"})
+UNUSED_FOLDERS = frozenset({"cli", "gateway", "integrations", "task_checks", "testing", "widgets"})
 """Folders of this package from which reports import nothing."""
 _PACKAGE = Path(__file__).parents[1]
 

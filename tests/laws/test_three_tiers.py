@@ -1,6 +1,7 @@
 """The workload of `experiments/three_tiers` (S3.19) at small scale: each tier has the effect that it is made for."""
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,12 +11,15 @@ from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.scaling import scale_output_limits, scale_policy
 from harness.conversation.events import Compaction
+from harness.conversation.tokens import Measured, Usage
 from harness.experiment.grid import Grid
 from harness.experiment.plan import read_plan
 from harness.protocols import Policy
+from harness.store.journal import Journal
 from harness.task import Task, World
 from harness.task_checks.simulation import Run, simulate
 from harness.tasks import make_task
+from tests.store.samples import ENDED, begun, compaction, finished, opening, step
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "three_tiers"
 WORLD = World(steps=100, tokens_per_step=160, output_sigma=0.5, use_lag_steps=20)
@@ -86,9 +90,22 @@ def test_a_session_with_all_three_tiers_succeeds_although_it_was_summarized() ->
     assert len(session.compactions) >= 1
 
 
-def test_the_costs_of_a_session_include_those_of_its_summaries():
-    columns = {"arm": ["three-tiers"], "seed": [0]}
-    steps = pd.DataFrame(columns | {"prompt_tokens": 1e6, "output_tokens": 0, "kept_prefix_tokens": 0, "view_tokens": 1})
-    trials = pd.DataFrame(columns | {"summarizer_prompt_tokens": 1e6, "summarizer_output_tokens": 1e5})
-    costs = runpy.run_path(str(FOLDER / "table.py"))["costs"](steps, trials).loc["three-tiers"]
-    assert costs.to_dict() == {"uncached_usd": 3.0 + 4.5, "cached_usd": 3.75 + 4.5, "summaries_usd": 4.5}
+def test_the_costs_of_a_session_include_those_of_its_summaries(tmp_path):
+    summary_usage = Usage(input_tokens=Measured(1_000_000), output_tokens=Measured(100_000))
+    call_usage = Usage(input_tokens=Measured(1_000_000), output_tokens=Measured(0))
+    log = [
+        *opening(),
+        *step(1)[:-1],
+        replace(finished(1), usage=call_usage),
+        replace(compaction(forget=[4, 5], before_step=2), summarizer_usage=summary_usage),
+        *step(2)[:-1],
+        replace(finished(2), usage=call_usage),
+        ENDED,
+    ]
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        begun(journal).append(log)
+    trials = pd.DataFrame({"trial_id": [""], "arm": ["three-tiers"]})
+    costs = runpy.run_path(str(FOLDER / "table.py"))["costs"](tmp_path / "journal.sqlite", trials).loc["three-tiers"]
+    assert costs["summaries_usd"] == 3.0 + 1.5
+    assert costs["uncached_usd"] == 2 * 3.0 + costs["summaries_usd"]
+    assert 3.0 + 0.3 < costs["cached_usd"] - costs["summaries_usd"] <= 2 * 3.75
