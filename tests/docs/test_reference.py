@@ -182,7 +182,7 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
         },
         "CompactionExplorer": {
             *("change_settings", "close", "compare", "draw", "form", "open_form", "pin", "policy", "step", "step_count"),
-            *("show_autopsy", "to_dataframe", "to_trial", "unpin", "window_tokens"),
+            *("fork_at_compaction", "show_autopsy", "to_dataframe", "to_trial", "unpin", "window_tokens"),
         },
         "GridForm": {"close", "code", "command", "errors", "experiment", "grid", "limits", "plan", "start"},
         "GridWidget": {
@@ -190,7 +190,7 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
             *("take_look", "wait"),
         },
         "SessionInspector": {
-            *("fork_at_compaction", "forked", "run_twins", "show_autopsy", "show_check", "show_step", "step", "step_count"),
+            *("fork_at_compaction", "run_twins", "show_autopsy", "show_check", "show_step", "step", "step_count"),
         },
     }
 

@@ -407,6 +407,7 @@ SHARED: dict[str, float] = {
     "presets.hermes.MAX_IDENTIFIER_CHARACTERS": 120,
     "presets.kimi.CHARACTERS_OF_TOKEN": 4,
     "presets.maf.CHARACTERS_OF_TOKEN": 4,
+    "presets.openai_agents.CHARACTERS_OF_TOKEN": 4,
     # documentation of Claude Code, 2026-10-19; characters for each token as in the counter
     "reinjection.CHARACTERS_OF_TOKEN": 4,
     "reinjection.ReInject.file_tokens": 5_000,
