@@ -276,7 +276,7 @@ def test_in_jupyterlab_all_widgets_can_be_placed_in_tabs_and_linked(open_noteboo
     slider.fill("7")
     slider.press("Enter")
     page.get_by_text("step 7 of").first.wait_for()
-    slider.blur()  # else the field sends its text once more when the next cell takes the focus, after the cell has set another step
+    slider.blur()  # else the field sends its text again when it loses the focus, after the cell has set another step
     notebook.start_cell(1)
     notebook.finish_cell(1)
     page.get_by_text("step 12 of").first.wait_for()
