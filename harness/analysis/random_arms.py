@@ -36,7 +36,7 @@ class ArmDifference(NamedTuple):
     mean: float
     baseline_mean: float
     low: float
-    """Lower end of Welch's 95 % interval of the difference."""
+    """Lower end of Welch's 95 % interval of the difference; NaN with too few sessions, or if no two values of an arm differ."""
     high: float
     p: float
     """P-value of the permutation test, by Holm's method over all differences; NaN with too few sessions."""
@@ -72,13 +72,13 @@ def compare_random_arms(trials: pd.DataFrame, *, seed: int = 0) -> list[ArmDiffe
             "so that each new session gets one of them at random"
         )
     random = np.random.default_rng(seed)
-    found = []
+    differences = []
     for name, metric in product(names[1:], METRICS):
         values, base = (trials.loc[arms == arm, metric].dropna().to_numpy(np.float64) for arm in (name, names[0]))
-        found.append(_compare(name, names[0], metric, values, base, random))
-    known = [difference for difference in found if not np.isnan(difference.p)]
+        differences.append(_compare(name, names[0], metric, values, base, random))
+    known = [difference for difference in differences if not np.isnan(difference.p)]
     adjusted = iter(adjust_holm([difference.p for difference in known]))
-    return [difference if np.isnan(difference.p) else difference._replace(p=next(adjusted)) for difference in found]
+    return [difference if np.isnan(difference.p) else difference._replace(p=next(adjusted)) for difference in differences]
 
 
 def _compare(
@@ -87,12 +87,9 @@ def _compare(
     mean, base_mean = (float(sample.mean()) if len(sample) else nan for sample in (values, base))
     low = high = p = detectable = nan
     if min(len(values), len(base)) >= LEAST_SESSIONS:
-        errors = [float(sample.var(ddof=1)) / len(sample) for sample in (values, base)]
-        error = sqrt(sum(errors))
-        shares = [part**2 / (len(sample) - 1) for part, sample in zip(errors, (values, base), strict=True)]
-        freedom = error**4 / sum(shares) if error else 1.0
-        margin = float(stats.t.ppf(1 - ALPHA / 2, freedom)) * error
-        low, high = mean - base_mean - margin, mean - base_mean + margin
+        error = sqrt(sum(float(sample.var(ddof=1)) / len(sample) for sample in (values, base)))
+        if error:  # else no value of an arm differs from another one, and there is no interval
+            low, high = map(float, stats.ttest_ind(values, base, equal_var=False).confidence_interval(1 - ALPHA))
         p = compute_permutation_p(values, base, random)
         detectable = float(stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)) * error
     return ArmDifference(arm, baseline, metric, len(values), len(base), mean, base_mean, low, high, p, detectable)
@@ -100,12 +97,12 @@ def _compare(
 
 def compute_permutation_p(values: np.ndarray, base: np.ndarray, random: np.random.Generator) -> float:
     """Return the p-value of a random permutation test for equal means; 1 if all values are equal."""
-    pooled = np.concatenate([values, base])
-    observed = abs(values.mean() - base.mean())
-    sums = random.permuted(np.tile(pooled, (PERMUTATIONS, 1)), axis=1)[:, : len(values)].sum(axis=1)
-    differences = np.abs(sums / len(values) - (pooled.sum() - sums) / len(base))
-    tolerance = 1e-12 * max(1.0, float(np.abs(pooled).max()))
-    return float((1 + np.count_nonzero(differences >= observed - tolerance)) / (PERMUTATIONS + 1))
+
+    def compare_means(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+        return np.asarray(x.mean(axis=axis) - y.mean(axis=axis))
+
+    test = stats.permutation_test((values, base), compare_means, n_resamples=PERMUTATIONS, vectorized=True, rng=random)
+    return float(test.pvalue)
 
 
 def describe_differences(differences: Sequence[ArmDifference]) -> list[tuple[str, ...]]:
@@ -116,9 +113,13 @@ def describe_differences(differences: Sequence[ArmDifference]) -> list[tuple[str
             row.metric,
             f"{row.mean:.4g} ({row.sessions})",
             f"{row.baseline_mean:.4g} ({row.baseline_sessions})",
-            f"{row.mean - row.baseline_mean:+.4g} [{row.low:+.4g}, {row.high:+.4g}]",
+            f"{row.mean - row.baseline_mean:+.4g} {_describe_interval(row)}",
             "unknown" if np.isnan(row.p) else f"{row.p:.3f}{' *' if row.is_claimed else ''}",
             f"{row.detectable:.4g}",
         )
         for row in differences
     ]
+
+
+def _describe_interval(row: ArmDifference) -> str:
+    return "(no interval)" if np.isnan(row.low) else f"[{row.low:+.4g}, {row.high:+.4g}]"

@@ -54,6 +54,7 @@ def test_one_session_has_no_interval_and_no_claim() -> None:
     arms = trials["config_json"].str.contains('"a"')
     rows = compare_random_arms(pd.concat([trials[arms].head(1), trials[~arms]]))
     assert not any(row.is_claimed for row in rows)
+    assert describe_differences(rows)[0][4].endswith("(no interval)")
     assert describe_differences(rows)[0][5] == "unknown"
 
 
