@@ -5,6 +5,7 @@ sessions that were assigned at random, whatever their distribution; Holm's metho
 """
 
 import json
+import warnings
 from collections.abc import Sequence
 from itertools import product
 from math import nan, sqrt
@@ -89,7 +90,9 @@ def _compare(
     if min(len(values), len(base)) >= LEAST_SESSIONS:
         error = sqrt(sum(float(sample.var(ddof=1)) / len(sample) for sample in (values, base)))
         if error:  # else no value of an arm differs from another one, and there is no interval
-            low, high = map(float, stats.ttest_ind(values, base, equal_var=False).confidence_interval(1 - ALPHA))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of scipy, if the values of one arm are all equal
+                low, high = map(float, stats.ttest_ind(values, base, equal_var=False).confidence_interval(1 - ALPHA))
         p = compute_permutation_p(values, base, random)
         detectable = float(stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)) * error
     return ArmDifference(arm, baseline, metric, len(values), len(base), mean, base_mean, low, high, p, detectable)

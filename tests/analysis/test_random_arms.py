@@ -49,6 +49,14 @@ def test_the_permutation_test_agrees_with_counting_all() -> None:
     assert abs(p - 2 / 20) < 0.01
 
 
+@pytest.mark.filterwarnings("error")
+def test_an_arm_of_equal_values_has_the_interval_of_the_other_one() -> None:
+    trials = make_trials(np.random.default_rng(4), sessions=40)
+    trials.loc[trials["config_json"].str.contains('"a"'), "steps"] = 20.0
+    steps = next(row for row in compare_random_arms(trials) if row.metric == "steps")
+    assert steps.low < steps.mean - 20.0 < steps.high
+
+
 def test_one_session_has_no_interval_and_no_claim() -> None:
     trials = make_trials(np.random.default_rng(2), sessions=40)
     arms = trials["config_json"].str.contains('"a"')
