@@ -9,13 +9,12 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_trials
 from harness.metrics.alerts import CACHE_HIT_RATE, AlertMonitor, AlertReading
 
 _STEP_COLUMNS = ("step", "model_seconds", "tool_seconds")
 _TRIAL_COLUMNS = ("trial_id", "arm", "cache_hit_share", "cache_hits_simulated")
 _SUMMARY_NUMBERS = ("step", "summarizer_seconds", "summarizer_cost_usd")
-_COMPACTION_COLUMNS = ("event", *_SUMMARY_NUMBERS)
 
 _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "step", "simulated")
 
@@ -37,18 +36,21 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     """
     compactions = results.compactions
     wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
-    steps_by_trial = _split_by_trial(results.steps, _STEP_COLUMNS, "step")
     summaries = compactions[wrote_summary]
     has_call = summaries["summarizer"] != ""
     summaries = summaries.assign(summarizer_cost_usd=summaries["summarizer_cost_usd"].where(has_call, 0.0))
-    summaries_by_trial = _split_by_trial(summaries, _COMPACTION_COLUMNS, "event")
-    no_summaries = {name: summaries[name].to_numpy()[:0] for name in _COMPACTION_COLUMNS}
+    summaries_by_trial = dict(_split_by_trial(summaries, _SUMMARY_NUMBERS, "event"))
+    no_summaries = {name: summaries[name].to_numpy()[:0] for name in _SUMMARY_NUMBERS}
+    readings = {
+        trial_id: tuple(_evaluate_trial(steps, summaries_by_trial.get(trial_id, no_summaries)))
+        for trial_id, steps in _split_by_trial(results.steps, _STEP_COLUMNS, "step")
+    }
     rows = [
         (trial_id, arm, alert.name, value, alert.threshold, reading.fires, step, simulated)
         for trial_id, arm, hit_share, hits_simulated in zip(*(results.trials[name] for name in _TRIAL_COLUMNS), strict=True)
-        if trial_id in steps_by_trial
+        if trial_id in readings
         for reading in (
-            *_evaluate_trial(steps_by_trial[trial_id], summaries_by_trial.get(trial_id, no_summaries)),
+            *readings[trial_id],
             AlertReading(CACHE_HIT_RATE, hit_share, None, pd.notna(hits_simulated) and bool(hits_simulated)),
         )
         for alert, value, step, simulated in [reading]
@@ -61,19 +63,13 @@ Columns: TypeAlias = Mapping[str, np.ndarray]
 """Values of some columns for the rows of one trial, by the name of the column."""
 
 
-def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> dict[str, Columns]:
-    """Split some columns of a table by trial; return the values of each column as an array, by trial id.
-
-    Rows without a trial are left out. The rows of each trial are sorted by the column `order`.
-    """
-    ordered = table.loc[table["trial_id"].notna(), ["trial_id", *names]].sort_values(["trial_id", order], kind="stable")
-    trial_ids, columns = ordered["trial_id"].to_numpy(), {name: ordered[name].to_numpy() for name in names}
-    changes = np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1
-    return {
-        str(trial_ids[start]): {name: values[start:end] for name, values in columns.items()}
-        for start, end in pairwise([0, *changes, len(trial_ids)])
-        if start < end
-    }
+def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> Iterator[tuple[str, Columns]]:
+    """Yield the id of each trial with the values of some columns in its rows, sorted by the column `order`."""
+    for rows in iterate_trials(table, names, order):
+        trial_ids, columns = rows["trial_id"].to_numpy(), {name: rows[name].to_numpy() for name in names}
+        changes = np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1
+        for start, end in pairwise([0, *changes, len(trial_ids)]):
+            yield str(trial_ids[start]), {name: values[start:end] for name, values in columns.items()}
 
 
 def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[AlertReading]:

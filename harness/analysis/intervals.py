@@ -31,6 +31,8 @@ WEIGHT_DRAWS = 10_000
 """Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
 WEIGHTS_AT_ONCE = 500
 """Number of random weights of each value that are drawn at a time, as numbers of 8 bytes; a divisor of their number."""
+MAX_SHARED_VALUES = 500
+"""Maximum number of values up to which drawn weights are kept for each number of values, at 40 KB for each value."""
 SMALLEST_DRAWN_P = 2 / WEIGHT_DRAWS
 """Smallest p-value that the drawn weights can tell apart from 0."""
 
@@ -188,9 +190,16 @@ def _sort_weighted_means(values: tuple[float, ...], low: float, high: float) -> 
 
 def _compute_weighted_means(rows: Array, share: float, low: float, high: float) -> tuple[Weights, Weights]:
     """Return the randomly weighted means of each row, first with the smallest, then with the largest possible value added."""
-    weights = _draw_weights(rows.shape[-1], share)
+    count = rows.shape[-1]
+    weights = (_draw_weights if count <= MAX_SHARED_VALUES else _draw_many_weights)(count, share)
     rest, sums = weights[-1], rows.astype(np.float32) @ weights[:-1]
     return sums + rest * np.float32(low), sums + rest * np.float32(high)
+
+
+@lru_cache(maxsize=1)
+def _draw_many_weights(n: int, share: float) -> Weights:
+    """Return the same as `_draw_weights`; only the last result is kept, since 200 MB are drawn for 5,000 values."""
+    return _draw_weights.__wrapped__(n, share)
 
 
 @lru_cache(maxsize=64)

@@ -6,12 +6,12 @@ the end of every message can be found. Thousands of trials are priced at once, w
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_trials
 from harness.errors import UsageError
 from harness.inspection.repricing import DEFAULT_RULES
 from harness.models.rule_prices import find_terms
@@ -21,7 +21,7 @@ from harness.replay.chains import Numbers
 from harness.session.gaps import Gaps, draw_gap
 from harness.session.spec import derive_model_seed
 
-_STEP_COLUMNS = ("trial_id", "step", "prompt_tokens", "output_tokens", "view_tokens", "kept_prefix_tokens", "model_seconds")
+_STEP_COLUMNS = ("step", "prompt_tokens", "output_tokens", "view_tokens", "kept_prefix_tokens", "model_seconds")
 _TRIAL_COLUMNS = ("trial_id", "model", "config_json", "seed", "replicate")
 _OTHER_COLUMNS = ("summarizer_prompt_tokens", "summarizer_output_tokens", "sub_agent_prompt_tokens", "sub_agent_output_tokens")
 MIN_DIFFERENCE_SHARE = 0.001
@@ -42,19 +42,11 @@ def price_trials(results: Tables, rules: Sequence[str] = DEFAULT_RULES) -> pd.Da
         model which is unknown has no value. Tables without the sizes of prompts give no rows.
     """
     trials, steps = results.trials, results.steps
-    if not set(_STEP_COLUMNS) <= set(steps) or not set(_TRIAL_COLUMNS) <= set(trials) or not len(steps):
+    if not {"trial_id", *_STEP_COLUMNS} <= set(steps) or not set(_TRIAL_COLUMNS) <= set(trials) or not len(steps):
         return pd.DataFrame(columns=list(rules), dtype="float64")
-    steps = steps[list(_STEP_COLUMNS)].sort_values(["trial_id", "step"], kind="stable")
-    trials = trials.drop_duplicates("trial_id").set_index("trial_id")
-    models = steps["trial_id"].map(trials["model"])
-    gaps = _find_gap_seconds(steps, trials)
-    priced = []
-    for model in models.dropna().unique():
-        is_of_model = (models == model).to_numpy()
-        own = steps[is_of_model]
-        of_model = trials.loc[own["trial_id"].unique()]
-        costs = {rule: _price_model(own, gaps[is_of_model], of_model, rule, str(model)) for rule in rules}
-        priced.append(pd.DataFrame(costs))
+    names = [*_TRIAL_COLUMNS, *(name for name in _OTHER_COLUMNS if name in trials)]
+    trials = trials[names].drop_duplicates("trial_id").set_index("trial_id")
+    priced = [costs for rows in iterate_trials(steps, _STEP_COLUMNS, "step") for costs in _price_steps(rows, trials, rules)]
     return pd.concat(priced)
 
 
@@ -85,6 +77,17 @@ def describe_winners(winners: Mapping[str, Iterable[str]], question: str) -> str
         return ""
     parts = [f"{arm} under {', '.join(rules)}" for arm, rules in winners.items()]
     return f"{question} depends on the price rule: {'; '.join(parts)}"
+
+
+def _price_steps(steps: pd.DataFrame, trials: pd.DataFrame, rules: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield the costs of the trials of each model, as `price_trials` returns them."""
+    models = steps["trial_id"].map(trials["model"])
+    gaps = _find_gap_seconds(steps, trials.loc[trials.index.intersection(steps["trial_id"].unique())])
+    for model in models.dropna().unique():
+        is_of_model = (models == model).to_numpy()
+        own = steps[is_of_model]
+        of_model = trials.loc[own["trial_id"].unique()]
+        yield pd.DataFrame({rule: _price_model(own, gaps[is_of_model], of_model, rule, str(model)) for rule in rules})
 
 
 def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame, rule: str, model: str) -> pd.Series:

@@ -1,15 +1,19 @@
 """Input of the analysis: tables of trials, steps, compactions and probed facts, from the store or selected from other results."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.revisions import REVISION_COLUMNS, refuse_mixed_revisions
 from harness.errors import UsageError
 from harness.store.columns import MESSAGE_SIZE_COLUMNS
 from harness.store.results import Results
+
+TRIALS_AT_ONCE = 4_000
+"""Number of trials whose rows `iterate_trials` copies at a time."""
 
 
 class Tables(Protocol):
@@ -79,6 +83,19 @@ def select(tables: Tables, trials: pd.DataFrame) -> Selection:
 def _select_rows(rows: pd.DataFrame, trial_ids: Collection[str]) -> pd.DataFrame:
     is_chosen = rows["trial_id"].isin(trial_ids)
     return rows if is_chosen.all() else rows[is_chosen]  # avoids a slow copy
+
+
+def iterate_trials(rows: pd.DataFrame, columns: Sequence[str], order: str) -> Iterator[pd.DataFrame]:
+    """Yield some columns of a table with one or more rows per trial, for some thousand trials at a time.
+
+    The rows are sorted by trial id and then by the column `order`. Rows without a trial, such as those of a sub-agent, are left
+    out.
+    """
+    trials, trial_ids = pd.factorize(rows["trial_id"], sort=True)
+    for start in range(0, len(trial_ids), TRIALS_AT_ONCE):
+        places = np.flatnonzero((trials >= start) & (trials < start + TRIALS_AT_ONCE))
+        places = places[np.lexsort((rows[order].to_numpy()[places], trials[places]))]
+        yield pd.DataFrame({name: rows[name].take(places) for name in dict.fromkeys(["trial_id", *columns])})
 
 
 def read_report_tables(results: Tables) -> Tables:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.intervals import Array
+from harness.analysis.tables import iterate_trials
 
 
 def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -40,21 +41,24 @@ def list_verdicts(trials: pd.DataFrame, checks: pd.DataFrame | None) -> pd.Serie
         trials: Trials with the columns `trial_id`, `success` and `score`.
         checks: Table of checks with the columns `trial_id`, `check` and `passed`; None if the verdicts are unknown.
     """
-    totals = trials["success"].astype(str) + "|" + trials["score"].astype(str)
     if checks is None or checks.empty:
-        return totals
-    rows = checks[["trial_id", "check", "passed"]].sort_values(["trial_id", "check"], kind="stable")
-    # rows with equal verdicts share one text, and so do trials
-    verdicts = {row: f"{row[0]}={row[1]}" for row in set(zip(rows["check"], rows["passed"], strict=True))}
-    texts = [verdicts[row] for row in zip(rows["check"], rows["passed"], strict=True)]
-    trial_ids, shared = rows["trial_id"].to_numpy(), dict[str, str]()
-    ends = [*(np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1).tolist(), len(rows)]
-    of_trial = {
-        trial_ids[begin]: shared.setdefault(text, text)
-        for begin, end in pairwise([0, *ends])
-        for text in ["|".join(texts[begin:end])]
-    }
-    return trials["trial_id"].map(pd.Series(of_trial, dtype=object)).fillna(totals)
+        return _list_totals(trials)
+    of_trial: dict[str, str] = {}
+    shared: dict[str, str] = {}  # trials with equal verdicts share one text
+    for rows in iterate_trials(checks, ("check", "passed"), "check"):
+        verdicts = [f"{name}={passed}" for name, passed in zip(rows["check"], rows["passed"], strict=True)]
+        trial_ids = rows["trial_id"].to_numpy()
+        ends = [*(np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1).tolist(), len(rows)]
+        for begin, end in pairwise([0, *ends]):
+            text = "|".join(verdicts[begin:end])
+            of_trial[trial_ids[begin]] = shared.setdefault(text, text)
+    listed = trials["trial_id"].map(pd.Series(of_trial, dtype=object))
+    is_unknown = listed.isna()
+    return listed.where(~is_unknown, _list_totals(trials[is_unknown])) if is_unknown.any() else listed
+
+
+def _list_totals(trials: pd.DataFrame) -> pd.Series:
+    return trials["success"].astype(str) + "|" + trials["score"].astype(str)
 
 
 def count_distinct(pairs: pd.DataFrame) -> int | None:

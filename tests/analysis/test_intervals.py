@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binomtest, permutation_test, ttest_1samp
 from statsmodels.stats.proportion import proportion_confint
 
+from harness.analysis import intervals
 from harness.analysis.intervals import (
     Bounds,
     combine_bounds,
@@ -143,3 +144,12 @@ def test_a_task_without_an_interval_leaves_the_mean_without_one():
     bounds = combine_bounds(Bounds(np.array([0.2, 0.4]), np.array([0.1, np.nan]), np.array([0.3, np.nan])))
     assert bounds.value == pytest.approx(0.3)
     assert np.isnan([bounds.low, bounds.high]).all()
+
+
+def test_bounds_of_many_values_do_not_depend_on_which_weights_are_kept(monkeypatch):
+    values = np.linspace(0.1, 0.7, 3 * 23).reshape(3, 23)
+    kept = compute_bounded_mean_bounds(values, 0.0, 1.0)
+    monkeypatch.setattr(intervals, "MAX_SHARED_VALUES", 22)
+    drawn = compute_bounded_mean_bounds(values, 0.0, 1.0)
+    np.testing.assert_array_equal(kept.low, drawn.low)
+    np.testing.assert_array_equal(kept.high, drawn.high)

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from harness.analysis import tables
 from harness.analysis.comparison import compare
 from harness.analysis.rule_costs import describe_winners, list_cheapest, price_trials
 from harness.compaction.presets.keep_last import KeepLast
@@ -32,6 +33,15 @@ def test_the_table_of_steps_prices_trials_as_their_logs_do(folder):
     for rule in DEFAULT_RULES:
         assert from_steps[rule].to_dict() == pytest.approx(from_logs[rule].to_dict(), rel=0.02), rule
     assert from_steps["none"].to_dict() == pytest.approx(from_logs["none"].to_dict())
+
+
+@pytest.mark.slow
+def test_trials_cost_the_same_if_they_are_priced_one_by_one(folder, monkeypatch):
+    results = load(folder)
+    together = price_trials(results)
+    monkeypatch.setattr(tables, "TRIALS_AT_ONCE", 1)
+    pd.testing.assert_frame_equal(price_trials(results), together)
+    assert len(together) == len(results.trials) > 1
 
 
 @pytest.mark.slow

@@ -74,3 +74,22 @@ def test_units_of_a_task_are_its_seeds_or_the_distinct_runs_of_its_only_seed():
 def test_equal_trajectories_on_different_tasks_are_no_copies():
     known = pairs(["x", "x", "x"], ["y", "y", "y"])
     assert [count_distinct(one) for one in (known, known.assign(task=["t", "t", "u"]))] == [1, 2]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(["lint", "x", "y"]), st.booleans()), unique_by=lambda row: row[:2]
+    ),
+    st.permutations("abcde"),
+)
+def test_verdicts_are_those_of_the_checks_in_the_order_of_their_names(rows, trial_ids):
+    checks = pd.DataFrame(rows, columns=["trial_id", "check", "passed"])
+    trials = pd.DataFrame(
+        {"trial_id": trial_ids, "success": [True, False, False, True, False], "score": [1.0, 0.2, 0.5, 1.0, 0.0]}
+    )
+    trials.index = pd.Index([7, 3, 9, 1, 0])
+    verdicts = list_verdicts(trials, checks)
+    assert verdicts.index.equals(trials.index)
+    for trial, text in zip(trials.itertuples(), verdicts, strict=True):
+        own = [f"{name}={passed}" for owner, name, passed in sorted(rows) if owner == trial.trial_id]
+        assert text == ("|".join(own) or f"{trial.success}|{trial.score}")
