@@ -11,6 +11,7 @@ that changes messages near the end at every step adds few messages again.
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Protocol, TypeVar
 
 
@@ -31,6 +32,10 @@ R = TypeVar("R")
 
 MAX_CHECKPOINTS = 4
 """Maximum number of copies of one total; the copy with the fewest items is dropped first."""
+CHECKPOINT_ITEMS = 8
+"""Minimum number of items between two copies of a total; a copy of a long total takes longer than to add fewer items again."""
+MAX_COMPUTED = 2
+"""Number of results of `compute_once` that are kept: the messages after a change, and the cache of their totals."""
 MAX_TOTALS = 16
 """Maximum number of totals that a cache takes over from the cache of the list before a change."""
 
@@ -66,12 +71,14 @@ class TallyCache:
     total starts again. Copies and pickles start empty.
     """
 
-    __slots__ = ("_kept", "_totals")
+    __slots__ = ("_computed", "_kept", "_totals")
 
     def __init__(self) -> None:
         self._totals: dict[Hashable, _Total] = {}
         self._kept = 0
         """Number of the first items that the list shares with the list before the last change."""
+        self._computed: list[tuple[Sequence[object], Any]] = []
+        """Results of the last calls of `compute_once`; the caches of all lists of a session share them."""
 
     def __reduce__(self) -> "tuple[type[TallyCache], tuple[()]]":
         # The totals are valid only for the same objects in memory, not for copies.
@@ -83,11 +90,28 @@ class TallyCache:
         This cache can still be used for the list before the change.
         """
         changed = TallyCache()
-        changed._kept = count
+        changed._kept, changed._computed = count, self._computed
         for key, total in list(self._totals.items())[-MAX_TOTALS:]:
             kept = tuple([checkpoint for checkpoint in total.checkpoints if checkpoint.count <= count])
             changed._totals[key] = _Total(0, None, None, kept)
         return changed
+
+    def compute_once(self, sources: Sequence[object], compute: Callable[[], R]) -> R:
+        """Return a result of the given objects, computed only once if the same objects are given again soon.
+
+        A change of the list is planned, checked and then logged, and each time the same items follow.
+
+        Args:
+            sources: Objects from which the result follows, which are compared by identity.
+            compute: Function that computes the result.
+        """
+        for known, result in self._computed:
+            if len(known) == len(sources) and all(map(is_, known, sources)):
+                answer: R = result
+                return answer
+        computed = compute()
+        self._computed[:] = [*self._computed[1 - MAX_COMPUTED :], (sources, computed)]
+        return computed
 
     def read(self, items: Sequence[object], key: Hashable, make_tally: Callable[[], T], read_tally: Callable[[T], R]) -> R:
         """Return a running total over a list, adding only the items that are new since the last call.
@@ -119,7 +143,7 @@ class TallyCache:
         count, tally = (fitting[-1].count, _copy_tally(fitting[-1].tally)) if fitting else (0, make_tally())
         for index in range(count, kept):
             tally.add(items[index])
-        if kept > count:
+        if kept - count >= CHECKPOINT_ITEMS:
             fitting = [*fitting, _Checkpoint(kept, items[kept - 1], _copy_tally(tally))][-MAX_CHECKPOINTS:]
         return _Total(kept, items[kept - 1] if kept else None, tally, tuple(fitting))
 

@@ -359,7 +359,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
             now_seconds=now_seconds,
             staged=view.staged if event.started_step is None else None,
         )
-    patched = patch_items(view.items, event.patch, seq, counter)
+    patched = patch_view(view, event.patch, seq, counter)
     tokens = Estimated(view.tokens + patched.added_tokens)
     added_ids = {item.item_id for item in patched.added}
     gone_ids = {item.item_id for item in patched.removed} - added_ids
@@ -367,7 +367,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
     return replace(
         view,
         items=patched.items,
-        tally_cache=view.tally_cache.branch(patched.start),
+        tally_cache=view.tally_cache.compute_once((patched,), lambda: view.tally_cache.branch(patched.start)),
         tokens=tokens,
         events=view.events + patched.added_events,
         rounds=event.round,
@@ -458,6 +458,16 @@ def patch_items(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
             added += behind[item_id]
             end += behind[item_id]
     return PatchedItems(to_growing_sequence(items).take(start).extend(end), start, removed, added)
+
+
+def patch_view(view: View, patch: Patch, seq: int, counter: Counter) -> PatchedItems:
+    """Return the messages of a view after the changes of a compaction, as `patch_items` does.
+
+    They are computed once for a patch that inserts nothing, since `seq` is then part of no id.
+    """
+    if patch.insert:
+        return patch_items(view.items, patch, seq, counter)
+    return view.tally_cache.compute_once((view.items, patch, counter), lambda: patch_items(view.items, patch, seq, counter))
 
 
 def find_first_index(items: Sequence[Item], item_ids: Collection[ItemId]) -> int:

@@ -244,7 +244,7 @@ class CounterfactualRun:
         """Ids of the recorded messages that the counterfactual run has processed so far, in the order of the session."""
         self.sent_view = View()
         """Messages that the model would have seen in the last step processed so far."""
-        self._history = ViewHistory(self.counter)
+        self._history = ViewHistory(self.counter, change_counter=spec.policy.counter)
         self._places: list[tuple[int, int]] = []
         """For each step processed so far, the number of log events and of attempted compactions before its model call."""
         self._ends: list[int] = []

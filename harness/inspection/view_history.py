@@ -7,7 +7,7 @@ few hundred entries and computes the others from the nearest stored view before 
 
 from collections.abc import Iterable, Sequence
 
-from harness.conversation.events import Entry
+from harness.conversation.events import Compaction, Entry
 from harness.conversation.tokens import Counter
 from harness.conversation.view import View, fold
 
@@ -20,14 +20,16 @@ class ViewHistory:
     The log must not contain rollbacks; `harness.conversation.view.drop_rolled_back` removes them.
     """
 
-    def __init__(self, counter: Counter, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, counter: Counter, entries: Iterable[Entry] = (), *, change_counter: Counter | None = None) -> None:
         """Compute and store views from the first entries of a log.
 
         Args:
             counter: Token counter with which the views estimate the length of messages.
             entries: Entries of the log, from its beginning; more may be appended.
+            change_counter: Token counter for the messages of compactions, with the same results. The counter with which the
+                compactions were made saves the time to count them again. None uses `counter`.
         """
-        self._counter = counter
+        self._counter, self._change_counter = counter, change_counter or counter
         self._entries: list[Entry] = []
         self._checkpoints = [View()]
         self.view = View()
@@ -45,14 +47,14 @@ class ViewHistory:
 
     def append(self, entry: Entry) -> None:
         """Add the next entry of the log, and update the view with it."""
-        self.view = fold(self.view, entry, self._counter)
+        self.view = self._fold(self.view, entry)
         self._entries.append(entry)
         if len(self._entries) % ENTRIES_PER_CHECKPOINT == 0:
             self._checkpoints.append(self.view)
 
     def copy_beginning(self, entries: int) -> "ViewHistory":
         """Return a history of the first `entries` entries of the log, to which others can be appended."""
-        copy = ViewHistory(self._counter)
+        copy = ViewHistory(self._counter, change_counter=self._change_counter)
         copy._entries = self._entries[:entries]
         copy._checkpoints = self._checkpoints[: entries // ENTRIES_PER_CHECKPOINT + 1]
         copy.view = self.view_after(entries)
@@ -63,5 +65,8 @@ class ViewHistory:
         checkpoint = entries // ENTRIES_PER_CHECKPOINT
         view = self._checkpoints[checkpoint]
         for entry in self._entries[checkpoint * ENTRIES_PER_CHECKPOINT : entries]:
-            view = fold(view, entry, self._counter)
+            view = self._fold(view, entry)
         return view
+
+    def _fold(self, view: View, entry: Entry) -> View:
+        return fold(view, entry, self._change_counter if isinstance(entry.event, Compaction) else self._counter)

@@ -48,7 +48,7 @@ from harness.conversation.overhead import OverheadClock
 from harness.conversation.plan import CompactionPlan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.conversation.tally_cache import TallyCache
 from harness.conversation.tokens import Budget, Estimated, Usage, Window
-from harness.conversation.view import View, find_first_index, find_violation_after, fold, patch_items
+from harness.conversation.view import View, find_first_index, find_violation_after, fold, patch_items, patch_view
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
 from harness.policies import resolve_policy
 from harness.protocols import (
@@ -283,6 +283,9 @@ class SessionCompactor:
         self, plan: CompactionPlan, view: View, outcome: _SummaryOutcome, notify: Callable[[TransientEvent], None]
     ) -> Patch:
         """Request every summary that a plan needs, and return the plan's changes of the conversation."""
+        outcome.texts_to_save = plan.texts_to_save
+        if not plan.slots:
+            return _assemble_patch(plan, ())
         inserts: list[Insert] = []
         # the summarizer reads a message that is both replaced and evicted in its replaced form
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
@@ -303,7 +306,6 @@ class SessionCompactor:
             inserts.extend(Insert(message=message, after=slot.after) for message in slot.before)
             inserts.append(Insert(message=message, after=slot.after, stands_for=stands_for))
             inserts.extend(Insert(message=message, after=slot.after) for message in slot.behind)
-        outcome.texts_to_save = plan.texts_to_save
         return _assemble_patch(plan, tuple(inserts))
 
     def _request_summary(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
@@ -445,7 +447,7 @@ class SessionCompactor:
                 self._policy_name,
                 f"it sets {_describe_id(strangers[0])} aside without evicting it; add the id of that message to `forget`",
             )
-        patched = patch_items(view.items, patch, 0, self.policy.counter)
+        patched = patch_view(view, patch, 0, self.policy.counter)
         if patched.items[:1] != view.items[:1]:
             raise IllegalPlan(
                 self._policy_name,

@@ -115,3 +115,18 @@ def test_a_tally_is_continued_at_the_change() -> None:
         cache.read(things, "numbers", Counted, lambda tally: None)
         cache, things = cache.branch(len(things) - 5), (*things[:-5], *[Thing(number)] * 7)
     assert len(added) < 100 + 100 * 2 * 7 + 100, "only the last messages are added again"
+
+
+def test_a_result_is_computed_once_for_the_same_objects_also_by_the_cache_of_a_changed_list():
+    cache, items, calls = TallyCache(), [1], list[int]()
+
+    def compute() -> int:
+        calls.append(1)
+        return len(calls)
+
+    assert [cache.compute_once((items, cache), compute) for _ in range(2)] == [1, 1]
+    assert cache.branch(0).compute_once((items, cache), compute) == 1
+    assert cache.compute_once(([1], cache), compute) == 2  # equal, but another object
+    assert cache.compute_once((items,), compute) == 3
+    assert cache.compute_once((items, cache), compute) == 4  # no longer kept
+    assert TallyCache().compute_once((items, cache), compute) == 5

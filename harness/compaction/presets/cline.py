@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from harness.compaction.cuts import Snap, find_fitting_start
@@ -183,25 +183,25 @@ class Digest:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that evicts old messages and lists their files, commands and answers below the last user message."""
+        items = tuple(view.items)  # single items of a tuple are read in a quarter of the time
         request_indexes = find_user_messages(view)
         survivors = {
             0,
             *request_indexes,
-            *(index for index in range(1, len(view.items)) if view.items[index].item_id in view.summaries),
+            *(index for index, item in enumerate(items) if index and item.item_id in view.summaries),
         }
         for start, end in pairwise(request_indexes):
-            messages = [(index, view.items[index].message) for index in range(start, end)]
-            plain_answers = [index for index, message in messages if message.role == "assistant" and not message.calls]
-            survivors |= set(plain_answers[-1:])
-        room = self.target.compute_tokens(view, budget) - sum(view.items[index].tokens for index in survivors)
+            answers = (index for index in range(end - 1, start - 1, -1) if items[index].message.role == "assistant")
+            survivors |= set(islice((index for index in answers if not items[index].message.calls), 1))
+        room = self.target.compute_tokens(view, budget) - sum([items[index].tokens for index in survivors])
         turn = (request_indexes or [0])[-1] + 1
-        fitting = turn + find_fitting_start([item.tokens for item in view.items[turn:]], room)
+        fitting = turn + find_fitting_start([item.tokens for item in items[turn:]], room)
         begin = Snap(direction="forward", legal="assistant").find_legal_index(view.items, fitting)
-        removed_items = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
+        removed_items = [item for index, item in enumerate(items[:begin]) if index not in survivors]
         if not removed_items:
             return CompactionPlan(reason=f"{reason}, but everything that may be evicted fits the target")
-        anchor = view.items[request_indexes[-1] if request_indexes else max(survivors)]
-        change = () if anchor is view.items[0] else (self._add_notice(anchor, removed_items),)
+        anchor = items[request_indexes[-1] if request_indexes else max(survivors)]
+        change = () if anchor is items[0] else (self._add_notice(anchor, removed_items),)
         return CompactionPlan(reason=reason, forget=tuple(item.item_id for item in removed_items), replace=change)
 
     def _add_notice(self, anchor: Item, removed_items: Sequence[Item]) -> Replace:
