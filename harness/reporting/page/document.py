@@ -192,7 +192,7 @@ def _read_blocks(results: Results, session_ids: Sequence[str], *, shows_checks: 
             path = part.output / JOURNAL_FILE
             if session_ids and path.is_file():
                 journal = stack.enter_context(Journal.open(path, read_only=True))
-                journals = dict.fromkeys(part.trials["session_id"], journal) | journals
+                journals = dict.fromkeys(part.report_tables.trials["session_id"], journal) | journals
 
         def find_task(session_id: str, entries: Sequence[Entry]) -> SessionTask:
             known = find_session_task(entries, journals[session_id], session_id)
