@@ -362,14 +362,17 @@ def _build_task_section(name: str, task: Task, template: Any) -> str:
 
 
 def build_tables_page() -> str:
-    """Return the columns of every table of results."""
+    """Return the columns of every table of results, and the method that computes costs from the logs of loaded results."""
     sections = []
     for name, columns in TABLES.items():
         rows = [(f"`{column.name}`", f"`{column.dtype}`", column.unit, column.description) for column in columns]
         sections.append(f"## {name}\n\n{_build_table(('column', 'dtype', 'unit', 'meaning'), rows)}\n")
     return (
         "# Columns of the tables\n\n`Results.trials`, `Results.steps` and the other tables are pandas data frames with these"
-        " columns; `Results.sql` queries them by the same names.\n\n" + "\n".join(sections)
+        " columns; `Results.sql` queries them by the same names.\n\n"
+        + "\n".join(sections)
+        + "\n## Costs under price rules\n\n```{eval-rst}\n"
+        ".. automethod:: harness.inspection.stored_twins.LoadedResults.price\n```\n"
     )
 
 

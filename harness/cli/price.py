@@ -10,7 +10,7 @@ from harness.cli import options
 from harness.cli.terminal import build_named_grid, build_table, print_parts
 from harness.errors import UsageError, format_count
 from harness.inspection.loading import load
-from harness.inspection.repricing import DEFAULT_RULES, price_sessions
+from harness.inspection.repricing import DEFAULT_RULES
 from harness.prices.rules import PriceRule, load_rules
 from harness.reporting.rule_costs import select_equal_arms
 
@@ -47,15 +47,13 @@ def command(
     if place is None:
         raise UsageError("name the FOLDER with the sessions, or list the price rules with --list")
     chosen = tuple(names.split(",")) if names else DEFAULT_RULES
-    table = price_sessions(place, chosen, lifetime=lifetime, file=file)
-    trials = load(place).trials
-    arms = dict(zip(trials["session_id"], trials["arm"], strict=True))
-    table.insert(2, "arm", [arms.get(session, "") for session in table["session_id"]])
+    results = load(place)
+    table = results.price(*chosen, lifetime=lifetime, file=file)
     if csv is not None:
         table.to_csv(csv, index=False)
     means = table.groupby(["rule", "arm"], sort=False)[[f"{part}_usd" for part in PARTS] + ["total_usd"]].mean()
     counts = table.groupby(["rule", "arm"], sort=False)["session_id"].nunique()
-    equal = select_equal_arms(trials)
+    equal = select_equal_arms(results.trials)
     compared = means["total_usd"][means.index.get_level_values("arm").isin(equal)]
     if sentence := describe_cheapest(compared, chosen, len(arms_of(means)) - len(arms_of(compared))):
         print_parts(sentence)

@@ -86,7 +86,7 @@ def list_sessions(folders: tuple[Path, ...], places: tuple[Path, ...], status: s
     Example: `harness sessions list --status failed`
     """
     by_name = {
-        (find_scope(path, place), row.session_id): (path, row)
+        (find_scope(path), row.session_id): (path, row)
         for place in resolve_places((*folders, *places))
         for path in list_journals(place)
         for row in read_journal(path, queries.list_sessions)

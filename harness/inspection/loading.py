@@ -59,6 +59,10 @@ class SessionResults(LoadedResults):
     def _journal_paths(self) -> tuple[Path, ...]:
         return self._paths
 
+    @property
+    def _session_places(self) -> tuple[Path, ...]:
+        return self._paths
+
     def _list_exported(self, name: str) -> list[Path]:
         return []
 
@@ -82,6 +86,11 @@ class SessionResults(LoadedResults):
 
 class JoinedLoadedResults(LoadedResults, JoinedResults):
     """Results of several experiments or journals in one set of tables, whose sessions can be continued."""
+
+    @property
+    def _session_places(self) -> tuple[Path, ...]:
+        parts = [part._session_places if isinstance(part, LoadedResults) else () for part in self.parts]
+        return tuple(place for places in parts for place in places) if all(parts) else ()
 
 
 class PublishedLoadedResults(LoadedResults, PublishedResults):

@@ -63,12 +63,16 @@ def price_session(
 
 
 def price_sessions(
-    place: str | os.PathLike[str], rules: Sequence[str] = DEFAULT_RULES, *, lifetime: str | None = None, file: Path | None = None
+    place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    rules: Sequence[str] = DEFAULT_RULES,
+    *,
+    lifetime: str | None = None,
+    file: str | os.PathLike[str] | None = None,
 ) -> pd.DataFrame:
-    """Return what the sessions in a place would have cost under several price rules.
+    """Return what the sessions in a place would have cost under several price rules; `results.price` adds their arms.
 
     Args:
-        place: Folder of an experiment, its output folder, a journal file, or a folder of journal files.
+        place: Folder of an experiment, its output folder, a journal file, a folder of journal files, or several of these.
         rules: Names of price rules. Default: `DEFAULT_RULES`.
         lifetime: Name of a lifetime for the rules that have it; the others keep their first one. Default: the first one of each.
         file: TOML file with further rules, in the form that `harness.prices.rules.load_rules` describes. Default: none.
@@ -79,10 +83,10 @@ def price_sessions(
         known when requests were sent; otherwise no lifetime ends).
 
     Raises:
-        StoreError: The place does not exist, or a journal cannot be read.
+        StoreError: A place does not exist, or a journal cannot be read.
         UsageError: A rule or lifetime is unknown, the price of a model is unknown, or there is no session.
     """
-    known = load_rules(file)
+    known = load_rules(None if file is None else Path(file))
     chosen = [find_rule(name, known) for name in rules]
     offers = {rule.name: tuple(rule.lifetimes_seconds) for rule in chosen}
     if lifetime is not None and not any(lifetime in names for names in offers.values()):
@@ -90,14 +94,15 @@ def price_sessions(
         raise UsageError(f"no rule has the lifetime {lifetime!r} ({known_names})")
     lifetimes = {name: lifetime if lifetime is not None and lifetime in names else names[0] for name, names in offers.items()}
     rows = []
-    for location in iter_sessions([Path(place)]):
+    paths = [Path(place)] if isinstance(place, str | os.PathLike) else [Path(one) for one in place]
+    for location in iter_sessions(paths):
         stored = location.read()
         session = build_session_requests(stored.entries, stored.times_ms)
         for rule in chosen:
             priced = _price(session, rule, lifetimes[rule.name])
             rows.append(_make_row(location.session_id, location.trial_id, rule.name, lifetimes[rule.name], priced))
     if not rows:
-        raise UsageError(f"there is no session in {str(place)!r}")
+        raise UsageError(f"there is no session in {', '.join(repr(str(path)) for path in paths)}")
     return pd.DataFrame(rows)
 
 

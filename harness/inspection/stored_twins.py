@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.conversation import codec
 from harness.conversation.events import Compaction, Entry, SessionStarted
@@ -34,6 +34,9 @@ from harness.store.sessions.lookup import SessionLocation, find_session
 from harness.store.workspaces import JournalWorkspaces
 from harness.tasks import hash_task_file
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SNAPSHOT_FIELD = "compaction_snapshots"
 """Name of the field of a trial that saves its workspace at each compaction."""
 TRIAL_ADVICE = (
@@ -46,7 +49,50 @@ _SETTINGS = tuple(field.name for field in fields(AgentSettings) if field.name !=
 
 
 class LoadedResults(Results):
-    """Results that were loaded from journals, so that the sessions in them can be continued."""
+    """Results that were loaded from journals, so that the sessions in them can be continued and priced again."""
+
+    @property
+    def _session_places(self) -> tuple[Path, ...]:
+        """Folders and journal files with the sessions; none if there are tables only."""
+        return (self.output,) if self._journal_paths else ()
+
+    def price(self, *rules: str, lifetime: str | None = None, file: str | os.PathLike[str] | None = None) -> "pd.DataFrame":
+        """Return what each session would have cost under price rules, with a simulated prompt cache; nothing is run again.
+
+        The numbers are those of `harness price`, computed from the logs.
+
+        Args:
+            rules: Names of price rules, such as `anthropic-2026-10`. Default: those of `harness price`.
+            lifetime: Name of a lifetime for the rules that have it, such as `1h`; the others keep their first one. Default: the
+                first one of each.
+            file: TOML file with rules of your own, in the form that the guide to results shows. Default: none.
+
+        Returns:
+            A table with one row for each session and rule: `session_id`, `trial_id`, `arm` (both empty for a session that has
+            none, as a sub-agent's), `rule`, `lifetime`; the parts of the cost in USD, which add up to `total_usd`: `read_usd`
+            (tokens read from the cache), `new_usd` (written for the first time), `rewarmed_usd` (written again, since their
+            lifetime had ended), `edited_usd` (written again behind an edit, as after a compaction), `uncached_usd`, `output_usd`
+            and `summary_usd` (calls of the summarizer); `prompt_tokens`, `read_tokens`, and `has_times` (whether it is known when
+            requests were sent; otherwise no lifetime ends).
+
+        Raises:
+            UsageError: A rule or lifetime is unknown, the price of a model is unknown, or there are tables but no logs.
+            StoreError: A journal cannot be read.
+
+        Example::
+
+            costs = harness.load("experiments/threshold").price("anthropic-2026-10", "none", lifetime="1h")
+            costs.groupby(["rule", "arm"])[["rewarmed_usd", "edited_usd", "total_usd"]].mean()
+        """
+        from harness.inspection.repricing import DEFAULT_RULES, price_sessions  # noqa: PLC0415  loads numpy and pandas
+
+        places = self._session_places
+        if not places:
+            raise UsageError(f"the results in {str(self.output)!r} have tables but no logs; load the folder of the experiment")
+        table = price_sessions(places, rules or DEFAULT_RULES, lifetime=lifetime, file=file)
+        arms = self.trials.drop_duplicates("session_id").set_index("session_id")["arm"]
+        table.insert(2, "arm", table["session_id"].map(arms).fillna(""))
+        return table
 
     def twins(
         self,

@@ -50,7 +50,8 @@ _MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 class Results:
     """Results of one experiment as pandas tables. Each table is read at its first use and cached; load again for newer rows.
 
-    `harness.load` returns such an object, also for sessions outside of experiments.
+    `harness.load` returns such an object, also for sessions outside of experiments. The loaded results also have the methods
+    `price`, which computes costs under other price rules, and `twins`, which continues a session from a compaction.
 
     Args:
         output: Output folder of the experiment; `load` finds it.

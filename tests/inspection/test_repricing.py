@@ -1,17 +1,20 @@
 """Stored sessions are priced under other rules from their logs alone, and nothing of the log is lost on the way."""
 
 import itertools
+import shutil
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
+from harness.cli.price import PARTS
 from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation.events import Entry, SessionStarted, StepFinished
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UnknownName, UsageError
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
-from harness.inspection.repricing import price_session, price_sessions
+from harness.inspection.repricing import DEFAULT_RULES, price_session, price_sessions
 from harness.inspection.request_chain import build_session_requests
 from harness.inspection.timeline import LogReader, RequestHistory
 from harness.prices.cache import split_prompts
@@ -132,3 +135,37 @@ def test_what_cannot_be_priced_is_refused_in_words(grid, tmp_path):
         pass
     with pytest.raises(UsageError, match="there is no session"):
         price_sessions(tmp_path / "journal.sqlite")
+
+
+def test_results_price_their_sessions_as_the_command_does(grid, tmp_path):
+    results = load(grid)
+    rules = ("anthropic-2026-10", "none")
+    table = results.price(*rules, lifetime="1h")
+    shown = within("price", grid, "--rules", ",".join(rules), "--lifetime", "1h", "--csv", tmp_path / "costs.csv")
+    assert shown.exit_code == 0, shown.output
+    pd.testing.assert_frame_equal(table, pd.read_csv(tmp_path / "costs.csv", keep_default_na=False))
+    for (_, arm), costs in table.groupby(["rule", "arm"]):
+        row = next(line for line in shown.stdout.splitlines() if arm[:20] in line and f"{costs['total_usd'].mean():.4f}" in line)
+        assert all(f"{costs[f'{part}_usd'].mean():.4f}" in row for part in PARTS)
+    assert table[[f"{part}_usd" for part in PARTS]].sum(axis=1).to_numpy() == pytest.approx(table["total_usd"].to_numpy())
+    assert set(table["arm"]) == set(results.trials["arm"])
+    assert dict(zip(table["rule"], table["lifetime"], strict=True)) == {"anthropic-2026-10": "1h", "none": "none"}
+    assert set(results.price()["rule"]) == set(DEFAULT_RULES)
+
+
+def test_joined_results_price_each_session_once_under_the_names_of_their_arms(grid):
+    joined = load([grid, grid / "output" / JOURNAL_FILE])
+    table = joined.price("ideal")
+    assert sorted(table["session_id"]) == sorted(load(grid).trials["session_id"])
+    assert set(table["arm"]) < set(joined.trials["arm"])
+    assert table["total_usd"].tolist() == load(grid).price("ideal")["total_usd"].tolist()
+
+
+def test_results_refuse_rules_and_lifetimes_that_do_not_exist_and_tables_without_logs(grid, tmp_path):
+    with pytest.raises(UnknownName, match=r"unknown price rule 'free'.*anthropic-2026-10"):
+        load(grid).price("free")
+    with pytest.raises(UsageError, match=r"no rule has the lifetime '2h' \(anthropic-2026-10: 5m, 1h\)"):
+        load(grid).price("anthropic-2026-10", lifetime="2h")
+    shutil.copytree(grid / "output" / "results", tmp_path / "results")
+    with pytest.raises(UsageError, match="tables but no logs"):
+        load(tmp_path).price("none")

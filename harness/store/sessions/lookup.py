@@ -96,13 +96,15 @@ def list_trial_journals(output: Path) -> list[Path]:
     return sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES))
 
 
-def find_scope(journal: Path, place: Path) -> Path:
+def find_scope(journal: Path) -> Path:
     """Return the path within which the ids of a journal's sessions are unique.
 
-    This is the folder of the journal's experiment or, without one, the journal file. Two files of an experiment may hold the same
-    session, because the journal of a trial is merged into the experiment's journal.
+    This is the output folder of the journal's experiment or, without one, the journal file. Two files of an experiment may hold
+    the same session, because the journal of a trial is merged into the experiment's journal.
     """
-    return place if journal.parent.name == JOURNALS_FOLDER or journal.name == JOURNAL_FILE else journal
+    if journal.parent.name == JOURNALS_FOLDER:
+        return journal.parent.parent
+    return journal.parent if journal.name == JOURNAL_FILE else journal
 
 
 def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
@@ -119,8 +121,8 @@ def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
         for path in journals:
             for row in read_journal(path, lambda journal: journal.query(_SESSIONS_SQL)):
                 location = SessionLocation(path, row["id"], row["trial_id"] or "")
-                if (find_scope(path, place), location.session_id) not in seen_sessions:
-                    seen_sessions.add((find_scope(path, place), location.session_id))
+                if (find_scope(path), location.session_id) not in seen_sessions:
+                    seen_sessions.add((find_scope(path), location.session_id))
                     yield location
 
 
