@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.prices.requests import Request, iter_chains
+from harness.prices.requests import Request
 
 Numbers = NDArray[np.float64]
 
@@ -41,24 +42,33 @@ def split_chains(requests: Sequence[Request], *, fixed_tokens: float, least_shar
         requests: Requests of one session, in order.
         fixed_tokens: Tokens of tool definitions and system prompt.
         least_shared: Share of the blocks of the prompt before that a call must begin with to continue its chain.
+
+    Raises:
+        ValueError: A request keeps more blocks than the request before it has.
     """
     chains: list[CallChain] = []
     rows: list[tuple[float, float, float]] = []
-    before_blocks, before_seconds = 0, 0.0
-    for request, chain in zip(requests, iter_chains(requests), strict=True):
-        estimate = float(sum(block.tokens for block in chain))
+    ends, before_blocks, before_seconds = list[int](), 0, 0.0
+    for number, request in enumerate(requests, 1):
+        kept = request.kept_blocks
+        if not 0 <= kept <= before_blocks:
+            raise ValueError(f"request {number} keeps {kept} blocks, but the request before it has {before_blocks}")
+        del ends[kept:]  # tokens up to the end of each block: a long prompt is not summed up again for each call
+        kept_tokens = ends[-1] if ends else 0
+        ends += list(accumulate((block.tokens for block in request.blocks), initial=kept_tokens))[1:]
+        estimate = float(ends[-1]) if ends else 0.0
         size = estimate if request.prompt_tokens is None else float(request.prompt_tokens)
         seconds = before_seconds if request.at_seconds is None else request.at_seconds
-        continues = bool(rows) and request.kept_blocks >= least_shared * before_blocks
+        continues = bool(rows) and kept >= least_shared * before_blocks
         if not continues and rows:
             chains.append(_make_chain(rows, fixed_tokens))
             rows = []
         if continues:
-            new_tokens = sum(block.tokens for block in request.blocks) * (size / estimate if estimate else 0.0)
+            new_tokens = (estimate - kept_tokens) * (size / estimate if estimate else 0.0)
             rows.append((new_tokens, float(request.output_tokens), max(0.0, seconds - before_seconds)))
         else:
             rows.append((max(0.0, size - fixed_tokens), float(request.output_tokens), 0.0))
-        before_blocks, before_seconds = len(chain), seconds
+        before_blocks, before_seconds = len(ends), seconds
     return [*chains, _make_chain(rows, fixed_tokens)] if rows else chains
 
 

@@ -41,7 +41,7 @@ class Cut:
     kept_tokens: Setting = 22_000
     """Tokens that stay beside the fixed part, the summary included."""
     summary_tokens: Setting = 2_000
-    """Tokens that the summarizer writes."""
+    """Tokens that the summarizer writes; 0 if no summarizer is called, so that nothing is paid for reading the prompt either."""
     reread_tokens: Setting = 10_000
     """Tokens that the agent reads again after each compaction: an assumption, not a measurement."""
     shares_prefix: Setting = True
@@ -67,9 +67,11 @@ def replay_threshold(
     cut: Cut | None = None,
     *,
     cold_threshold_tokens: Setting | None = None,
+    idle_seconds: Setting | None = None,
     least_calls: Setting = 1,
     gain_calls: Setting = np.inf,
     window_tokens: Setting = np.inf,
+    kept_tokens_by_call: Numbers | None = None,
 ) -> TriggerCost:
     """Return what a chain of calls would have cost if the prompt had been compacted above a threshold.
 
@@ -78,44 +80,52 @@ def replay_threshold(
         terms: Terms of the provider.
         threshold_tokens: Length of the prompt above which it is compacted. Default: never.
         cut: What a compaction keeps and costs. Default: `Cut()`.
-        cold_threshold_tokens: Threshold for a call after a pause that was longer than the lifetime. Default: the same threshold.
+        cold_threshold_tokens: Threshold for a call after a pause that was longer than `idle_seconds` (the condition `idle-cold`,
+            whose ceiling is `threshold_tokens`). Default: the same threshold.
+        idle_seconds: Seconds of a pause after which the trigger takes the cache for cold. Default: the lifetime.
         least_calls: Smallest number of calls between two compactions (hysteresis).
         gain_calls: Number of further calls, all of them warm, within which a compaction must pay for itself, or it waits
             (`min-gain`). Default: it need not.
         window_tokens: Length of the prompt above which it is compacted in any case. Default: none.
+        kept_tokens_by_call: Tokens that a compaction right before each call keeps, one number for each call. Default: those of
+            `cut`.
 
     All settings may be arrays; they are broadcast against each other.
     """
     cut = cut or Cut()
     cold_threshold = threshold_tokens if cold_threshold_tokens is None else cold_threshold_tokens
+    idle_limit = terms.lifetime_seconds if idle_seconds is None else idle_seconds
     settings = np.broadcast_arrays(
-        *(np.asarray(value, np.float64) for value in (threshold_tokens, cold_threshold, least_calls)),
+        *(np.asarray(value, np.float64) for value in (threshold_tokens, cold_threshold, idle_limit, least_calls)),
         *(np.asarray(value, np.float64) for value in (gain_calls, window_tokens)),
         *(np.asarray(value, np.float64) for value in (cut.kept_tokens, cut.summary_tokens, cut.reread_tokens, cut.shares_prefix)),
         *(np.asarray(value, np.float64) for value in (terms.input_usd, terms.output_usd, terms.read_share, terms.write_share)),
         np.asarray(terms.lifetime_seconds, np.float64),
     )
-    warm_limit, cold_limit, wait, horizon, window, *others = settings
+    warm_limit, cold_limit, idle, wait, horizon, window, *others = settings
     kept, summary, reread, shares, input_usd, output_usd, read, write, lifetime = others
     fixed, length = chain.fixed_tokens, np.zeros(warm_limit.shape)
     cost, cuts, largest = np.zeros(length.shape), np.zeros(length.shape, np.int64), np.zeros(length.shape)
     since = np.full(length.shape, np.inf)
     output_per_input = output_usd / input_usd
+    cold_summary_read = np.where(shares > 0, write, 1.0)
+    always_pays = np.isinf(horizon)
+    horizon_read = np.where(always_pays, 0.0, horizon) * read
     for index in range(len(chain)):
-        new, output = chain.new_tokens[index], chain.output_tokens[index]
-        is_warm = (chain.gap_seconds[index] <= lifetime) if index else np.zeros(length.shape, np.bool_)
-        grown = length + new + (fixed if not index else 0.0)
-        summary_read = np.where(is_warm & (shares > 0), read, np.where(shares > 0, write, 1.0))
-        removed = np.maximum(0.0, length - fixed - kept - reread)
+        new, output, pause = chain.new_tokens[index], chain.output_tokens[index], chain.gap_seconds[index]
+        is_warm = (pause <= lifetime) if index else np.zeros(length.shape, np.bool_)
         entry = np.where(is_warm, read, write)
-        extra = length * summary_read + summary * output_per_input + write * (kept + reread) - entry * (length - fixed)
-        pays = np.isinf(horizon) | (np.where(np.isinf(horizon), 0.0, horizon) * read * removed >= extra)
-        is_due = (grown > np.where(is_warm, warm_limit, cold_limit)) & (since >= wait) & pays
+        summary_read = np.where(is_warm & (shares > 0), read, cold_summary_read)
+        after = (kept if kept_tokens_by_call is None else kept_tokens_by_call[index]) + reread
+        grown = length + new + (fixed if not index else 0.0)
+        summary_cost = np.where(summary > 0, length * summary_read + summary * output_per_input, 0.0)
+        removed = np.maximum(0.0, length - fixed - after)
+        pays = always_pays | (horizon_read * removed >= summary_cost + write * after - entry * (length - fixed))
+        is_due = (grown > np.where(pause <= idle, warm_limit, cold_limit)) & (since >= wait) & pays
         is_cut = (is_due | (grown > window)) & bool(index)
         held = np.where(is_cut, fixed, length)
-        written = np.where(is_cut, kept + reread, 0.0) + grown - length
-        call = entry * held + write * written + output * output_per_input
-        cost += call + np.where(is_cut, length * summary_read + summary * output_per_input, 0.0)
+        written = np.where(is_cut, after, 0.0) + grown - length
+        cost += entry * held + write * written + output * output_per_input + np.where(is_cut, summary_cost, 0.0)
         length = held + written
         since = np.where(is_cut, 1.0, since + 1.0)
         cuts += is_cut
@@ -148,6 +158,8 @@ def find_cheapest_cuts(
     after = float(np.asarray(cut.kept_tokens)) + float(np.asarray(cut.reread_tokens))
     summary_read = np.where(is_warm & bool(cut.shares_prefix), read, write if cut.shares_prefix else 1.0)
     summary_cost = float(np.asarray(cut.summary_tokens)) * output_usd / input_usd
+    if not summary_cost:
+        summary_read = np.zeros(count)
     grown = np.concatenate([[0.0], np.cumsum(chain.new_tokens)])
     best = np.full(count, np.inf)  # lowest cost of the calls up to one that is compacted before it, that call's own cost included
     previous = np.full(count, -1)

@@ -1,5 +1,6 @@
 """The cost of a threshold agrees with the simulated cache, and the cheapest compactions with a search through all choices."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -146,3 +147,35 @@ def test_a_compaction_waits_until_it_pays_and_the_window_forces_one():
     forced = replay_threshold(chain, TERMS, 0.0, cut, gain_calls=0, window_tokens=60_000)
     assert forced.cuts > 0
     assert forced.largest_tokens <= 60_000
+
+
+def test_without_a_summary_a_compaction_costs_no_call_of_a_summarizer():
+    chain = make_chain([20_000, 9_000, 9_000])
+    cut = Cut(kept_tokens=2_000, summary_tokens=0, reread_tokens=500)
+    result = replay_threshold(chain, TERMS, 30_000, cut)
+    with_summary, _ = compute_cost_of_cuts(chain, [1, 2][: int(result.cuts)], TERMS, cut)
+    read_by_summarizer = 25_000 * 0.1 * 3 / MILLION
+    assert int(result.cuts) == 1
+    assert float(result.cost_usd) == pytest.approx(with_summary - read_by_summarizer)
+
+
+@given(SIZES, st.lists(st.sampled_from([1.0, 1000.0]), min_size=7, max_size=7), st.integers(10_000, 80_000))
+def test_without_a_summary_no_trigger_is_cheaper_than_the_cheapest_compactions(new, gaps, threshold):
+    chain, cut = make_chain(new, gaps[: len(new) - 1]), Cut(kept_tokens=2_000, summary_tokens=0, reread_tokens=500)
+    result = replay_threshold(chain, TERMS, threshold, cut, window_tokens=80_000)
+    assert find_cheapest_cuts(chain, TERMS, max(80_000.0, float(result.largest_tokens)), cut)[0] <= result.cost_usd + 1e-12
+
+
+def test_tokens_kept_may_differ_from_call_to_call():
+    chain, kept = make_chain([20_000, 9_000, 9_000, 9_000]), np.array([0.0, 1_000.0, 2_000.0, 3_000.0])
+    cut = Cut(summary_tokens=100, reread_tokens=0)
+    assert replay_threshold(chain, TERMS, 30_000, cut, kept_tokens_by_call=kept).largest_tokens == 5_000 + 20_000
+    late = replay_threshold(chain, TERMS, 40_000, cut, kept_tokens_by_call=kept)
+    fixed = replay_threshold(chain, TERMS, 40_000, Cut(kept_tokens=2_000, summary_tokens=100, reread_tokens=0))
+    assert late == fixed
+
+
+def test_a_trigger_may_take_the_cache_for_cold_before_it_is():
+    chain, terms = make_chain([20_000, 9_000, 9_000], [400.0, 1.0]), replace(TERMS, lifetime_seconds=3_600)
+    wait, act = (replay_threshold(chain, terms, 90_000, cold_threshold_tokens=25_000, idle_seconds=idle) for idle in (None, 300))
+    assert [int(wait.cuts), int(act.cuts)] == [0, 1]

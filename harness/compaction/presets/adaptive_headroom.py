@@ -42,8 +42,7 @@ class MakeHeadroom:
         """Return a plan that evicts the oldest messages down to the target, and leaves a note in their place."""
         threshold = budget.threshold_tokens or view.tokens
         growth = measure_growth(view.items)
-        share = min(1 - self.headroom_steps * growth / threshold if threshold else 1.0, self.most_share)
-        target_tokens = int(threshold * max(share, self.least_share))
+        target_tokens = self.compute_target_tokens(threshold, growth)
         protected = 1 + self.keep_first
         blocks = group_blocks(view.items[protected:])
         if view.items[protected:] and view.items[protected].message.role == "tool":  # its call is among the first messages
@@ -59,6 +58,16 @@ class MakeHeadroom:
             forget=tuple(item.item_id for item in gone),
             insert=insert,
         )
+
+    def compute_target_tokens(self, threshold_tokens: int, growth_tokens: float) -> int:
+        """Return how many tokens stay after an eviction.
+
+        Args:
+            threshold_tokens: Number of tokens at which the policy evicts.
+            growth_tokens: Mean number of tokens that the newest steps added.
+        """
+        share = min(1 - self.headroom_steps * growth_tokens / threshold_tokens if threshold_tokens else 1.0, self.most_share)
+        return int(threshold_tokens * max(share, self.least_share))
 
     def _select_oldest(self, blocks: Sequence[Block], tokens: int) -> list[Item]:
         selected: list[Item] = []
@@ -111,10 +120,15 @@ class AdaptiveHeadroom(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """The policy's rules, which make room at the threshold and after an overflow."""
-        make = MakeHeadroom(
+        make = self.make_headroom
+        return Pipeline(ShareOfAvailable(share=self.threshold), (Rule(Full(), make), Rule(Always(), make, hook="overflow")))
+
+    @property
+    def make_headroom(self) -> MakeHeadroom:
+        """The part that selects what is evicted."""
+        return MakeHeadroom(
             headroom_steps=self.headroom_steps,
             most_share=self.most_share,
             least_share=self.least_share,
             keep_first=self.keep_first,
         )
-        return Pipeline(ShareOfAvailable(share=self.threshold), (Rule(Full(), make), Rule(Always(), make, hook="overflow")))
