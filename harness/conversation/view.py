@@ -205,11 +205,18 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
     assert_never(event)
 
 
-def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View:
+def fold_entries(view: View, entries: Iterable[Entry], counter: Counter, change_counter: Counter | None = None) -> View:
     """Return the view after several more events of the log.
 
     The result equals that of `fold` for one event after the other, and takes less time: messages and steps between two events of
     other kinds are added together.
+
+    Args:
+        view: View before the events.
+        entries: Entries of the log with the events.
+        counter: Token counter that estimates the length of messages.
+        change_counter: Token counter for the messages of compactions, with the same results. The counter with which the compactions
+            were made saves the time to count them again. None uses `counter`.
 
     Raises:
         UsageError: One of the events is a rollback; see `fold`.
@@ -242,7 +249,7 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
                 grown_items = extend_sequence(view.items, items)
                 counts = tokens, events, task, steps, since, asked
                 before = _copy_view(view, grown_items, *counts, calibration, pending, clock, work)
-                view, items = fold(before, entry, counter), []
+                view, items = fold(before, entry, change_counter or counter), []
                 tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
                 pending, clock, work = view.pending, (view.now_seconds, view.answered_seconds), view.work_tokens
     counts = tokens, events, task, steps, since, asked

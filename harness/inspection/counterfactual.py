@@ -323,13 +323,14 @@ class CounterfactualRun:
             self._compact(step, "turn")
         self._add_messages(step.messages_at_request, self._last_step)
         self._compact(step, "step")
-        for _ in range(MAX_EMERGENCY_COMPACTIONS):
-            tokens_before = self._count_sent_tokens()
-            if tokens_before > self.budget.window_tokens > 0:
-                self._compact(step, "overflow")
-            if self._count_sent_tokens() >= tokens_before:
-                break
         sent_tokens = self._count_sent_tokens()
+        for _ in range(MAX_EMERGENCY_COMPACTIONS):
+            if not sent_tokens > self.budget.window_tokens > 0:
+                break
+            self._compact(step, "overflow")
+            tokens_before, sent_tokens = sent_tokens, self._count_sent_tokens()
+            if sent_tokens >= tokens_before:
+                break
         self.sent_view = self._history.view
         self.view_tokens.append(sent_tokens)
         self._places.append((len(self._history), len(self.attempts)))

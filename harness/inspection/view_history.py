@@ -7,9 +7,9 @@ few hundred entries and computes the others from the nearest stored view before 
 
 from collections.abc import Iterable, Sequence
 
-from harness.conversation.events import Compaction, Entry
+from harness.conversation.events import Entry
 from harness.conversation.tokens import Counter
-from harness.conversation.view import View, fold
+from harness.conversation.view import View, fold_entries
 
 ENTRIES_PER_CHECKPOINT = 256
 
@@ -32,8 +32,9 @@ class ViewHistory:
         self._counter, self._change_counter = counter, change_counter or counter
         self._entries: list[Entry] = []
         self._checkpoints = [View()]
-        self.view = View()
-        """View after all entries so far."""
+        self._view = View()
+        self._folded = 0
+        """Number of entries that `_view` includes; the others are added together when the view is needed."""
         for entry in entries:
             self.append(entry)
 
@@ -45,9 +46,16 @@ class ViewHistory:
         """Entries of the log so far."""
         return self._entries
 
+    @property
+    def view(self) -> View:
+        """View after all entries so far."""
+        if self._folded < len(self._entries):
+            self._view = fold_entries(self._view, self._entries[self._folded :], self._counter, self._change_counter)
+            self._folded = len(self._entries)
+        return self._view
+
     def append(self, entry: Entry) -> None:
-        """Add the next entry of the log, and update the view with it."""
-        self.view = self._fold(self.view, entry)
+        """Add the next entry of the log."""
         self._entries.append(entry)
         if len(self._entries) % ENTRIES_PER_CHECKPOINT == 0:
             self._checkpoints.append(self.view)
@@ -57,16 +65,11 @@ class ViewHistory:
         copy = ViewHistory(self._counter, change_counter=self._change_counter)
         copy._entries = self._entries[:entries]
         copy._checkpoints = self._checkpoints[: entries // ENTRIES_PER_CHECKPOINT + 1]
-        copy.view = self.view_after(entries)
+        copy._view, copy._folded = self.view_after(entries), entries
         return copy
 
     def view_after(self, entries: int) -> View:
         """Return the view after the first `entries` entries of the log."""
         checkpoint = entries // ENTRIES_PER_CHECKPOINT
-        view = self._checkpoints[checkpoint]
-        for entry in self._entries[checkpoint * ENTRIES_PER_CHECKPOINT : entries]:
-            view = self._fold(view, entry)
-        return view
-
-    def _fold(self, view: View, entry: Entry) -> View:
-        return fold(view, entry, self._change_counter if isinstance(entry.event, Compaction) else self._counter)
+        start = checkpoint * ENTRIES_PER_CHECKPOINT
+        return fold_entries(self._checkpoints[checkpoint], self._entries[start:entries], self._counter, self._change_counter)

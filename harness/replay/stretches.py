@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from harness.conversation.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished, StepTimed
 from harness.conversation.messages import Message
 from harness.conversation.tokens import QuarterOfCharacters
-from harness.conversation.view import View, drop_rolled_back, fold
+from harness.conversation.view import View, drop_rolled_back, fold, fold_entries
 from harness.recordings.session_log import UNKNOWN_SUMMARY
 
 
@@ -47,22 +47,31 @@ def split_stretches(entries: Sequence[Entry], times_ms: Sequence[int] = ()) -> l
     counter, view, sent = QuarterOfCharacters(), View(), tuple[Message, ...]()
     stretches: list[Stretch] = []
     builder = _Builder(None, (), (), 0)
+    unfolded: list[Entry] = []  # the view is needed at compactions only
     for entry in drop_rolled_back(entries):
-        view = fold(view, entry, counter)
+        unfolded.append(entry)
         event, at_ms = entry.event, times.get(entry.seq, 0)
         match event:
             case SessionStarted():
                 builder.at_ms = at_ms
             case MessageAdded():
-                if event.message.role == "assistant":
-                    sent = tuple([item.message for item in view.items[:-1]])
                 builder.add(event, at_ms)
             case StepFinished() | StepTimed():
                 builder.add(event, at_ms)
             case Compaction(status="applied") if event.patch.forget or event.patch.replace or event.patch.insert:
                 stretches += builder.finish(has_times=bool(times))
+                before = fold_entries(view, unfolded[:-1], counter)
+                if any(isinstance(one.event, MessageAdded) and one.event.message.role == "assistant" for one in unfolded):
+                    sent = _list_sent(before)
+                view, unfolded = fold(before, entry, counter), []
                 builder = _Builder(event, tuple([item.message for item in view.items]), sent, at_ms)
     return [*stretches, *builder.finish(has_times=bool(times))]
+
+
+def _list_sent(view: View) -> tuple[Message, ...]:
+    """Return the messages in view before the last answer: those of the last request."""
+    answers = (place for place in reversed(range(len(view.items))) if view.items[place].message.role == "assistant")
+    return tuple([item.message for item in view.items[: next(answers)]])
 
 
 class _Builder:
