@@ -1,6 +1,6 @@
 """Text of the autopsy of one compaction, which `harness inspect --autopsy` prints."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -17,6 +17,15 @@ from harness.inspection.autopsy import (
     describe_outcome,
 )
 from harness.inspection.disposition import classify_messages
+from harness.inspection.distinctive_words import (
+    SURVIVAL_HEADS,
+    SURVIVAL_NOTE,
+    CompactionWords,
+    Survival,
+    WordQuote,
+    describe_fate,
+    describe_words,
+)
 from harness.inspection.fact_history import Holding
 from harness.inspection.sample_run import CompactionAttempt
 from harness.session.twins import Twins
@@ -24,6 +33,8 @@ from harness.session.twins import Twins
 STYLES = {"wrong": "red", "stale": "red", "looked up": "yellow", "stated again": "yellow", "right": "green"}
 """Colours of facts by the first consequence of a compaction."""
 MAX_CELL_CHARACTERS = 160
+MAX_WORDS = 30
+"""Number of distinctive words that are printed, those used later first; the widget and the page list more."""
 
 
 def render_autopsy(autopsy: SessionAutopsy, number: int, twins: Twins | None = None) -> Iterator[RenderableType]:
@@ -43,7 +54,13 @@ def render_autopsy(autopsy: SessionAutopsy, number: int, twins: Twins | None = N
     yield Text(f"{event.tokens_before:,} → {event.tokens_after:,} tokens; {format_line(event.explanation, MAX_CELL_CHARACTERS)}")
     if autopsy.notice:
         yield Text(autopsy.notice, style="yellow")
-        yield _build_message_table(compaction.attempt)
+        if compaction.words and compaction.words.fates:
+            yield Text(describe_words(compaction.words), style="bold")
+            yield _build_word_table(compaction.words)
+            yield Text(f"\n{SURVIVAL_NOTE}", style="dim")
+            yield _build_survival_table(compaction.words.survival)
+        else:
+            yield _build_message_table(compaction.attempt)
         return
     yield Text(describe_compaction(compaction, twins), style="bold")
     yield _build_fact_table(compaction)
@@ -81,6 +98,33 @@ def _describe_after(fate: FactFate) -> str:
 def _format_holding(holding: Holding) -> str:
     value = f"[{holding.value}]" if holding.value else ""
     return format_line(f"{holding.text_before}{value}{holding.text_after}", 3 * MAX_CELL_CHARACTERS)
+
+
+def _build_word_table(words: CompactionWords) -> Table:
+    table = build_table(("word", "before", "what the policy did", "after", "later"), ())
+    for fate in words.fates[:MAX_WORDS]:
+        texts = [
+            f"{format_line(fate.word, MAX_CELL_CHARACTERS)}\n{fate.kind}",
+            _format_quote(fate.before),
+            fate.action,
+            "not in view" if fate.after is None else f"in view; {_format_quote(fate.after)}",
+            describe_fate(fate),
+        ]
+        style = "yellow" if fate.fate == "used later" else ""
+        table.add_row(*[Text(text, style=style if place in (0, 4) else "") for place, text in enumerate(texts)])
+    if len(words.fates) > MAX_WORDS:
+        table.add_row(f"and {len(words.fates) - MAX_WORDS:,} more", "", "", "", "")
+    return table
+
+
+def _format_quote(quote: WordQuote) -> str:
+    text = format_line(f"{quote.text_before}{f'[{quote.word}]' if quote.word else ''}{quote.text_after}", 3 * MAX_CELL_CHARACTERS)
+    return f"{quote.label}:\n{text}" if text else quote.label
+
+
+def _build_survival_table(survival: Sequence[Survival]) -> Table:
+    rows = ((f"{row.kind}s", *(f"{number:,}" for number in row[1:])) for row in survival if row.evicted)
+    return build_table(SURVIVAL_HEADS, rows)
 
 
 def _build_message_table(change: CompactionAttempt) -> Table:

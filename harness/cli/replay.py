@@ -32,7 +32,7 @@ from harness.reporting.page.bill import write_bill_page
 from harness.reporting.page.document import check_page_path
 from harness.text import format_percent
 
-TABLES = ("sessions", "settings", "costs", "boundaries")
+TABLES = ("sessions", "settings", "costs", "boundaries", "survival")
 """Tables that `--csv` writes."""
 MAX_SETTINGS = 3
 """Number of settings in the summary; `--full` lists all."""

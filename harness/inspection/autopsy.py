@@ -19,6 +19,7 @@ from harness.conversation.events import Entry
 from harness.conversation.tokens import Counter
 from harness.errors import UsageError, format_count
 from harness.inspection.disposition import Disposition
+from harness.inspection.distinctive_words import CompactionWords, follow_words
 from harness.inspection.fact_history import Appearance, FactChange, FactHistory, Holding, PlacedUse
 from harness.inspection.sample_run import CompactionAttempt
 from harness.models.scripted.profiles import EXACT, Reader
@@ -40,8 +41,9 @@ Outcome: TypeAlias = Literal["wrong", "stale", "needed", "looked up", "stated ag
 """
 OUTCOMES: tuple[Outcome, ...] = ("wrong", "stale", "needed", "looked up", "stated again", "unused", "lost later", "right")
 """All outcomes, in the order in which a view lists them for lost facts: the gravest first."""
-NO_TASK = "The session has no task whose facts are known, so the view shows messages instead of facts."
-NO_FACTS = "The task of the session has no facts, so the view shows messages instead of facts."
+_WORDS = "so the view shows distinctive words instead of facts, or messages where it has none."
+NO_TASK = f"The session has no task whose facts are known, {_WORDS}"
+NO_FACTS = f"The task of the session has no facts, {_WORDS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,8 @@ class CompactionAutopsy:
     """Facts in view before the compaction: first those that it lost, the gravest outcome first, then those that it kept."""
     attempt: CompactionAttempt
     """Compaction with the messages that the model saw before and after it."""
+    words: CompactionWords | None = None
+    """Distinctive words of the evicted messages; None for a session whose facts are known."""
 
     @property
     def lost(self) -> tuple[FactFate, ...]:
@@ -210,7 +214,7 @@ def build_autopsy(
 
     Args:
         entries: Log of the session; events that were rolled back are ignored.
-        task: Task of the session. Without a task or without facts, the result has compactions and steps but no facts.
+        task: Task of the session. Without a task or without facts, the result has distinctive words of the session, but no facts.
         counter: Token counter of the session's compaction policy.
         reader: Rule by which a scripted model finds values in texts.
         checks: Results of the task's checks; None if they are not known.
@@ -219,7 +223,9 @@ def build_autopsy(
             the recorded session.
     """
     history = FactHistory(task, counter, reader)
-    history.read(entries)
+    log = tuple(entries)
+    history.read(log)
+    words = follow_words(log, counter) if history.compactions and (task is None or not task.facts) else {}
     failed = None if checks is None else [check for check in checks if not check.passed]
     required = {check.name: check.required_facts for check in task.checks} if task else {}
     titles_by_fact: dict[str, list[str]] = {}
@@ -237,6 +243,7 @@ def build_autopsy(
                 for change in compaction.changes
             ),
             attempt=compaction.attempt,
+            words=words.get(compaction.event),
         )
         for compaction in history.compactions
     )

@@ -14,11 +14,14 @@ from harness.inspection.autopsy import (
     describe_outcome,
 )
 from harness.inspection.disposition import MessageDisposition, classify_messages
+from harness.inspection.distinctive_words import Survival, WordFate, describe_fate, describe_words
 from harness.inspection.fact_history import Holding
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, cut_text, format_message_line
 from harness.session.twins import Twins
 
 Json: TypeAlias = dict[str, Any]
+MAX_LISTED_WORDS = 200
+"""Maximum number of distinctive words in the autopsy of a compaction; those that were used later come first."""
 MAX_LISTED_MESSAGES = 400
 """Maximum number of messages in the autopsy of a compaction without facts; a longer list is cut in the middle."""
 NO_CONSEQUENCE = "not known without facts"
@@ -74,7 +77,9 @@ def _find_place(autopsy: SessionAutopsy, step_index: int) -> int:
 def encode_compaction(
     autopsy: SessionAutopsy, compaction: CompactionAutopsy, *, is_replay: bool = False, twins: Twins | None = None
 ) -> Json:
-    """Return the autopsy of one compaction for a page, with a row for each fact or, without facts, for each message.
+    """Return the autopsy of one compaction for a page, with a row for each fact.
+
+    Without facts, there is a row for each distinctive word or, if the compaction removed none, for each message.
 
     Args:
         autopsy: Autopsy of the whole session.
@@ -86,18 +91,26 @@ def encode_compaction(
     places = {step: place for place, step in enumerate(autopsy.steps, 1)}
     names = {fate.name for fate in compaction.lost}
     checks = [check for check in autopsy.failed_checks or () if names & {cause.name for cause in check.causes}]
+    words = compaction.words if compaction.words and compaction.words.fates else None
+    if words is not None:
+        says, subject = describe_words(words), "word"
+        rows = [_encode_word(fate, places) for fate in words.fates[:MAX_LISTED_WORDS]]
+    elif autopsy.notice:
+        says, subject, rows = "", "message", _encode_messages(compaction)
+    else:
+        says, subject = describe_compaction(compaction, twins), "fact"
+        rows = [_encode_fate(fate, places, is_replay=is_replay) for fate in compaction.fates]
     return {
         "number": compaction.round,
         "count": count,
         "place": _find_place(autopsy, compaction.step_index),
         "title": f"Compaction {compaction.round} of {count}, before step {compaction.step}",
         "about": f"{event.tokens_before:,} → {event.tokens_after:,} tokens; {event.explanation[:MAX_REASON_CHARACTERS]}",
-        "says": "" if autopsy.notice else describe_compaction(compaction, twins),
+        "says": says,
         "notice": autopsy.notice,
-        "subject": "message" if autopsy.notice else "fact",
-        "rows": _encode_messages(compaction)
-        if autopsy.notice
-        else [_encode_fate(fate, places, is_replay=is_replay) for fate in compaction.fates],
+        "subject": subject,
+        "rows": rows,
+        "survival": [] if words is None else [_encode_survival(row) for row in words.survival if row.evicted],
         "checks": [f"{check.title}: {describe_check(check)}" for check in checks],
         "summary": cut_text(event.summary),
         "summarizer": event.summarizer,
@@ -123,6 +136,25 @@ def _encode_fate(fate: FactFate, places: dict[int, int], *, is_replay: bool) -> 
         "lines": lines,
         "place": None if step is None else places.get(step),
     }
+
+
+def _encode_word(fate: WordFate, places: dict[int, int]) -> Json:
+    return {
+        "name": fate.word,
+        "kind": fate.kind,
+        "outcome": "needed" if fate.fate == "used later" else "unused",
+        "kept": fate.fate == "kept",
+        "before": fate.before,
+        "action": fate.action,
+        "why": "",
+        "after": fate.after,
+        "lines": [describe_fate(fate)],
+        "place": None if fate.step is None else places.get(fate.step),
+    }
+
+
+def _encode_survival(row: Survival) -> Sequence[str | int]:
+    return (f"{row.kind}s", row.evicted, row.nothing, row.extractive, row.native)
 
 
 def _encode_holding(holding: Holding) -> Sequence[str]:

@@ -8,17 +8,17 @@ Neither is harm or loss. An agent also repeats calls and uses old words without 
 boundaries of the same session, too, at which nothing was compacted; that count is the chance level.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.conversation.events import Compaction, Entry, Event, ItemId, MessageAdded
 from harness.conversation.messages import Message, ToolCall
-from harness.conversation.tokens import QuarterOfCharacters, iter_texts
+from harness.conversation.tokens import QuarterOfCharacters
 from harness.conversation.view import View, drop_rolled_back, fold
+from harness.inspection.distinctive_words import MAX_WORDS_PER_KIND, WORD_KINDS, Survival, count_survival, find_words, split_views
 
 CALLS_AFTER = 20
 """Number of calls after a boundary among which repeated ones are counted."""
@@ -26,17 +26,9 @@ MIN_CALLS_BEFORE = 5
 """Smallest number of calls before a shifted boundary."""
 SHIFT_CALLS = 20
 """Number of calls between two shifted boundaries, and smallest number between one and a compaction."""
-MAX_SEARCHED_CHARACTERS = 8_000
-"""Length of the beginning of a text in which words are looked for, so that large outputs cost little."""
 BOOTSTRAP_DRAWS = 1_000
-MAX_TOKENS_PER_KIND = 400
-"""Largest number of evicted words of a kind that are followed, those mentioned last."""
-KINDS: Mapping[str, re.Pattern[str]] = {
-    "path": re.compile(r"(?<![\w/.-])(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"),
-    "number": re.compile(r"(?<![\w.])(?:\d{4,}|\d+\.\d{2,})(?!\w|\.\d)"),
-    "identifier": re.compile(r"\b(?:[a-z]+_[a-z_0-9]+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+)\b"),
-}
-"""Distinctive words of a session, by kind."""
+KINDS = WORD_KINDS
+"""Kinds of distinctive words whose later use is counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +56,9 @@ class BoundaryCounts:
     """Number of these that the agent used later, before it saw them again, by kind."""
     surviving_words: Mapping[str, int]
     """Number of distinctive words of the evicted messages that still stand in the view, as in a summary, by kind."""
+    survival: tuple[Survival, ...] = ()
+    """Words and phrases of the evicted messages in the view behind the compaction and behind stand-ins of it, by kind; empty at
+    a shifted boundary."""
 
     @property
     def later_use_of_evicted(self) -> float | None:
@@ -146,7 +141,7 @@ class _Session:
             match entry.event:
                 case MessageAdded(message=message):
                     self.place_of_item[view.items[-1].item_id] = len(self.turns)
-                    self.turns.append(_Turn(message=message, words=_find_words(message), tokens=counter.count(message)))
+                    self.turns.append(_Turn(message=message, words=find_words(message), tokens=counter.count(message)))
                 case Compaction() as event if _removes_messages(event):
                     self.cuts.append((len(self.turns), event, before, view))
         self.results = _pair_results(self.turns)
@@ -156,8 +151,10 @@ class _Session:
             kept = {item.item_id for item in after.items}
             gone = [item.item_id for item in before.items if item.item_id not in kept]
             evicted = [self.place_of_item[item] for item in gone if item in self.place_of_item]
-            seen = [_find_words(item.message) for item in after.items]
-            yield self._count(place, evicted, seen, is_real=True, step=event.step)
+            seen = [find_words(item.message) for item in after.items]
+            removed, left, written = ([item.message for item in items] for items in split_views(before, after))
+            counts = self._count(place, evicted, seen, is_real=True, step=event.step)
+            yield replace(counts, survival=count_survival(removed, left, written))
 
     def count_shifted(self) -> Iterator[BoundaryCounts]:
         """Yield the counts at boundaries where nothing was compacted, evenly spaced, away from compactions."""
@@ -230,7 +227,7 @@ class _Session:
                     for word in turn.words[kind] - own:
                         found.pop(word, None)
                         found[word] = None
-            followed = list(found)[-MAX_TOKENS_PER_KIND:]
+            followed = list(found)[-MAX_WORDS_PER_KIND:]
             lost[kind] = {word for word in followed if word not in in_view[kind]}
             surviving[kind] = len(followed) - len(lost[kind])
         return lost, surviving
@@ -246,11 +243,6 @@ class _Session:
                 used |= dict.fromkeys(found, index)
             waiting -= found
         return used
-
-
-def _find_words(message: Message) -> dict[str, frozenset[str]]:
-    text = "\n".join([text[:MAX_SEARCHED_CHARACTERS] for text in iter_texts(message)])
-    return {kind: frozenset(pattern.findall(text)) for kind, pattern in KINDS.items()}
 
 
 def _pair_results(turns: Sequence[_Turn]) -> dict[str, int]:

@@ -12,6 +12,7 @@ import pandas as pd
 import platformdirs
 
 from harness.errors import UsageError, format_count
+from harness.inspection.distinctive_words import ALL_KINDS, Survival
 from harness.inspection.recording_folder import NO_RECORDING, find_files
 from harness.prices.rules import load_rules
 from harness.prices.terms import parse_rule_name
@@ -77,6 +78,9 @@ class Replay:
             evicted tokens, repeated calls among the next 20 with the tokens of their results, calls on the same path, numbers of
             distinctive words by kind that were evicted, of these used later before they were seen again, and surviving in view;
             `later_use_of_evicted` is the share of all evicted words that was used later.
+        survival: One row per kind of word, over all compactions of the agents: words in the evicted messages, and those of them
+            that stand in the view if a summary keeps `nothing`, under an `extractive` stand-in (the beginnings of the evicted
+            messages, cut to the length of the agent's summary), and under the agents' `native` compactions.
         reading: What was read again after the agents' own compactions, less chance; None without enough compactions.
         choices: For each rule, the saving of settings that one half of the groups chose for the other.
         rules: Names of the rules.
@@ -91,6 +95,7 @@ class Replay:
     costs: pd.DataFrame
     settings: pd.DataFrame
     boundaries: pd.DataFrame
+    survival: pd.DataFrame
     reading: ExtraReading | None
     choices: Mapping[str, CrossFit | None]
     rules: tuple[str, ...]
@@ -264,6 +269,7 @@ def build_replay(
         sessions=sessions,
         costs=costs,
         settings=settings,
+        survival=_sum_survival([one for row, _, is_copy in numbered if not is_copy for one in row.session.boundaries]),
         boundaries=pd.DataFrame(
             [_build_boundary_row(row, one) for row, _, is_copy in numbered if not is_copy for one in row.session.boundaries]
         ),
@@ -365,6 +371,12 @@ def _list_cost_rows(row: _Row, group: str) -> list[Sequence[object]]:
         )
         for cost in row.session.costs
     ]
+
+
+def _sum_survival(boundaries: Sequence[BoundaryCounts]) -> pd.DataFrame:
+    rows = [row for one in boundaries for row in one.survival]
+    table = pd.DataFrame(rows, columns=list(Survival._fields))
+    return table.groupby("kind").sum().reindex(list(ALL_KINDS), fill_value=0).reset_index()
 
 
 def _build_boundary_row(row: _Row, counts: BoundaryCounts) -> Mapping[str, object]:

@@ -247,7 +247,7 @@ def test_an_autopsy_beyond_the_last_compaction_is_refused(tmp_path, session, err
 def test_the_autopsy_of_a_session_without_facts_shows_messages_and_says_why(journal):
     shown = within("inspect", "first", "--in", journal, "--autopsy", "1")
     assert shown.exit_code == 0, shown.output
-    assert "so the view shows messages instead of facts" in shown.stdout or "cannot be made again" in shown.stdout
+    assert "so the view shows distinctive words instead of facts" in shown.stdout or "cannot be made again" in shown.stdout
     assert [line.split()[:2] for line in shown.stdout.splitlines() if line.split()[1:2] == ["summarized"]] == [
         ["assistant", "summarized"],
         ["tool", "summarized"],

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from harness.errors import format_count
+from harness.inspection.distinctive_words import SURVIVAL_HEADS, SURVIVAL_NOTE
 from harness.replay.bills import REREAD_TOKENS
 from harness.replay.changes import list_changes
 from harness.replay.later_use import KINDS
@@ -413,8 +414,29 @@ def _render_boundaries(replay: Replay) -> list[str]:
         sentence,
         _render_table("Words", words, kinds),
         f'<p class="h-faint">{escape(note)}</p>',
+        *_render_survival(replay),
         f"<details><summary>{format_count(len(real), 'compaction')}</summary>{table}</details>",
     ]
+
+
+def _render_survival(replay: Replay) -> list[str]:
+    """Return the table of the words that stand in view behind the agents' compactions and behind stand-ins of them."""
+    rows = [
+        (
+            f"{row.kind}s",
+            f"{row.evicted:,}",
+            *(format_percent(n / row.evicted, 1) for n in (row.nothing, row.extractive, row.native)),
+        )
+        for row in replay.survival.itertuples()
+        if row.evicted
+    ]
+    if not rows:
+        return []
+    note = (
+        f"{SURVIVAL_NOTE} Here, words that the agent wrote first count, too. A command stands in view word for word; a decision "
+        "of the agent or a constraint of the user if one message has 60 % of its words of four letters or more."
+    )
+    return [_render_table("Survival by kind", SURVIVAL_HEADS, rows), f'<p class="h-faint">{escape(note)}</p>']
 
 
 def _render_projects(replay: Replay) -> list[str]:

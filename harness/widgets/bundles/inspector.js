@@ -68,6 +68,12 @@ function formatTokens(tokens = 0) {
 
 // harness/widgets/js/autopsy.js
 var HEADS = ["before", "what the policy did", "view after", "first consequence"];
+var WORD_HEADS = [...HEADS.slice(0, 3), "later"];
+var SURVIVAL_HEADS = ["kind", "in evicted messages", "if nothing is kept", "extractive stand-in", "in view aft\
+er"];
+var SURVIVAL_NOTE = "Words of the evicted messages in the view after the compaction, beside stand-ins for its \
+summary: one that keeps nothing, and the beginnings of the evicted messages cut to the summary's length. A sum\
+mary that keeps everything keeps them all.";
 var ROWS_SHOWN = 12;
 var KEPT_SHOWN = 3;
 function showAutopsy(box, autopsy, asked, acts) {
@@ -104,13 +110,24 @@ function showAutopsy(box, autopsy, asked, acts) {
       make("ul", {}, ...checks.map((text) => make("li", { text })))
     )
   ] : [];
-  box.replaceChildren(bar, ...lines, ...makeTable(autopsy, asked?.fact, acts), ...failed, ...summary);
+  box.replaceChildren(
+    bar,
+    ...lines,
+    ...makeTable(autopsy, asked?.fact, acts),
+    ...makeSurvival(autopsy.survival),
+    ...failed,
+    ...summary
+  );
   box.hidden = false;
 }
 function makeTable({ rows: ordered, subject }, fact, { goTo }) {
   if (!ordered.length) return [];
   const rows = [...ordered.filter((row) => row.name === fact), ...ordered.filter((row) => row.name !== fact)];
-  const head = make("tr", {}, ...[subject, ...HEADS].map((text) => make("th", { scope: "col", text })));
+  const head = make(
+    "tr",
+    {},
+    ...[subject, ...subject === "word" ? WORD_HEADS : HEADS].map((text) => make("th", { scope: "col", text }))
+  );
   const lost = rows.filter((row) => !row.kept).length;
   const count = subject === "fact" ? Math.min(ROWS_SHOWN, lost + KEPT_SHOWN) : ROWS_SHOWN;
   const body = make("tbody", {}, ...rows.slice(0, count).map((row) => makeRow(row, goTo)));
@@ -120,10 +137,11 @@ function makeTable({ rows: ordered, subject }, fact, { goTo }) {
   const rest = rows.slice(count);
   if (!rest.length) return [scroll];
   const kept = rest.filter((row) => row.kept).length;
+  const gone = subject === "word" ? "not in view" : "lost";
   const more = make("button", {
     type: "button",
-    text: `show ${formatNumber(rest.length)} more: ${formatNumber(rest.length - kept)} lost, ${formatNumber(kept)}\
- in view`,
+    text: `show ${formatNumber(rest.length)} more: ${formatNumber(rest.length - kept)} ${gone}, ${formatNumber(
+    kept)} in view`,
     on: {
       click: () => {
         body.append(...rest.map((row) => makeRow(row, goTo)));
@@ -133,6 +151,19 @@ function makeTable({ rows: ordered, subject }, fact, { goTo }) {
     }
   });
   return [scroll, more];
+}
+function makeSurvival(survival) {
+  if (!survival.length) return [];
+  const head = make("tr", {}, ...SURVIVAL_HEADS.map((text) => make("th", { scope: "col", text })));
+  const rows = survival.map(
+    ([kind, ...numbers]) => make("tr", {}, make("th", { scope: "row", text: kind }), ...numbers.map((one) => make(
+    "td", { text: formatNumber(one) })))
+  );
+  const table = make("table", { class: "u-survival" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const label = "survival of distinctive words by kind";
+  const scroll = make("div", { class: "u-scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+  const note = make("p", { class: "h-faint u-about", text: SURVIVAL_NOTE });
+  return [make("details", { class: "u-summary", open: "" }, make("summary", { text: label }), note, scroll)];
 }
 function makeRow({ name, kind, outcome, kept, before, action, why, after, lines, place }, goTo) {
   const [first, ...rest] = lines;

@@ -5,8 +5,9 @@ import { make } from "./elements.js";
 import { formatNumber } from "./numbers.js";
 
 /** @typedef {[label: string, before: string, value: string, after: string]} Quote */
+/** @typedef {[kind: string, evicted: number, nothing: number, extractive: number, after: number]} Survival */
 /**
- * @typedef {object} Row Fact, or message where the facts are not known.
+ * @typedef {object} Row Fact, or distinctive word or message where the facts are not known.
  * @property {string} name
  * @property {string} kind
  * @property {string} outcome
@@ -29,6 +30,7 @@ import { formatNumber } from "./numbers.js";
  * @property {string} notice
  * @property {string} subject
  * @property {Row[]} rows
+ * @property {Survival[]} survival Number of words by kind in views behind the compaction and its stand-ins.
  * @property {string[]} checks
  * @property {string} summary
  * @property {string} summarizer
@@ -43,6 +45,11 @@ import { formatNumber } from "./numbers.js";
  */
 
 const HEADS = ["before", "what the policy did", "view after", "first consequence"];
+const WORD_HEADS = [...HEADS.slice(0, 3), "later"];
+const SURVIVAL_HEADS = ["kind", "in evicted messages", "if nothing is kept", "extractive stand-in", "in view after"];
+const SURVIVAL_NOTE =
+  "Words of the evicted messages in the view after the compaction, beside stand-ins for its summary: one that keeps nothing, " +
+  "and the beginnings of the evicted messages cut to the summary's length. A summary that keeps everything keeps them all.";
 const ROWS_SHOWN = 12;
 const KEPT_SHOWN = 3; // facts still in view matter less
 
@@ -95,7 +102,14 @@ export function showAutopsy(box, autopsy, asked, acts) {
         ),
       ]
     : [];
-  box.replaceChildren(bar, ...lines, ...makeTable(autopsy, asked?.fact, acts), ...failed, ...summary);
+  box.replaceChildren(
+    bar,
+    ...lines,
+    ...makeTable(autopsy, asked?.fact, acts),
+    ...makeSurvival(autopsy.survival),
+    ...failed,
+    ...summary,
+  );
   box.hidden = false;
 }
 
@@ -107,7 +121,11 @@ export function showAutopsy(box, autopsy, asked, acts) {
 function makeTable({ rows: ordered, subject }, fact, { goTo }) {
   if (!ordered.length) return [];
   const rows = [...ordered.filter((row) => row.name === fact), ...ordered.filter((row) => row.name !== fact)];
-  const head = make("tr", {}, ...[subject, ...HEADS].map((text) => make("th", { scope: "col", text })));
+  const head = make(
+    "tr",
+    {},
+    ...[subject, ...(subject === "word" ? WORD_HEADS : HEADS)].map((text) => make("th", { scope: "col", text })),
+  );
   const lost = rows.filter((row) => !row.kept).length;
   const count = subject === "fact" ? Math.min(ROWS_SHOWN, lost + KEPT_SHOWN) : ROWS_SHOWN;
   const body = make("tbody", {}, ...rows.slice(0, count).map((row) => makeRow(row, goTo)));
@@ -117,10 +135,11 @@ function makeTable({ rows: ordered, subject }, fact, { goTo }) {
   const rest = rows.slice(count);
   if (!rest.length) return [scroll];
   const kept = rest.filter((row) => row.kept).length;
+  const gone = subject === "word" ? "not in view" : "lost"; // an agent may do without a word
   /** @type {HTMLButtonElement} */
   const more = make("button", {
     type: "button",
-    text: `show ${formatNumber(rest.length)} more: ${formatNumber(rest.length - kept)} lost, ${formatNumber(kept)} in view`,
+    text: `show ${formatNumber(rest.length)} more: ${formatNumber(rest.length - kept)} ${gone}, ${formatNumber(kept)} in view`,
     on: {
       click: () => {
         body.append(...rest.map((row) => makeRow(row, goTo)));
@@ -130,6 +149,20 @@ function makeTable({ rows: ordered, subject }, fact, { goTo }) {
     },
   });
   return [scroll, more];
+}
+
+/** @param {Survival[]} survival */
+function makeSurvival(survival) {
+  if (!survival.length) return [];
+  const head = make("tr", {}, ...SURVIVAL_HEADS.map((text) => make("th", { scope: "col", text })));
+  const rows = survival.map(([kind, ...numbers]) =>
+    make("tr", {}, make("th", { scope: "row", text: kind }), ...numbers.map((one) => make("td", { text: formatNumber(one) }))),
+  );
+  const table = make("table", { class: "u-survival" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const label = "survival of distinctive words by kind";
+  const scroll = make("div", { class: "u-scroll", tabindex: "0", role: "region", "aria-label": label }, table);
+  const note = make("p", { class: "h-faint u-about", text: SURVIVAL_NOTE });
+  return [make("details", { class: "u-summary", open: "" }, make("summary", { text: label }), note, scroll)];
 }
 
 /**

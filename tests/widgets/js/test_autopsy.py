@@ -95,7 +95,7 @@ def test_a_session_without_facts_shows_messages_and_says_why(link, post, page):
     assert page.locator(".s-strip").is_hidden()
     page.locator(".h-tick.h-applied").click()
     linked.settle()
-    assert "so the view shows messages instead of facts" in page.locator(".u-notice").inner_text()
+    assert "so the view shows distinctive words instead of facts" in page.locator(".u-notice").inner_text()
     assert page.locator(".u-row").count() == 5
     assert page.locator(".u-row .u-chip").all_inner_texts() == ["kept", "summarized", "summarized", "summarized", "inserted"]
     assert page.locator("img").count() == 0
