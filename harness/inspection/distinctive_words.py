@@ -51,6 +51,7 @@ _CONSTRAINT = re.compile(
     r"\b(?:must|should|never|always|don't|do not|only|without|at most|at least|make sure|ensure|required?|avoid|keep)\b",
     re.IGNORECASE,
 )
+_ESCAPED_SPACE = re.compile(r"\\+[nrt]")
 _LETTERS = re.compile(rf"[^\W_]{{{MIN_LETTERS},}}")
 
 SURVIVAL_HEADS = ("kind", "in evicted messages", "if nothing is kept", "extractive stand-in", "in view after")
@@ -128,8 +129,12 @@ def find_words(message: Message) -> dict[str, frozenset[str]]:
 
 
 def join_texts(message: Message) -> str:
-    """Return the beginnings of the texts of a message, in which words are looked for."""
-    return "\n".join([text[:MAX_SEARCHED_CHARACTERS] for text in iter_texts(message)])
+    r"""Return the beginnings of the texts of a message, in which words are looked for.
+
+    An escaped line break or tab, as in the JSON of arguments, becomes two spaces: `\nTest` is the word `Test`, not `nTest`.
+    """
+    text = "\n".join([text[:MAX_SEARCHED_CHARACTERS] for text in iter_texts(message)])
+    return _ESCAPED_SPACE.sub(lambda match: " " * len(match[0]), text) if "\\" in text else text
 
 
 def find_phrases(message: Message) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from harness.conversation.messages import Message, Text, ToolCall, assistant, us
 from harness.conversation.tokens import QuarterOfCharacters
 from harness.inspection.autopsy import build_autopsy
 from harness.inspection.autopsy_page import encode_compaction
-from harness.inspection.distinctive_words import ALL_KINDS, count_survival, find_phrases, follow_words, write_extract
+from harness.inspection.distinctive_words import ALL_KINDS, count_survival, find_phrases, find_words, follow_words, write_extract
 from tests.replay.test_later_use import Log
 
 TEXTS = st.lists(
@@ -81,3 +81,9 @@ def test_an_extract_is_as_long_as_asked_and_writes_no_word_of_its_own(texts, cha
     extract = write_extract([user(text) for text in texts], characters)
     assert len(extract) <= characters
     assert all(line in text or not line for line in extract.split("\n") for text in ["\n".join(texts)])
+
+
+def test_an_escaped_line_break_is_no_letter_of_a_word():
+    call = ToolCall(call_id="c", name="write", arguments_json='{"text": "one\\nTestAll and\\nmy_name\\tsrc/a.py"}')
+    words = find_words(Message(role="assistant", parts=(call,)))
+    assert words == {"path": {"src/a.py"}, "number": frozenset(), "identifier": {"TestAll", "my_name"}}
