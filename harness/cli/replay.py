@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import click
+import pandas as pd
 from rich.console import Console
 from rich.progress import Progress
 
@@ -13,6 +14,7 @@ from harness.cli import options
 from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
 from harness.errors import UsageError, format_count
 from harness.inspection.recording_folder import list_installed_folders
+from harness.replay.excerpts import Excerpt, list_excerpts
 from harness.replay.forecast import check_forecast, describe_check, make_forecast, read_forecast, save_forecast
 from harness.replay.sentences import (
     PART_NAMES,
@@ -57,6 +59,11 @@ _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
 )
 @click.option("--page", type=options.FILE, help="Write one HTML page with everything to this file; it fetches nothing.")
 @click.option("--csv", type=options.FOLDER, help="Write the tables of sessions, settings and costs to files in this folder.")
+@click.option(
+    "--excerpts",
+    is_flag=True,
+    help="Add the words used later with the text around them to page and tables, with keys and home folders masked.",
+)
 @click.option("--freeze", type=options.FILE, help="Store the predicted bill of the setting --setting in this new file.")
 @click.option(
     "--setting", metavar="NAME", help="With --freeze: the setting, e.g. 'claude-code at 80K'.  [default: the chosen one]"
@@ -82,6 +89,7 @@ def command(
     controls: tuple[str, ...],
     workers: int | None,
     *,
+    excerpts: bool,
     full: bool,
 ) -> None:
     """Show what your sessions would have cost under other compaction settings and price rules.
@@ -107,6 +115,8 @@ def command(
         raise UsageError(f"{str(csv)!r} is a file; name a folder for the tables")
     if page is not None:
         check_page_path(page)
+    if excerpts and page is None and csv is None:
+        raise UsageError("--excerpts adds texts to a page or to tables; add --page FILE or --csv FOLDER")
     forecast = read_forecast(verify) if verify is not None else None
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying")
@@ -136,13 +146,17 @@ def command(
         made = make_forecast(replay, setting or (choice.chosen[0] if choice else ""), dt.datetime.now(dt.UTC))
         save_forecast(made, freeze)
         print_line(f"wrote the forecast of {made.setting} to {freeze}; compare it later with --verify")
+    shown = list_excerpts(replay) if excerpts else []
     if page is not None:
-        print_line(f"wrote {write_bill_page(replay, page)}")
+        print_line(f"wrote {write_bill_page(replay, page, shown)}")
     if csv is not None:
         csv.mkdir(parents=True, exist_ok=True)
         for name in TABLES:
             getattr(replay, name).to_csv(csv / f"{name}.csv", index=False)
-        print_line(f"wrote {', '.join(f'{name}.csv' for name in TABLES)} to {csv}")
+        names = [*TABLES, "excerpts"] if excerpts else TABLES
+        if excerpts:
+            pd.DataFrame(shown, columns=list(Excerpt._fields)).to_csv(csv / "excerpts.csv", index=False)
+        print_line(f"wrote {', '.join(f'{name}.csv' for name in names)} to {csv}")
 
 
 def parse_reread(text: str | None) -> Sequence[float] | Literal["simulated"] | None:

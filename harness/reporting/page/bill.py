@@ -1,7 +1,7 @@
 """Page of a replay, *Your sessions, your bill*, as one HTML file that fetches nothing.
 
 Everything is computed and drawn here; the script moves the lines when the reader chooses how much is read again. The page has no
-texts of sessions, and names projects by their folders below the folder that was read.
+texts of sessions unless excerpts are given, and names projects by their folders below the folder that was read.
 """
 
 import base64
@@ -16,6 +16,7 @@ from harness.errors import format_count
 from harness.inspection.distinctive_words import SURVIVAL_HEADS, SURVIVAL_NOTE
 from harness.replay.bills import REREAD_TOKENS
 from harness.replay.changes import list_changes
+from harness.replay.excerpts import Excerpt
 from harness.replay.later_use import KINDS
 from harness.replay.sentences import (
     PART_NAMES,
@@ -65,20 +66,21 @@ MAX_PROJECTS = 30
 MAX_EVENTS = 40
 
 
-def write_bill_page(replay: Replay, path: str | os.PathLike[str]) -> Path:
+def write_bill_page(replay: Replay, path: str | os.PathLike[str], excerpts: Sequence[Excerpt] = ()) -> Path:
     """Write the page of a replay as one HTML file, and return its path.
 
     Args:
         replay: Replay, as returned by `harness.replay.replay_sessions`.
         path: File to write.
+        excerpts: Masked excerpts, as `harness.replay.excerpts.list_excerpts` returns them. Default: none.
 
     Raises:
         StoreError: The file cannot be written.
     """
-    return write_document(render_bill_page(replay), check_page_path(path))
+    return write_document(render_bill_page(replay, excerpts), check_page_path(path))
 
 
-def render_bill_page(replay: Replay) -> str:
+def render_bill_page(replay: Replay, excerpts: Sequence[Excerpt] = ()) -> str:
     """Return the page of a replay as HTML."""
     changes = _compute_changes(replay)
     values = {"stops": STOPS, "changes": changes, "places": _place_thresholds(replay), "frame": _describe_frame()}
@@ -91,7 +93,7 @@ def render_bill_page(replay: Replay) -> str:
             _render_card("What you paid for", _render_paid(replay)),
             _render_card("What another setting would have cost", _render_settings(replay, changes)),
             _render_card("What you can change", _render_changes(replay)),
-            _render_card("What your agents' own compactions dropped", _render_boundaries(replay)),
+            _render_card("What your agents' own compactions dropped", [*_render_boundaries(replay), *_render_excerpts(excerpts)]),
             _render_card("Project by project", _render_projects(replay)),
             _render_card("What was not counted", _render_uncounted(replay)),
             "</main>",
@@ -437,6 +439,18 @@ def _render_survival(replay: Replay) -> list[str]:
         "of the agent or a constraint of the user if one message has 60 % of its words of four letters or more."
     )
     return [_render_table("Survival by kind", SURVIVAL_HEADS, rows), f'<p class="h-faint">{escape(note)}</p>']
+
+
+def _render_excerpts(excerpts: Sequence[Excerpt]) -> list[str]:
+    """Return the words used later with the text around them; nothing without excerpts."""
+    if not excerpts:
+        return []
+    rows = [
+        (f"{one.file}, step {one.compaction_step}", one.kind, one.word, f"{one.place}: {one.text}", f"{one.used_step}")
+        for one in excerpts
+    ]
+    table = _render_table("Excerpts", ("compaction", "kind", "word", "where it had stood", "used at step"), rows)
+    return [f"<details><summary>{format_count(len(rows), 'word')} used later, with excerpts</summary>{table}</details>"]
 
 
 def _render_projects(replay: Replay) -> list[str]:
