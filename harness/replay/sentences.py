@@ -124,14 +124,13 @@ def build_headline(replay: Replay) -> list[str]:
 
 
 def _describe_saving(choice: CrossFit) -> str:
-    sign = "less" if choice.saving_usd >= 0 else "more"
-    factor = 1 if choice.saving_usd >= 0 else -1
-    low, high = sorted((factor * choice.low_usd, factor * choice.high_usd))
-    return f"{format_usd(choice.saving_usd)} {sign} [{_format_signed(low)}, {_format_signed(high)}]"
+    """Return a saving with its interval, such as `$41.40 less (95 % interval: from $226 more to $74.20 less)`."""
+    low, high = sorted((choice.low_usd, choice.high_usd))
+    return f"{_describe_change(choice.saving_usd)} (95 % interval: from {_describe_change(low)} to {_describe_change(high)})"
 
 
-def _format_signed(usd: float) -> str:
-    return f"{'−' if usd < 0 else ''}{format_usd(usd)}"
+def _describe_change(saving_usd: float) -> str:
+    return f"{format_usd(saving_usd)} {'less' if saving_usd >= 0 else 'more'}"
 
 
 def _describe_others(replay: Replay, own: CrossFit) -> Iterator[str]:
@@ -139,10 +138,10 @@ def _describe_others(replay: Replay, own: CrossFit) -> Iterator[str]:
     names = [name for name in dict.fromkeys(own.chosen) if name != AS_IT_WAS]
     for rule in replay.rules[1:]:
         for name in names[:1]:
-            saving = replay.find_setting(name, rule)["saving_usd"]
-            sign = "less" if saving >= 0 else "more"
-            what = f"{format_usd(saving)} {sign} over all {replay.group_kind}s"
-            yield f"Under {describe_rule_name(rule)} {name} would have cost {what}."
+            row = replay.find_setting(name, rule)
+            low, high = sorted((row["saving_low_usd"], row["saving_high_usd"]))
+            what = f"{_describe_change(row['saving_usd'])} (from {_describe_change(low)} to {_describe_change(high)})"
+            yield f"In hindsight over all {replay.group_kind}s, {name} would have cost {what} under {describe_rule_name(rule)}."
 
 
 def sum_paid(replay: Replay) -> PaidParts:

@@ -1,6 +1,7 @@
 """Replay of a folder: tables, choice, what is not counted, and the cache."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -167,3 +168,13 @@ def test_the_band_of_simulated_sessions_is_a_share_of_what_is_evicted_and_says_s
     assert "simulated" in replay.band.source
     with pytest.raises(UsageError, match="expected three numbers, or 'simulated'"):
         replay_sessions(folder, reread_tokens="assumed")  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_the_ends_of_an_interval_say_whether_they_are_more_or_less(replay):
+    first, *others = build_headline(replay)
+    assert re.search(r"would have cost \$[\d.]+ less \(95 % interval: from \$[\d.]+ (less|more) to \$[\d.]+ less\)", first)
+    hindsight = (
+        r"In hindsight over all projects, claude-code at .* would have cost \$[\d.]+ (less|more) \(from \$.* to \$.*\) under "
+    )
+    assert all(re.match(hindsight, line) for line in others if "would have cost" in line)

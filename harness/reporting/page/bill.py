@@ -360,11 +360,13 @@ def _render_changes(replay: Replay) -> list[str]:
         f'<td class="p-text"><span class="p-badge {kinds[change.grade]}">{change.grade}</span></td></tr>'
         for change in changes
     )
-    head = "".join(f'<th scope="col">{text}</th>' for text in ("change", "cost [95 % interval]", "meaning", "how sure"))
+    kinds_of_columns = {"change": "", "cost [95 % interval]": "", "meaning": "p-text", "how sure": "p-text"}
+    head = "".join(f'<th scope="col" class="{kind}">{text}</th>' for text, kind in kinds_of_columns.items())
     again = format_thousands(replay.band.middle_tokens)
     note = (
         f"Costs under {describe_rule_name(replay.rules[0])}, with {again} tokens read again after each compaction "
-        f"({replay.band.source}). Only the setting that was chosen on the other half is judged where it was not chosen. "
+        f"({replay.band.source}). Only the setting that was chosen on the other half is judged where it was not chosen; its "
+        "interval repeats the choice on drawn groups, so it may include costs that none here had. "
         "Needs a test: it depends on what the agent must read again, which only a run of tasks can show. Compacting by hand "
         "leaves 10,000 tokens beside system prompt and tools."
     )
