@@ -223,7 +223,11 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     suspects = [values[name] for name in values["suspects"]]
     missing = [suspect for suspect in suspects if re.search(rf"(?:stage |[`'\"]){suspect}\b", notes) is None]
     has_day = values["drift_since"] in notes
-    yield "notes", not missing and has_day, f"notes without {missing}, with the first day: {has_day}"
+    yield (
+        "notes",
+        not missing and has_day,
+        f"the notes do not contain: {', '.join(missing) or 'nothing'}; the first day {'is' if has_day else 'is not'} in them",
+    )
     beginning = f"- {values['channel']} ({values['ticket']}): "
     yield "changelog", *_compare_line(submission, "CHANGELOG.md", values["entries"], beginning, "")
     beginning = f"{values['desk']}: " + f"[{values['severity']}] " * values["announces_severity"]
@@ -233,7 +237,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     handover = read_json_object(submission, "handover.json")
     for part, names in values["handover"].items():
         wrong = [name for name in names if handover.get(name) != values[name]]
-        yield f"handover_{part}", not wrong, f"wrong: {wrong}"
+        yield f"handover_{part}", not wrong, f"wrong or missing: {', '.join(wrong) or 'nothing'}"
     if values["reply"]:
         yield "reply", *_compare_statements(submission, "REPLY.md", {name: values[name] for name in values["reply"]})
 
@@ -242,7 +246,7 @@ def _compare_statements(submission: Submission, path: str, expected: Mapping[str
     """Check that a document states each value once, on a line `- NAME: VALUE` of its own."""
     lines = submission.read_text(path).splitlines()
     wrong = [name for name, value in expected.items() if _find_stated(lines, name.replace("_", " ")) != [value]]
-    return ComparisonResult(not wrong, f"{path} states otherwise: {wrong}")
+    return ComparisonResult(not wrong, f"{path} has other values, or none, for: {', '.join(wrong) or 'nothing'}")
 
 
 def _find_stated(lines: Sequence[str], label: str) -> list[str]:

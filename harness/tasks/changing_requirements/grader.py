@@ -66,4 +66,7 @@ def _judge_addition(submission: Submission, sheets: dict[str, list[str]]) -> Ite
 def _find_line(sheets: dict[str, list[str]], line: str) -> ComparisonResult:
     """Check that the timetable of every bus stop contains a line, e.g. `zone: B`."""
     lacking = [stop for stop, lines in sheets.items() if line not in lines]
-    return ComparisonResult(not lacking, f"{len(lacking)} sheets lack {line!r}, e.g. {lacking[:3]}")
+    return ComparisonResult(
+        not lacking,
+        f"sheets without {line!r}: {', '.join(lacking[:3]) or 'none'}{', …' * (len(lacking) > 3)} ({len(lacking)} in all)",
+    )

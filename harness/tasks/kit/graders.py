@@ -134,7 +134,11 @@ def compare(answers: Mapping[str, Any], question: str, *expected: object) -> Com
         expected: Right answers, of which one is enough.
     """
     answer = answers.get(question)
-    return ComparisonResult(question in answers and answer in expected, f"{question}: {answer!r}")
+    if question not in answers:
+        return ComparisonResult(False, f"{question}: no answer")
+    is_right = answer in expected
+    wanted = "" if is_right else f", expected {' or '.join(f'{value!r:.200}' for value in expected)}"
+    return ComparisonResult(is_right, f"{question}: got {answer!r}{wanted}")
 
 
 def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:
@@ -168,9 +172,14 @@ def compare_words(
         for word in words
         if len(_find_words(_describe_form(word), text)) > MAX_ALTERNATIVES or _lists_choices(word, text, choices)
     ]
-    return ComparisonResult(
-        bool(text) and not missing + guessed_words, f"{path} lacks {missing}, lists guesses for {guessed_words}"
-    )
+    if not text:
+        return ComparisonResult(False, f"{path} is empty or missing")
+    parts = [
+        f"{path} {verb} {', '.join(map(repr, found))}"
+        for verb, found in (("does not contain", missing), ("lists many possible values instead of", guessed_words))
+        if found
+    ]
+    return ComparisonResult(not parts, "; ".join(parts) or f"{path} contains all {len(words)} words")
 
 
 def _find_words(pattern: str, text: str) -> set[str]:

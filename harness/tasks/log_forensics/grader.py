@@ -58,7 +58,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
         is_restored = submission.read_text("config/ledger.conf") == values["config"]
         yield "correction", is_restored, "the configuration is not as it must be"
     heading = _read_lines(submission, "report/report.md")[:1]
-    yield "heading", heading == [f"# {values['heading']}"], f"headed {heading!r}"
+    yield "heading", heading == [f"# {values['heading']}"], f"the first heading is {heading!r}"
     yield "reader", *_compare_named(submission, "report/report.md", ("audience", "ticket"))
     yield "filing", *_compare_named(submission, "report/report.md", values["filing"])
     yield "handover", *_compare_named(submission, "HANDOVER.md", values["handover"])
@@ -75,7 +75,10 @@ def _compare_page(submission: Submission, page: str) -> ComparisonResult:
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
         lines_read, statements = _read_lines(submission, path), [f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]]
-        return ComparisonResult(sorted(lines_read) == sorted(statements), f"{path} says {lines_read!r}")
+        return ComparisonResult(
+            sorted(lines_read) == sorted(statements),
+            f"{path} has the lines {lines_read!r}" if lines_read else f"{path} is empty or missing",
+        )
     if page == "people":
         return _compare_people(submission)
     suffix, separator = values["time_suffix"], values["separator"]
@@ -98,7 +101,9 @@ def _read_lines(submission: Submission, path: str) -> list[str]:
 def _compare_lines(submission: Submission, path: str, *expected: str) -> ComparisonResult:
     """Check that a file consists of the expected lines, in the expected order."""
     lines = _read_lines(submission, path)
-    return ComparisonResult(lines == list(expected), f"{path} holds {lines!r}")
+    return ComparisonResult(
+        lines == list(expected), f"{path} has the lines {lines!r}" if lines else f"{path} is empty or missing"
+    )
 
 
 def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> ComparisonResult:
@@ -108,7 +113,7 @@ def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> C
         beginning = f"- {name.replace('_', ' ')}: "
         stated_values = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
         wrong += [name] * (stated_values != [submission.expected[name]])
-    return ComparisonResult(not wrong, f"{path} states otherwise: {wrong}")
+    return ComparisonResult(not wrong, f"{path} has other values, or none, for: {', '.join(wrong) or 'nothing'}")
 
 
 def _compare_people(submission: Submission) -> ComparisonResult:
@@ -123,4 +128,7 @@ def _compare_notes(submission: Submission) -> ComparisonResult:
     notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]
-    return ComparisonResult(not missing and not leaks, f"without {missing}, telling {len(leaks)} finds")
+    return ComparisonResult(
+        not missing and not leaks,
+        f"notes without their own name: {', '.join(missing) or 'none'}; secret findings in the notes: {len(leaks)}",
+    )

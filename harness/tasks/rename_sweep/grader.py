@@ -161,4 +161,4 @@ class _Work:
         handover = read_json_object(self.submission, "HANDOVER.json")
         for part, facts in values["handover"].items():
             wrong = [fact for fact in facts if handover.get(KEY_BY_FACT[fact]) != values[fact]]
-            yield f"handover_{part}", not wrong, f"wrong: {wrong}"
+            yield f"handover_{part}", not wrong, f"wrong or missing: {', '.join(wrong) or 'nothing'}"

@@ -38,8 +38,20 @@ def on_files(judge, **files):
 
 def test_an_answer_must_be_there_and_equal_to_one_that_is_expected():
     assert compare({"x": 5}, "x", 4, 5).passed
-    assert compare({"x": 5}, "x", 4) == (False, "x: 5")
-    assert compare({}, "x", None) == (False, "x: None")
+    assert compare({"x": 5}, "x", 4) == (False, "x: got 5, expected 4")
+    assert compare({"x": 5}, "x", 3, 4).detail == "x: got 5, expected 3 or 4"
+    assert compare({}, "x", None) == (False, "x: no answer")
+
+
+def test_missing_words_are_named_in_plain_words():
+    def read(text):
+        return on_files(lambda submission: compare_words(submission, "a.txt", "FC-1", "port"), a=text).detail
+
+    assert read("port FC-1") == "a.txt contains all 2 words"
+    assert read("port") == "a.txt does not contain 'FC-1'"
+    guesses = " ".join(f"FC-{number}" for number in range(90))
+    assert read(guesses) == "a.txt does not contain 'port'; a.txt lists many possible values instead of 'FC-1'"
+    assert read("") == "a.txt is empty or missing"
 
 
 def test_conditions_are_combined_with_the_details_of_those_that_do_not_hold():
