@@ -172,7 +172,7 @@ def _describe_cost(totals: SessionTotals) -> str:
 
 def _describe_usage(totals: SessionTotals) -> str:
     agents = f"{totals.all_prompt_tokens:,} prompt tokens, {totals.all_output_tokens:,} output tokens"
-    return f"{agents}; {totals.total_tokens:,} tokens in all, summaries included"
+    return f"{agents}; {totals.total_tokens:,} tokens in all requests and answers, those of summaries included"
 
 
 def build_shares_table(session: Inspection) -> Table:

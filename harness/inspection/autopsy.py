@@ -75,6 +75,14 @@ class FactFate:
     failed_checks: tuple[str, ...]
     """Titles of the failed checks that need the fact."""
 
+    @property
+    def is_used_right(self) -> bool:
+        """Whether the first use of the fact after the compaction was right, e.g. after the agent had looked it up again.
+
+        Such a loss does not explain a failed check.
+        """
+        return self.use is not None and self.use.use == "right"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionAutopsy:
@@ -104,6 +112,11 @@ class CompactionAutopsy:
     def failed_checks(self) -> tuple[str, ...]:
         """Titles of the failed checks that need a fact lost by this compaction."""
         return tuple(dict.fromkeys(title for fate in self.lost for title in fate.failed_checks))
+
+    @property
+    def explained_checks(self) -> tuple[str, ...]:
+        """Titles of the failed checks that need a fact which this compaction lost, and which was not used right afterwards."""
+        return tuple(dict.fromkeys(title for fate in self.lost if not fate.is_used_right for title in fate.failed_checks))
 
 
 Visibility: TypeAlias = Literal["in view", "in view again"]
@@ -152,6 +165,13 @@ class FactCause:
     outcome: Outcome | None
     step: int | None
     """Number of the step of the first consequence; None if there is none."""
+    is_used_right: bool
+    """Whether the fact was used right after that compaction, so that its loss does not explain the failed check."""
+
+    @property
+    def gravity(self) -> tuple[bool, int]:
+        """Key that sorts causes, those that explain a failed check best first."""
+        return self.is_used_right, len(OUTCOMES) if self.outcome is None else OUTCOMES.index(self.outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,19 +330,21 @@ def _find_step(fate: FactFate) -> int | None:
 def _explain_check(check: CheckRecord, names: Sequence[str], compactions: Sequence[CompactionAutopsy]) -> FailedCheck:
     causes = []
     for name in names:
-        losses = [(fate, compaction.round) for compaction in compactions for fate in compaction.lost if fate.name == name]
-        ranked = sorted(losses, key=lambda loss: OUTCOMES.index(loss[0].outcome))
-        fate, number = ranked[0] if ranked else (None, None)
-        causes.append(
-            FactCause(
-                name=name,
-                round=number,
-                outcome=fate.outcome if fate else None,
-                step=_find_step(fate) if fate else None,
-            )
-        )
-    causes.sort(key=lambda cause: len(OUTCOMES) if cause.outcome is None else OUTCOMES.index(cause.outcome))
+        losses = [_build_cause(fate, compaction) for compaction in compactions for fate in compaction.lost if fate.name == name]
+        unlost = FactCause(name=name, round=None, outcome=None, step=None, is_used_right=False)
+        causes.append(min(losses, key=lambda cause: cause.gravity, default=unlost))
+    causes.sort(key=lambda cause: (cause.round is None, cause.gravity))
     return FailedCheck(name=check.check, title=check.title, detail=check.detail, causes=tuple(causes))
+
+
+def _build_cause(fate: FactFate, compaction: CompactionAutopsy) -> FactCause:
+    return FactCause(
+        name=fate.name,
+        round=compaction.round,
+        outcome=fate.outcome,
+        step=_find_step(fate),
+        is_used_right=fate.is_used_right,
+    )
 
 
 def _build_strips(history: FactHistory, compactions: Sequence[CompactionAutopsy], *, is_replay: bool) -> tuple[FactStrip, ...]:
@@ -388,16 +410,26 @@ def describe_compaction(compaction: CompactionAutopsy, twins: Twins | None = Non
     if looked_up:
         parts.append(f"{len(looked_up)} looked up again, {_describe_cost(looked_up)}")
     sentence = "; ".join([f"{len(lost)} of {format_count(total, 'fact')} lost", *parts]) + "."
-    described = _describe_failed(compaction.failed_checks, twins.list_causes() if twins else ())
+    described = _describe_failed(compaction.failed_checks, compaction.explained_checks, twins.list_causes() if twins else ())
     return f"{sentence} {described}".rstrip()
 
 
-def _describe_failed(titles: Sequence[str], causes: Sequence[CheckCause]) -> str:
-    """Return how many failed checks need a lost fact and, where twins were run, which of them failed by the loss."""
-    by_loss = [cause for cause in causes if cause.is_failed_by_loss and (not titles or cause.title in titles)]
-    if titles and not causes:
-        return f"{format_count(len(titles), 'failed check')} {'rests' if len(titles) == 1 else 'rest'} on facts lost here."
+def _describe_failed(needed: Sequence[str], explained: Sequence[str], causes: Sequence[CheckCause]) -> str:
+    """Return how many failed checks need a lost fact and, where twins were run, which of them failed by the loss.
+
+    Args:
+        needed: Titles of the failed checks that need a lost fact.
+        explained: Those of them that need a lost fact which was not used right afterwards.
+        causes: Results of the twins; empty if none were run.
+    """
+    by_loss = [cause for cause in causes if cause.is_failed_by_loss and (not needed or cause.title in needed)]
     parts = []
+    if not causes and explained:
+        count = format_count(len(explained), "failed check")
+        parts.append(f"{count} {'rests' if len(explained) == 1 else 'rest'} on facts lost here.")
+    if not causes and (recovered := len(needed) - len(explained)):
+        count = f"{recovered}{' more' * bool(explained)} failed {'check needs' if recovered == 1 else 'checks need'}"
+        parts.append(f"{count} facts lost here that were then used right.")
     if by_loss:
         titles_by_result: dict[str, list[str]] = {}
         for cause in by_loss:
@@ -406,9 +438,9 @@ def _describe_failed(titles: Sequence[str], causes: Sequence[CheckCause]) -> str
             titles_by_result.setdefault(result, []).append(cause.title)
         passed = "; ".join(f"{', '.join(alike)}: {result}" for result, alike in titles_by_result.items())
         parts.append(f"{format_count(len(by_loss), 'check')} failed by it ({passed}).")
-    if titles and (rest := len(titles) - len(by_loss)):
-        subject = f"{rest}{' more' * bool(by_loss)} failed {'check rests' if rest == 1 else 'checks rest'}"
-        parts.append(f"{subject} on facts lost here, but not by the twins: putting the facts back does not change the result.")
+    if causes and needed and (rest := len(needed) - len(by_loss)):
+        subject = f"{rest}{' more' * bool(by_loss)} failed {'check needs' if rest == 1 else 'checks need'}"
+        parts.append(f"{subject} facts lost here, but did not fail by it: with the facts put back, twins have the same result.")
     return " ".join(parts)
 
 
@@ -440,6 +472,7 @@ def describe_outcome(fate: FactFate, *, is_replay: bool = False) -> list[str]:
         case "wrong" | "stale" if use is not None:
             lines.append(f"{'outdated' if fate.outcome == 'stale' else 'wrong'} at step {use.step}")
             lines.append(f"{use.call}: used {use.value}, right is {use.right_value}")
+            lines.append(f"source of {use.value}: {use.origin}")
         case "looked up" if appearance is not None:
             lines.append(f"looked up again at step {appearance.step}")
             lines.append(_describe_cost([appearance]))
@@ -459,7 +492,7 @@ def describe_outcome(fate: FactFate, *, is_replay: bool = False) -> list[str]:
             lines.append("no use recognised afterwards")
     if fate.outcome in ("looked up", "stated again") and use is not None and not is_replay:
         lines.append(f"then used {'right' if use.use == 'right' else use.use} at step {use.step}")
-    if not fate.is_kept and fate.failed_checks and fate.outcome not in ("right", "lost later"):
+    if not fate.is_kept and fate.failed_checks and not fate.is_used_right:
         lines.append(f"failed: {'; '.join(fate.failed_checks)}")
     return lines
 
@@ -505,11 +538,13 @@ def _describe_cause(cause: FactCause) -> str:
     if cause.round is None:
         return f"{cause.name}: not lost by a compaction"
     text = f"{cause.name}: lost by compaction {cause.round}"
+    afterwards = ", then used right" if cause.is_used_right else ""
     match cause.outcome:
         case "wrong" | "stale":
             return f"{text}, used {'outdated' if cause.outcome == 'stale' else 'wrong'} at step {cause.step}"
         case "looked up" | "stated again":
-            return f"{text}, {cause.outcome if cause.outcome == 'stated again' else 'looked up again'} at step {cause.step}"
+            event = "stated again" if cause.outcome == "stated again" else "looked up again"
+            return f"{text}, {event} at step {cause.step}{afterwards}"
         case "right":
             return f"{text}, used right at step {cause.step}"
         case _:

@@ -62,11 +62,12 @@ def _encode_checks(autopsy: SessionAutopsy) -> list[Json]:
                 "detail": cut_text(check.detail)[: 4 * MAX_REASON_CHARACTERS],
                 "says": describe_check(check),
                 "round": cause.round if cause else None,
+                "recovered": cause is not None and cause.is_used_right,
                 "fact": cause.name if cause and cause.round is not None else "",
                 "place": places.get(cause.step) if cause and cause.step is not None else None,
             }
         )
-    return sorted(checks, key=lambda check: check["round"] is None)
+    return sorted(checks, key=lambda check: (check["round"] is None, check["recovered"]))
 
 
 def _find_place(autopsy: SessionAutopsy, step_index: int) -> int:

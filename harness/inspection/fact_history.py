@@ -85,6 +85,8 @@ class PlacedUse(NamedTuple):
     """Tool and main argument of the call."""
     value: str
     right_value: str
+    origin: str
+    """Place from which the agent had a wrong or outdated value, in words; empty for a right use."""
 
 
 class Appearance(NamedTuple):
@@ -146,6 +148,8 @@ class FactHistory:
         self._labels: dict[ItemId, tuple[str, int]] = {}
         self._calls: dict[str, ToolCall] = {}
         self._answered: list[AnsweredCall] = []
+        self._messages: dict[ItemId, Message] = {}
+        """All messages so far, those that are no longer in view included."""
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Collect the history from the log of a session, from its beginning."""
@@ -154,9 +158,11 @@ class FactHistory:
             before, view = view, fold(view, entry, self._counter)
             match entry.event:
                 case MessageAdded() as added:
-                    self._add_message(entry.seq, added, view.items[-1])
+                    self._add_message(entry.seq, added, view.items[-1], before)
+                    self._messages[view.items[-1].item_id] = added.message
                 case Compaction(status="applied") as compaction:
                     self._add_compaction(entry, compaction, before, view)
+                    self._messages.update((item.item_id, item.message) for item in view.items if item.item_id.event == entry.seq)
                 case StepFinished() as finished:
                     self.steps.append(finished.step)
                     self.visible_by_step.append(self._request_visible)
@@ -174,7 +180,7 @@ class FactHistory:
         later = (compaction for compaction in self.compactions if compaction.event > after_event)
         return next((one for one in later if any(change.name == name and not change.is_kept for change in one.changes)), None)
 
-    def _add_message(self, seq: int, added: MessageAdded, item: Item) -> None:
+    def _add_message(self, seq: int, added: MessageAdded, item: Item, before: View) -> None:
         message = added.message
         self._label(item.item_id, added)
         if message.role == "assistant":
@@ -193,8 +199,38 @@ class FactHistory:
             right_value = "" if use.right_value is None else use.right_value
             place = (seq, use.step, len(self.steps))
             values = shorten_line(use.value, MAX_VALUE_CHARACTERS), shorten_line(right_value, MAX_VALUE_CHARACTERS)
-            self.uses.append(PlacedUse(use.fact.name, *place, use.use, call_text, *values))
+            origin = "" if use.use == "right" else self._find_origin(use.fact, use.value, before)
+            self.uses.append(PlacedUse(use.fact.name, *place, use.use, call_text, *values, origin))
         self._update_visible(seq, added.step, message.role)
+
+    def _find_origin(self, fact: Fact, value: str, view: View) -> str:
+        """Return from where the agent had a wrong value of a fact, in words.
+
+        Args:
+            fact: Fact for which the agent used the value.
+            value: Wrong or outdated value.
+            view: Messages that the model saw before the call.
+        """
+        seen = {item.item_id: item.message for item in view.items}
+        for item_id, message in reversed(seen.items()):
+            if value in self._reader.find_values(message).get(fact.name, ()):
+                return f"{self._name_place(item_id)}, which states it for {fact.name}"
+        if value == fact.prior:
+            return f"a guess; no message in view states it for {fact.name}"
+        for item_id, message in reversed(seen.items()):
+            others = [name for name, values in self._reader.find_values(message).items() if value in values]
+            if others:
+                return f"{self._name_place(item_id)}, which states it for {', '.join(others)}"
+        if len(value) >= MIN_DISTINCTIVE_CHARACTERS:
+            gone = {item_id: message for item_id, message in self._messages.items() if seen.get(item_id) is not message}
+            for messages, state in ((seen, "in view"), (gone, "no longer in view")):
+                for item_id, message in reversed(messages.items()):
+                    if find_token(extract_searchable_text(message), value) >= 0:
+                        return f"perhaps {self._name_place(item_id)}, {state}, which contains it"
+        return "a guess; no earlier message states it"
+
+    def _name_place(self, item_id: ItemId) -> str:
+        return self._labels.get(item_id, ("an earlier message", 0))[0]
 
     def _update_visible(self, seq: int, step: int, role: Speaker) -> None:
         assert self._prober is not None

@@ -83,14 +83,15 @@ class SessionSteps:
         session, totals = self.inspection, self.inspection.totals
         cost = f"{'' if totals.agents_cost_usd is None else 'for '}{totals.describe_cost()}"
         ended = f"{session.status} {session.reason}".strip()
+        counts = f"{totals.all_prompt_tokens:,} tokens in their requests and {totals.all_output_tokens:,} in their answers"
         rows = [
             ("session", self.session.name),
             ("model", session.model or "not recorded"),
             ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
             *(("warning", text) for text in format_advisories(session.advisories)),
             ("ended", f"{ended}: {session.detail}" if session.detail else ended),
-            ("steps", f"{totals.steps}, {totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out, {cost}"),
-            ("tokens", f"{totals.total_tokens:,} in all, summaries included"),
+            ("steps", f"{totals.steps}, {counts}, {cost}"),
+            ("tokens", f"{totals.total_tokens:,} in all requests and answers, those of summaries included"),
         ]
         if sub_agents := totals.sub_agents:
             rows.append(("of these by sub-agents", f"{len(sub_agents)}: {format_sub_agent_totals(sub_agents)}"))
@@ -114,9 +115,10 @@ class SessionSteps:
         digest = "equal to the log" if sent.matches_log else f"NOT equal to the log, which has {sent.logged_digest[:16]}…"
         messages = format_count(len(sent.messages), "message")
         shared = format_count(sent.end_event.kept_prefix_messages, "message")
+        estimate = f"{sent.view.tokens:,} tokens as the policy estimates them for its threshold (the curve)"
         rows = [
             ("step", f"{point.step}, number {number} of {self.history.step_count}"),
-            ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
+            ("sent", f"{messages}: {estimate}, {point.prompt_tokens:,} tokens as the model reports the whole request"),
             ("repeated", f"{shared} of the previous request; {point.cache_read_tokens:,} tokens read from a cache"),
             ("digest", f"{sent.digest[:16]}… {digest}"),
             ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),

@@ -171,13 +171,13 @@ def _advise_other_design(question: _Question, spread: "Spread", metric: str, now
     seeds = spread.count_own_seeds()
     if seeds <= spread.seeds:
         yield (
-            f'{spread.describe_seeds().capitalize()} seeds of each task are enough about `estimand = "these tasks"` (about '
-            f"±{TARGET_HALF_WIDTH}): declare that with new seeds, {NEW_FOLDER}."
+            f"{spread.describe_seeds().capitalize()} seeds of each task are enough to say it of these tasks only (about "
+            f'±{TARGET_HALF_WIDTH}): declare the contrast with `estimand = "these tasks"` and new seeds, {NEW_FOLDER}.'
         )
     elif seeds <= MAX_SEEDS:
         yield (
-            f'With {seeds} seeds of each task instead of {spread.describe_seeds()}, declare it about `estimand = "these tasks"` '
-            f"(about ±{TARGET_HALF_WIDTH})."
+            f"{seeds} seeds of each task instead of {spread.describe_seeds()} are enough to say it of these tasks only (about "
+            f'±{TARGET_HALF_WIDTH}): declare the contrast with `estimand = "these tasks"`.'
         )
     else:
         yield "Compare settings that lie further apart, or read the differences task by task."

@@ -125,7 +125,7 @@ class SessionInspector(ForkingWidget):
             self._open_autopsy(compaction)
 
     def show_check(self, name: str) -> None:
-        """Show the compaction that lost a fact which a failed check needs, and the step before which it took place.
+        """Show the compaction that lost a fact which a failed check needs, and the step of the first consequence.
 
         If no compaction lost such a fact, the view stays the same; the list of failed checks says so.
 
@@ -144,8 +144,9 @@ class SessionInspector(ForkingWidget):
             return
         asked = {"text": f"Failed check “{checks[name].title}” needs {describe_check(checks[name])}.", "fact": cause.name}
         shown = self._encode_autopsy(cause.round)
+        places = {step: place for place, step in enumerate(autopsy.steps, 1)}
         with self._lock:
-            self._go_to_step("", shown["place"])
+            self._go_to_step("", shown["place"] if cause.step is None else places.get(cause.step, shown["place"]))
             self.channel.update_state(autopsy={**shown, "asked": asked})
         self._publish_traits()
 

@@ -70,7 +70,7 @@ def test_a_session_is_shown_with_what_was_cut_pruned_summarized_and_cached(journ
         "pruning 1 pruning in 250.0 ms, 19,101 tokens saved",
         "summaries 1 attempt in 2.0 s",
         "cache 93.3 % of the prompt tokens were read from a cache; saved $0.0015",
-        "1,374 tokens in all, summaries included",
+        "1,374 tokens in all requests and answers, those of summaries included",
     ):
         assert text in shown, text
 

@@ -186,16 +186,19 @@ def test_failed_checks_are_traced_to_compactions_that_lost_their_facts(session, 
         (required,) = (known.required_facts for known in CHECKED.checks if known.name == one.name)
         assert sorted(cause.name for cause in one.causes) == sorted(required)
         for cause in one.causes:
-            outcomes = [fate.outcome for compaction in autopsy.compactions for fate in compaction.lost if fate.name == cause.name]
-            assert (cause.round is None) == (not outcomes)
+            losses = [fate for compaction in autopsy.compactions for fate in compaction.lost if fate.name == cause.name]
+            assert (cause.round is None) == (not losses)
             if cause.round is not None:
-                assert cause.outcome == min(outcomes, key=OUTCOMES.index)
+                gravest = min(losses, key=lambda fate: (fate.is_used_right, OUTCOMES.index(fate.outcome)))
+                assert (cause.is_used_right, cause.outcome) == (gravest.is_used_right, gravest.outcome)
                 lost = {fate.name: fate for fate in autopsy.find_compaction(cause.round).lost}
                 assert one.title in lost[cause.name].failed_checks
     for compaction in autopsy.compactions:
         assert set(compaction.failed_checks) == {
             title for fate in compaction.lost for title in fate.failed_checks
         }  # the sentence counts each check once
+        unused_right = {title for fate in compaction.lost if not fate.is_used_right for title in fate.failed_checks}
+        assert set(compaction.explained_checks) == unused_right
 
 
 def test_a_lost_fact_that_is_used_wrong_is_told_with_its_call_and_check():
@@ -211,6 +214,7 @@ def test_a_lost_fact_that_is_used_wrong_is_told_with_its_call_and_check():
     assert describe_outcome(port) == [
         "wrong at step 2",
         "write_file conf: used 80, right is 4711",
+        "source of 80: a guess; no message in view states it for port",
         "failed: conf has the port",
     ]
     assert describe_compaction(compaction) == (
@@ -408,8 +412,52 @@ def test_checks_with_the_same_result_of_twins_share_a_phrase():
     causes = [
         CheckCause(name, f"the {name}", 0, passed, 8) for name, passed in (("port", 8), ("note", 8), ("log", 7), ("rest", 0))
     ]
-    assert _describe_failed(["the port", "the note", "the log", "the rest"], causes) == (
+    assert _describe_failed(["the port", "the note", "the log", "the rest"], ["the port"], causes) == (
         "3 checks failed by it (the port, the note: passed by 8 of 8 twins with the lost facts put back, by 0 as it was; "
         "the log: passed by 7 of 8 twins with the lost facts put back, by 0 as it was). "
-        "1 more failed check rests on facts lost here, but not by the twins: putting the facts back does not change the result."
+        "1 more failed check needs facts lost here, but did not fail by it: with the facts put back, twins have the same result."
     )
+
+
+def test_a_lost_fact_that_was_then_used_right_explains_no_failed_check():
+    session = SteppedSession(task="Begin.")
+    shown = session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(shown - 1, shown)
+    session.read("docs.md", "Rows live in the table `learners`.")
+    session.write("conf", "port=80 table=learners")
+    autopsy = examine(session, [check("rows")])
+    compaction = autopsy.find_compaction(1)
+    assert describe_compaction(compaction).endswith("1 failed check needs facts lost here that were then used right.")
+    assert compaction.explained_checks == ()
+    (table,) = compaction.lost
+    assert describe_outcome(table)[-1] == "then used right at step 3"
+    (failed,) = autopsy.failed_checks
+    assert describe_check(failed).startswith("table: lost by compaction 1, looked up again at step 2, then used right;")
+
+
+@pytest.mark.parametrize(
+    ("read", "source"),
+    [
+        ("The old decks are gone.", "perhaps step 2, output of read_file other.md, in view, which contains it"),
+        ("Nothing.", "a guess; no earlier message states it"),
+    ],
+)
+def test_the_source_of_a_wrong_value_is_named(read, source):
+    session = SteppedSession(task="Begin.")
+    shown = session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(shown - 1, shown)
+    session.read("other.md", read)
+    session.write("conf", "port=80 table=decks")
+    uses = [fate.use for fate in fates(session).values() if fate.name == "table"]
+    assert [use.origin for use in uses if use] == [source]
+
+
+def test_an_own_statement_is_the_source_of_a_wrong_value():
+    session = SteppedSession(task="Begin.")
+    shown = session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(shown - 1, shown)
+    session.reply("I take the table `decks`.")
+    session.write("conf", "port=80 table=decks")
+    use = fates(session)["table"].use
+    assert use is not None
+    assert use.origin == "step 2, the agent, which states it for table"

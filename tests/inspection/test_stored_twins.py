@@ -144,7 +144,7 @@ def test_the_autopsy_says_which_check_failed_by_the_loss_only_where_twins_show_i
     failing = [replace_checks(run, passed=False) for run in twins.runs]
     unexplained = describe_compaction(compaction, replace(twins, runs=tuple(failing)))
     assert "failed by it" not in unexplained
-    assert unexplained.endswith("but not by the twins: putting the facts back does not change the result.")
+    assert unexplained.endswith("but did not fail by it: with the facts put back, twins have the same result.")
     text = "\n".join(str(part) for part in render_autopsy(autopsy, 1, twins))
     assert shown in text
     assert "Twins of compaction 1, before step" in text

@@ -356,20 +356,27 @@ _SHOW_ALL = "The command “harness view” shows all."
 
 def _describe_sessions(data: PageData, *, served: bool) -> str:
     trials = sum(len(part["trials"]["id"]) for part in data.values["parts"])
+    count = f"{format_count(trials, 'trial')}{_describe_levels(data)}"
     if served:
-        return f"{format_count(trials, 'trial')}; transcripts are read from the journal when a trial is opened."
+        return f"{count}; transcripts are read from the journal when a trial is opened."
     if len(data.blocks) == trials:
-        return f"{format_count(trials, 'trial')}, all with their transcripts in this file."
+        return f"{count}, all with their transcripts in this file."
     if data.values["is_withheld"]:
-        return (
-            f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file, chosen at random "
-            f"(seed 0). {_SHOW_ALL}"
-        )
+        return f"{count}, of which {len(data.blocks)} have their transcripts in this file, chosen at random (seed 0). {_SHOW_ALL}"
     return (
-        f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the "
+        f"{count}, of which {len(data.blocks)} have their transcripts in this file: those with the "
         "lowest, the highest and the median score of each arm first, then others at random (seed 0). "
         f"{_SHOW_ALL}"
     )
+
+
+def _describe_levels(data: PageData) -> str:
+    """Return how many of the trials have each level, of which the page shows one at a time; empty for a single level."""
+    parts = data.values["parts"]
+    if len(parts) < 2:
+        return ""
+    counts = ", ".join(f"{len(part['trials']['id']):,} of level {part['level']}" for part in parts)
+    return f" ({counts}; choices, charts and tables show one level at a time)"
 
 
 def _render_headline(line: tuple[str, str]) -> str:

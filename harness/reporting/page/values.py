@@ -56,6 +56,13 @@ ABOUT_VERDICTS = (
     f"exclude no difference at {100 * ALPHA:g} %, with p adjusted for all arms of the table (Benjamini and Hochberg)."
 )
 """Explanation of the verdicts of the table of arms."""
+STOP_REASONS: Mapping[str, str] = {
+    "max_steps": "the step limit was reached",
+    "overflow": "a request was longer than the window",
+    "doom_loop": "the agent repeated the same call",
+    "timeout": "it took too long",
+}
+"""Words for reasons for which a session ended early; other reasons are shown with their names."""
 MAX_ERROR_CHARACTERS = 600
 MAX_LABEL_CHARACTERS = 34
 """Length at which the name of an arm in the chart continues on the next line."""
@@ -545,7 +552,12 @@ def _encode_identity(trials: pd.DataFrame, names: Sequence[str], session_ids: Se
 
 def _describe_outcome(trial: Any, is_valid: bool) -> str:
     text = "success" if trial.success else "not all checks passed" if is_valid else "excluded"
-    return text if trial.status == "completed" else f"{text}, {trial.status}: {trial.reason}"
+    if trial.status == "completed":
+        return text
+    reason = STOP_REASONS.get(trial.reason, str(trial.reason).replace("_", " "))
+    return (
+        f"success, although the session ended early: {reason}" if trial.success else f"{text}; the session ended early: {reason}"
+    )
 
 
 def _shorten_error(text: object) -> str:

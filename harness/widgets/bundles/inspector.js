@@ -911,7 +911,10 @@ var Inspector = class {
   working = make("p", { class: "h-faint", role: "status" });
   forked = make("div", { class: "h-forked" });
   movesFocus = false;
-  wantedCheck = "";
+  wantedCheck = (
+    /** @type {string | null} */
+    null
+  );
   asked = (
     /** @type {Asked | null} */
     null
@@ -1036,21 +1039,26 @@ region" });
     if (shown !== void 0) this.goTo(shown);
   }
   /**
-   * Show the compaction that lost a fact which a failed check needs; the list of failed checks if there is none.
+   * Show the compaction that lost a fact which a failed check needs, and the step of the first consequence.
    *
-   * @param {string} name
+   * If no compaction lost such a fact, show the list of failed checks and the last step.
+   *
+   * @param {string} name Name of the check; empty for the one with the earliest consequence.
    */
   openCheck(name) {
     if (!this.known.session) {
       this.wantedCheck = name;
       return;
     }
-    const check = this.known.session.autopsy.checks?.find((one) => one.name === name);
+    const { autopsy, steps } = this.known.session;
+    const check = name ? autopsy.checks?.find((one) => one.name === name) : findFirstConsequence(autopsy.checks ??
+    []);
     if (check?.round) {
-      this.openRound(check.round);
+      this.openRound(check.round, check.place);
       this.asked = { text: `Failed check “${check.title}” needs ${check.says}.`, fact: check.fact };
       return;
     }
+    this.goTo(check?.place ?? steps.length);
     this.checks.open = true;
     this.checks.querySelector("summary")?.focus({ preventScroll: true });
     this.checks.scrollIntoView({ block: "nearest" });
@@ -1078,9 +1086,9 @@ region" });
     this.known = whole;
     if (!whole.session || !whole.step) return;
     if (changed.session) this.showSession(whole.session);
-    if (this.wantedCheck) {
+    if (this.wantedCheck !== null) {
       const name = this.wantedCheck;
-      this.wantedCheck = "";
+      this.wantedCheck = null;
       this.openCheck(name);
     }
     const { refused } = changed;
@@ -1125,8 +1133,9 @@ on …" : "";
       const facts = make("span", { class: "h-faint", text: `${detail}${detail && ". "}Facts: ${says}` });
       return make("li", {}, make("b", { text: title }), " ", ...acts, make("br"), facts);
     });
-    const traced = checks.filter((check) => check.round).length;
-    const rest = rounds.length ? `, ${formatNumber(traced)} with a fact that a compaction lost` : "";
+    const traced = checks.filter(({ round, recovered }) => round && !recovered).length;
+    const rest = rounds.length ? `, ${formatNumber(traced)} with a fact that a compaction lost and that was no\
+t used right then` : "";
     const text = `${formatCount(checks.length, "failed check")}${rest}`;
     this.checks.replaceChildren(make("summary", { text }), make("ul", { class: "h-check-list" }, ...items));
   }
@@ -1193,6 +1202,12 @@ on …" : "";
     this.list.select(step.answer);
   }
 };
+function findFirstConsequence(checks) {
+  const explained = checks.filter(({ round, recovered }) => round && !recovered);
+  const placed = explained.filter(({ place }) => place).sort((one, other) => (one.place ?? 0) - (other.place ??
+  0));
+  return placed[0] ?? explained[0];
+}
 function listLimits({ curve, threshold_tokens, window_tokens }) {
   const limits = [];
   if (threshold_tokens !== null) limits.push({ tokens: threshold_tokens, name: "threshold", kind: "threshold" });

@@ -31,6 +31,7 @@ import { createRequester } from "./view_requests.js";
  * @property {string} says Facts that the check needs, and which compaction lost them.
  * @property {number | null} round Number of the compaction to open.
  * @property {string} fact Name of the fact that this compaction lost; empty without such a compaction.
+ * @property {boolean} recovered Whether the fact was used right afterwards, so that its loss does not explain the check.
  * @property {number | null} place Number, among the finished steps, of the step to open.
  */
 /**
@@ -92,7 +93,7 @@ export class Inspector {
   working = make("p", { class: "h-faint", role: "status" });
   forked = make("div", { class: "h-forked" });
   movesFocus = false;
-  wantedCheck = "";
+  wantedCheck = /** @type {string | null} */ (null);
   asked = /** @type {Asked | null} */ (null);
   /** @type {HTMLInputElement} */
   step = make("input", {
@@ -220,21 +221,25 @@ export class Inspector {
   }
 
   /**
-   * Show the compaction that lost a fact which a failed check needs; the list of failed checks if there is none.
+   * Show the compaction that lost a fact which a failed check needs, and the step of the first consequence.
    *
-   * @param {string} name
+   * If no compaction lost such a fact, show the list of failed checks and the last step.
+   *
+   * @param {string} name Name of the check; empty for the one with the earliest consequence.
    */
   openCheck(name) {
     if (!this.known.session) {
       this.wantedCheck = name; // shown once the session has arrived
       return;
     }
-    const check = this.known.session.autopsy.checks?.find((one) => one.name === name);
+    const { autopsy, steps } = this.known.session;
+    const check = name ? autopsy.checks?.find((one) => one.name === name) : findFirstConsequence(autopsy.checks ?? []);
     if (check?.round) {
-      this.openRound(check.round);
+      this.openRound(check.round, check.place);
       this.asked = { text: `Failed check “${check.title}” needs ${check.says}.`, fact: check.fact };
       return;
     }
+    this.goTo(check?.place ?? steps.length);
     this.checks.open = true;
     this.checks.querySelector("summary")?.focus({ preventScroll: true });
     this.checks.scrollIntoView({ block: "nearest" });
@@ -266,9 +271,9 @@ export class Inspector {
     this.known = whole;
     if (!whole.session || !whole.step) return;
     if (changed.session) this.showSession(whole.session);
-    if (this.wantedCheck) {
+    if (this.wantedCheck !== null) {
       const name = this.wantedCheck;
-      this.wantedCheck = "";
+      this.wantedCheck = null;
       this.openCheck(name);
     }
     const { refused } = changed; // null once the kernel accepts a request again
@@ -315,8 +320,10 @@ export class Inspector {
       const facts = make("span", { class: "h-faint", text: `${detail}${detail && ". "}Facts: ${says}` });
       return make("li", {}, make("b", { text: title }), " ", ...acts, make("br"), facts);
     });
-    const traced = checks.filter((check) => check.round).length;
-    const rest = rounds.length ? `, ${formatNumber(traced)} with a fact that a compaction lost` : "";
+    const traced = checks.filter(({ round, recovered }) => round && !recovered).length;
+    const rest = rounds.length
+      ? `, ${formatNumber(traced)} with a fact that a compaction lost and that was not used right then`
+      : "";
     const text = `${formatCount(checks.length, "failed check")}${rest}`;
     this.checks.replaceChildren(make("summary", { text }), make("ul", { class: "h-check-list" }, ...items));
   }
@@ -382,6 +389,17 @@ export class Inspector {
     this.list.scrollTo(step.count - 1);
     this.list.select(step.answer);
   }
+}
+
+/**
+ * Return the failed check whose lost fact was used wrong first; without one, the first check that a compaction explains.
+ *
+ * @param {FailedCheck[]} checks
+ */
+function findFirstConsequence(checks) {
+  const explained = checks.filter(({ round, recovered }) => round && !recovered);
+  const placed = explained.filter(({ place }) => place).sort((one, other) => (one.place ?? 0) - (other.place ?? 0));
+  return placed[0] ?? explained[0];
 }
 
 /**

@@ -1608,7 +1608,10 @@ var Inspector = class {
   working = make("p", { class: "h-faint", role: "status" });
   forked = make("div", { class: "h-forked" });
   movesFocus = false;
-  wantedCheck = "";
+  wantedCheck = (
+    /** @type {string | null} */
+    null
+  );
   asked = (
     /** @type {Asked | null} */
     null
@@ -1733,21 +1736,26 @@ region" });
     if (shown !== void 0) this.goTo(shown);
   }
   /**
-   * Show the compaction that lost a fact which a failed check needs; the list of failed checks if there is none.
+   * Show the compaction that lost a fact which a failed check needs, and the step of the first consequence.
    *
-   * @param {string} name
+   * If no compaction lost such a fact, show the list of failed checks and the last step.
+   *
+   * @param {string} name Name of the check; empty for the one with the earliest consequence.
    */
   openCheck(name) {
     if (!this.known.session) {
       this.wantedCheck = name;
       return;
     }
-    const check = this.known.session.autopsy.checks?.find((one) => one.name === name);
+    const { autopsy, steps } = this.known.session;
+    const check = name ? autopsy.checks?.find((one) => one.name === name) : findFirstConsequence(autopsy.checks ??
+    []);
     if (check?.round) {
-      this.openRound(check.round);
+      this.openRound(check.round, check.place);
       this.asked = { text: `Failed check “${check.title}” needs ${check.says}.`, fact: check.fact };
       return;
     }
+    this.goTo(check?.place ?? steps.length);
     this.checks.open = true;
     this.checks.querySelector("summary")?.focus({ preventScroll: true });
     this.checks.scrollIntoView({ block: "nearest" });
@@ -1775,9 +1783,9 @@ region" });
     this.known = whole;
     if (!whole.session || !whole.step) return;
     if (changed.session) this.showSession(whole.session);
-    if (this.wantedCheck) {
+    if (this.wantedCheck !== null) {
       const name = this.wantedCheck;
-      this.wantedCheck = "";
+      this.wantedCheck = null;
       this.openCheck(name);
     }
     const { refused } = changed;
@@ -1822,8 +1830,9 @@ on …" : "";
       const facts = make("span", { class: "h-faint", text: `${detail}${detail && ". "}Facts: ${says}` });
       return make("li", {}, make("b", { text: title }), " ", ...acts, make("br"), facts);
     });
-    const traced = checks.filter((check) => check.round).length;
-    const rest = rounds.length ? `, ${formatNumber(traced)} with a fact that a compaction lost` : "";
+    const traced = checks.filter(({ round, recovered }) => round && !recovered).length;
+    const rest = rounds.length ? `, ${formatNumber(traced)} with a fact that a compaction lost and that was no\
+t used right then` : "";
     const text = `${formatCount(checks.length, "failed check")}${rest}`;
     this.checks.replaceChildren(make("summary", { text }), make("ul", { class: "h-check-list" }, ...items));
   }
@@ -1890,6 +1899,12 @@ on …" : "";
     this.list.select(step.answer);
   }
 };
+function findFirstConsequence(checks) {
+  const explained = checks.filter(({ round, recovered }) => round && !recovered);
+  const placed = explained.filter(({ place }) => place).sort((one, other) => (one.place ?? 0) - (other.place ??
+  0));
+  return placed[0] ?? explained[0];
+}
 function listLimits({ curve, threshold_tokens, window_tokens }) {
   const limits = [];
   if (threshold_tokens !== null) limits.push({ tokens: threshold_tokens, name: "threshold", kind: "threshold" });
@@ -2029,14 +2044,16 @@ function drawTrials(page, moves) {
   const places = [arm, ...against < 0 ? [] : [against]].flatMap((index) => listPlaces2(page, index, task));
   const names = against < 0 ? part.arms[arm].name : `${part.arms[arm].name} against ${part.arms[against].name}`;
   const metrics = part.metrics.filter(({ name }) => name !== "success");
-  const rows = places.slice(0, state.limit).map((place) => {
+  const failedPlaces = places.filter((place) => trials.failed?.[place]?.length);
+  const listed = state.failedOnly && !values.is_withheld ? failedPlaces : places;
+  const rows = listed.slice(0, state.limit).map((place) => {
     const replicate = trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : "";
     const link = make("button", {
       type: "button",
       class: "p-link",
       "data-key": `trial ${trials.id[place]}`,
       text: `${trials.task[place]}, seed ${trials.seed[place]}${replicate}`,
-      on: { click: () => openTrial(page, place, "") }
+      on: { click: () => openTrial(page, place, trials.failed?.[place]?.length ? "" : null) }
     });
     const numbers = metrics.map((metric) => formatValue(
       metric,
@@ -2065,20 +2082,38 @@ function drawTrials(page, moves) {
   const more = make("button", {
     type: "button",
     "data-key": "all",
-    text: `show all ${formatNumber(places.length)}`,
+    text: `show all ${formatNumber(listed.length)}`,
     on: { click: showAll }
   });
   page.trials.replaceChildren(
     heading,
-    ...values.is_withheld ? [] : [makeQueries(page, arm, against)],
+    ...values.is_withheld ? [] : [makeQueries(page, arm, against), makeFailedFilter(page, failedPlaces.length,
+    places.length)],
     makeTable({ label: "table of trials", key: "trials", head: makeHead(["trial", ...columns, "transcript"]), rows }),
-    ...places.length > state.limit ? [more] : []
+    ...listed.length > state.limit ? [more] : []
   );
   page.trials.hidden = false;
   if (moves) {
     heading.focus({ preventScroll: true });
     page.trials.scrollIntoView({ block: "start", behavior: "auto" });
   }
+}
+function makeFailedFilter(page, failed, all) {
+  const box = make("input", {
+    type: "checkbox",
+    name: "failed only",
+    "data-key": "failed only",
+    disabled: !failed,
+    on: {
+      change: () => {
+        page.state.failedOnly = box.checked;
+        keepFocus(page.trials, () => drawTrials(page, false));
+      }
+    }
+  });
+  box.checked = page.state.failedOnly;
+  const text = `only trials with a failed check: ${formatNumber(failed)} of ${formatNumber(all)}`;
+  return make("label", { class: "p-failed-only" }, box, " ", text);
 }
 function makeQueries({ part, values }, arm, against) {
   const { name, queries } = part.arms[arm];
@@ -2159,7 +2194,7 @@ ${page.values.inspect_command} ${trial}`;
     box.replaceChildren();
     const inspector = new Inspector(new StoredSession(session2), box);
     closeInspector = () => inspector.close();
-    if (check) inspector.openCheck(check);
+    if (check !== null) inspector.openCheck(check);
   } catch (error2) {
     const text = `The session cannot be read: ${/** @type {Error} */
     error2.message}`;
@@ -2189,7 +2224,8 @@ var ReportPage = class {
       null
     ),
     trial: "",
-    limit: TRIALS_SHOWN
+    limit: TRIALS_SHOWN,
+    failedOnly: false
   };
   fields = make("div", { class: "p-fields" });
   about = make("p", { class: "p-about h-faint", "aria-live": "polite" });
@@ -2426,7 +2462,7 @@ var ReportPage = class {
     const place = this.part.trials.id.indexOf(trial);
     const check = (this.part.checks ?? []).find(([, one]) => one === title);
     this.choose({ arm: this.part.trials.arm[place], task: null });
-    openTrial(this, place, check?.[0] ?? "");
+    openTrial(this, place, check?.[0] ?? null);
   }
 };
 function makeField({ name, options, choose }) {

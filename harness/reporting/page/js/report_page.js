@@ -25,6 +25,7 @@ export class ReportPage {
     chosen: /** @type {Target | null} */ (null),
     trial: "",
     limit: TRIALS_SHOWN,
+    failedOnly: false,
   };
 
   fields = make("div", { class: "p-fields" });
@@ -276,7 +277,7 @@ export class ReportPage {
     const place = this.part.trials.id.indexOf(trial);
     const check = (this.part.checks ?? []).find(([, one]) => one === title);
     this.choose({ arm: this.part.trials.arm[place], task: null });
-    openTrial(this, place, check?.[0] ?? "");
+    openTrial(this, place, check?.[0] ?? null);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { makeMark } from "#widgets/arm_marks.js";
 import { makeSessionId } from "#widgets/copy_button.js";
-import { make } from "#widgets/elements.js";
+import { keepFocus, make } from "#widgets/elements.js";
 import { Inspector } from "#widgets/inspector.js";
 import { formatNumber } from "#widgets/numbers.js";
 import { inflate, readSession } from "./blocks.js";
@@ -30,14 +30,16 @@ export function drawTrials(page, moves) {
   const places = [arm, ...(against < 0 ? [] : [against])].flatMap((index) => listPlaces(page, index, task));
   const names = against < 0 ? part.arms[arm].name : `${part.arms[arm].name} against ${part.arms[against].name}`;
   const metrics = part.metrics.filter(({ name }) => name !== "success");
-  const rows = places.slice(0, state.limit).map((place) => {
+  const failedPlaces = places.filter((place) => trials.failed?.[place]?.length);
+  const listed = state.failedOnly && !values.is_withheld ? failedPlaces : places;
+  const rows = listed.slice(0, state.limit).map((place) => {
     const replicate = trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : "";
     const link = make("button", {
       type: "button",
       class: "p-link",
       "data-key": `trial ${trials.id[place]}`,
       text: `${trials.task[place]}, seed ${trials.seed[place]}${replicate}`,
-      on: { click: () => openTrial(page, place, "") },
+      on: { click: () => openTrial(page, place, trials.failed?.[place]?.length ? "" : null) },
     });
     const numbers = metrics.map((metric) => formatValue(metric, /** @type {Size[]} */ (trials[metric.name])[place]));
     if (!values.is_withheld) numbers.push(formatNumber(trials.compactions[place]));
@@ -63,20 +65,45 @@ export function drawTrials(page, moves) {
   const more = make("button", {
     type: "button",
     "data-key": "all",
-    text: `show all ${formatNumber(places.length)}`,
+    text: `show all ${formatNumber(listed.length)}`,
     on: { click: showAll },
   });
   page.trials.replaceChildren(
     heading,
-    ...(values.is_withheld ? [] : [makeQueries(page, arm, against)]),
+    ...(values.is_withheld ? [] : [makeQueries(page, arm, against), makeFailedFilter(page, failedPlaces.length, places.length)]),
     makeTable({ label: "table of trials", key: "trials", head: makeHead(["trial", ...columns, "transcript"]), rows }),
-    ...(places.length > state.limit ? [more] : []),
+    ...(listed.length > state.limit ? [more] : []),
   );
   page.trials.hidden = false;
   if (moves) {
     heading.focus({ preventScroll: true });
     page.trials.scrollIntoView({ block: "start", behavior: "auto" });
   }
+}
+
+/**
+ * Create the box that leaves out trials without a failed check.
+ *
+ * @param {ReportPage} page
+ * @param {number} failed Number of trials with a failed check.
+ * @param {number} all Number of all trials in the list.
+ */
+function makeFailedFilter(page, failed, all) {
+  const box = make("input", {
+    type: "checkbox",
+    name: "failed only",
+    "data-key": "failed only",
+    disabled: !failed,
+    on: {
+      change: () => {
+        page.state.failedOnly = box.checked;
+        keepFocus(page.trials, () => drawTrials(page, false));
+      },
+    },
+  });
+  box.checked = page.state.failedOnly;
+  const text = `only trials with a failed check: ${formatNumber(failed)} of ${formatNumber(all)}`;
+  return make("label", { class: "p-failed-only" }, box, " ", text);
 }
 
 /**
@@ -155,7 +182,8 @@ let closeInspector = () => {};
  *
  * @param {ReportPage} page
  * @param {number} place
- * @param {string} check Name of a failed check whose compaction is shown; empty for none.
+ * @param {string | null} check Name of a failed check whose compaction is shown; empty for the failed check with the earliest
+ *   consequence, null for the first step.
  */
 export async function openTrial(page, place, check) {
   const { trials, arms } = page.part;
@@ -190,7 +218,7 @@ export async function openTrial(page, place, check) {
     box.replaceChildren();
     const inspector = new Inspector(new StoredSession(session), box);
     closeInspector = () => inspector.close();
-    if (check) inspector.openCheck(check);
+    if (check !== null) inspector.openCheck(check);
   } catch (error) {
     const text = `The session cannot be read: ${/** @type {Error} */ (error).message}`;
     box.replaceChildren(make("p", { class: "h-error", role: "alert", text }));
