@@ -447,6 +447,21 @@ def test_a_failed_check_leads_to_the_lost_fact_and_to_the_wrong_step_in_two_clic
     assert "port=8080" in page.locator(".p-transcript .h-texts").inner_text()
 
 
+@pytest.mark.browser
+def test_the_link_of_a_failed_trial_opens_the_first_consequence(open_page, tmp_path):
+    store(tmp_path / "journal.sqlite")
+    page = open_page(write_page(load(tmp_path), tmp_path / "report.html"))
+    page.locator(".p-arms .p-link").first.click()
+    box = page.get_by_label("only trials with a failed check")
+    box.check()
+    count = page.locator(".p-failed-only").inner_text().strip().split(": ")[1].split(" of ")[0]
+    assert str(page.locator(".p-trials tbody tr").count()) == count
+    page.locator(".p-trials tbody th .p-link").first.click()
+    page.locator(".u-asked").wait_for()
+    assert "used wrong at step 2" in page.locator(".u-asked").inner_text()
+    page.get_by_text("step 2 of 2").wait_for()
+
+
 def test_a_page_that_withholds_outcomes_names_no_failed_check(tmp_path):
     store(tmp_path / "journal.sqlite", provenance_json=declare(planned_trials=20))
     values = read_values(write_page(load(tmp_path), tmp_path / "report.html"))
