@@ -74,7 +74,7 @@ def test_the_inspector_describes_request_and_answer_of_each_step(inspector, sess
         inspector.show_step(step)
         sent = reconstruct_request(session.entries, step)
         description = dict(inspector._describe_step())
-        assert description["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
+        assert description["sent"].startswith(f"{len(sent.messages)} messages: {sent.view.tokens:,} tokens")
         assert sent.digest[:16] in description["digest"]
         assert description["digest"].endswith("equal to the log")
 
