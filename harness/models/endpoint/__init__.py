@@ -1,1 +1,1 @@
-"""An HTTP server for scripted models with an OpenAI-compatible API."""
+"""An HTTP server for scripted models with the APIs of OpenAI and Anthropic."""

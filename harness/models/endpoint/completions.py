@@ -4,7 +4,7 @@ All fields of a request are checked, and an error message names the wrong field.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from harness.conversation.messages import sanitize_message
@@ -14,7 +14,7 @@ from harness.protocols import Reply, Request
 
 
 class CompletionRequest(NamedTuple):
-    """Request of the OpenAI chat completions API, parsed and checked."""
+    """Request for an answer, parsed and checked."""
 
     model: str
     request: Request
@@ -30,30 +30,41 @@ def parse_completion_request(body: bytes) -> CompletionRequest:
     Raises:
         UsageError: The body is not a valid request; the message names the field, its value and the allowed values.
     """
+    return parse_body(body, _parse_request)
+
+
+def parse_body(body: bytes, parse_request: Callable[[Mapping[str, Any]], tuple[Request, bool]]) -> CompletionRequest:
+    """Parse and check what the bodies of all protocols have in common.
+
+    Args:
+        body: Body of the HTTP request.
+        parse_request: Function that reads the rest of the body: the request, and whether a streamed answer reports its usage.
+
+    Raises:
+        UsageError: The body is not a valid request; the message names the field, its value and the allowed values.
+    """
     try:
-        return _parse_body(json.loads(body))
+        plain = json.loads(body)
+        if not isinstance(plain, dict):
+            raise UsageError("the body must be a JSON object")
+        model, stream = plain.get("model"), plain.get("stream") or False
+        if not isinstance(model, str) or not model:
+            raise UsageError(f"model: must be a name (got {model!r:.80})")
+        if not isinstance(stream, bool):
+            raise UsageError(f"stream: must be true or false (got {stream!r:.80})")
+        request, include_usage = parse_request(plain)
+        return CompletionRequest(model, request, stream, include_usage)
     except UsageError:
         raise
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the body is not valid JSON: {error!s:.200}") from None
 
 
-def _parse_body(body: object) -> CompletionRequest:
-    if not isinstance(body, dict):
-        raise UsageError("the body must be a JSON object")
-    model, stream = body.get("model"), body.get("stream") or False
-    if not isinstance(model, str) or not model:
-        raise UsageError(f"model: must be a name (got {model!r:.80})")
-    if not isinstance(stream, bool):
-        raise UsageError(f"stream: must be true or false (got {stream!r:.80})")
+def _parse_request(body: Mapping[str, Any]) -> tuple[Request, bool]:
     if body.get("n") not in (None, 1):
         raise UsageError(f"n: must be 1, because each request gets one answer (got {body['n']!r:.80})")
     options = body.get("stream_options")
-    usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    return CompletionRequest(model, _parse_request(body), stream, usage)
-
-
-def _parse_request(body: Mapping[str, Any]) -> Request:
+    include_usage = isinstance(options, Mapping) and options.get("include_usage") is True
     messages, tools = body.get("messages"), body.get("tools") or []
     if not isinstance(messages, list) or not messages:
         raise UsageError(f"messages: must be a list of at least one message (got {messages!r:.80})")
@@ -62,7 +73,7 @@ def _parse_request(body: Mapping[str, Any]) -> Request:
     if not isinstance(tools, list):
         raise UsageError(f"tools: must be a list (got {tools!r:.80})")
     decoded = tuple(map(sanitize_message, decode_messages(messages)))
-    return Request(messages=decoded, tools=decode_tools(tools), max_output_tokens=_parse_output_limit(body))
+    return Request(messages=decoded, tools=decode_tools(tools), max_output_tokens=read_limit(body)), include_usage
 
 
 def _check_content(message: object, where: str) -> None:
@@ -77,8 +88,13 @@ def _check_content(message: object, where: str) -> None:
         raise UsageError(f"{where}.tool_calls: must be a list of calls (got {calls!r:.80})")
 
 
-def _parse_output_limit(body: Mapping[str, Any]) -> int | None:
-    for name in ("max_completion_tokens", "max_tokens"):
+def read_limit(body: Mapping[str, Any]) -> int | None:
+    """Return the maximum number of tokens of the answer; None if the request sets none.
+
+    Raises:
+        UsageError: The limit is no whole number from 1 up.
+    """
+    for name in ("max_completion_tokens", "max_output_tokens", "max_tokens"):
         limit = body.get(name)
         if limit is None:
             continue
@@ -149,11 +165,22 @@ def encode_model_list(names: tuple[str, ...]) -> JsonObject:
     return {"object": "list", "data": data}
 
 
+def split_in_half(text: str) -> tuple[str, str]:
+    """Return the two halves of a text."""
+    return text[: len(text) // 2], text[len(text) // 2 :]
+
+
 def _split_arguments(call: Mapping[str, Any]) -> Iterator[JsonObject]:
-    arguments = call["function"]["arguments"]
-    half = len(arguments) // 2
-    yield {**call, "function": {**call["function"], "arguments": arguments[:half]}}
-    yield {"function": {"arguments": arguments[half:]}}
+    first, second = split_in_half(call["function"]["arguments"])
+    yield {**call, "function": {**call["function"], "arguments": first}}
+    yield {"function": {"arguments": second}}
+
+
+def encode_chunk_events(model: str, reply: Reply, *, include_usage: bool) -> Iterator[str]:
+    """Yield the events of a streamed answer as they are sent."""
+    for chunk in encode_chunks(model, reply, include_usage=include_usage):
+        yield f"data: {json.dumps(chunk)}\n\n"
+    yield "data: [DONE]\n\n"
 
 
 def _encode_chunk(model: str, delta: JsonObject, finish: str | None = None) -> JsonObject:

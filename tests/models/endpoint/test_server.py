@@ -3,16 +3,19 @@
 import http.client
 import json
 import socket
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openai import OpenAI
 
 from harness.conversation.messages import assistant, system, user
 from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import ContextOverflow, UnknownName, UsageError
+from harness.models.endpoint.application import MAX_BODY_BYTES
 from harness.models.endpoint.faults import OVERFLOW_MESSAGES, Fault, parse_fault
-from harness.models.endpoint.server import MAX_BODY_BYTES, list_model_names, make_model_finder, serve_endpoint
+from harness.models.endpoint.server import list_model_names, make_model_finder, serve_endpoint
 from harness.models.factory import open_model
 from harness.models.litellm_model import LitellmModel
 from harness.models.retry import Retry
@@ -61,8 +64,8 @@ def sent(endpoint, data):
     """Return the status line of the response to some bytes."""
     with socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=300) as raw:
         raw.sendall(data)
-        raw.shutdown(socket.SHUT_WR)
-        return raw.makefile("rb").readline()
+        with raw.makefile("rb") as file:
+            return file.readline()
 
 
 def test_an_answer_at_once_has_message_reason_and_usage(endpoint):
@@ -141,17 +144,16 @@ def test_whatever_is_posted_gets_an_answer_or_a_refusal(endpoint, body):
 @pytest.mark.parametrize(
     ("data", "status"),
     [
-        (b"POST /v1/chat/completions HTTP/1.1\r\n\r\n", b"411"),
-        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: many\r\n\r\n", b"411"),
-        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n", b"413"),
-        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), b"413"),
-        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{}", b"400"),
-        (b"DELETE /v1/models HTTP/1.1\r\n\r\n", b"405"),
-        (b"GET /etc/passwd HTTP/1.1\r\n\r\n", b"404"),
-        (b"POST /v1/models HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n\r\n", b"411"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n", b"400"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", b"400"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), b"413"),
+        (b"DELETE /v1/models HTTP/1.1\r\nHost: x\r\n\r\n", b"405"),
+        (b"GET /etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
+        (b"POST /v1/models HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\n", b"400"),
-        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
-        (b"GET /v1/models HTTP/1.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", b"431"),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"GET /v1/models HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", b"400"),
     ],
 )
 def test_malformed_http_is_refused_too(endpoint, data, status, capfd):
@@ -159,6 +161,15 @@ def test_malformed_http_is_refused_too(endpoint, data, status, capfd):
     assert status in line
     assert asked(endpoint, ASKED)[0] == 200
     assert capfd.readouterr().err == ""
+
+
+def test_half_a_body_counts_as_no_request(endpoint):
+    before = len(endpoint.served)
+    with socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=300) as raw:
+        raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{}")
+        raw.shutdown(socket.SHUT_WR)
+        assert raw.recv(65536) == b""
+    assert len(endpoint.served) == before
 
 
 def test_a_key_is_asked_for_where_one_is_set():
@@ -186,7 +197,7 @@ def test_an_answer_that_stalls_ends_with_the_endpoint():
     with serve_endpoint(find, faults=[Fault(kind="stall")]) as endpoint:
         raw = socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=300)
         body = json.dumps({**ASKED, "stream": True}).encode()
-        raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         head = raw.recv(65536)
         assert b"200" in head
     with raw:
@@ -219,6 +230,111 @@ def test_a_model_answers_over_http_as_in_process(name):
     with serve_endpoint(make_model_finder([TASK], seed=7)) as endpoint:
         there = over_the_wire(endpoint, name)[0].reply(START)
     assert (there.message, there.usage, there.cut_short) == (here.message, here.usage, here.cut_short)
+
+
+def test_a_model_answers_a_client_of_anthropic_as_in_process():
+    here = open_model("scripted", task=TASK, seed=7, window_tokens=None).reply(START)
+    with serve_endpoint(make_model_finder([TASK], seed=7)) as endpoint:
+        base = endpoint.address.removesuffix("/v1")
+        model = LitellmModel(name="anthropic/scripted/flashcards:attentive", api_base=base, api_key="sk-any")
+        there = model.reply(START)
+    assert here.message.calls
+    assert (there.message.text, there.message.calls) == (here.message.text, here.message.calls)
+    assert there.usage == here.usage
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_model_answers_a_client_of_the_responses_api_as_in_process(streams):
+    here = open_model("scripted", task=TASK, seed=7, window_tokens=None).reply(START)
+    items = [{"role": message.role, "content": message.text} for message in START.messages]
+    with serve_endpoint(make_model_finder([TASK], seed=7)) as endpoint, OpenAI(base_url=endpoint.address, api_key="k") as client:
+        asked_for: Any = {"model": "scripted/flashcards:attentive", "input": items}
+        if streams:
+            with client.responses.stream(**asked_for) as stream:
+                there = stream.get_final_response()
+        else:
+            there = client.responses.create(**asked_for)
+    calls = [(item.call_id, item.name, item.arguments) for item in there.output if item.type == "function_call"]
+    assert calls == [(call.call_id, call.name, call.arguments_json) for call in here.message.calls] != []
+    assert there.output_text == here.message.text
+    assert there.usage is not None
+    assert (there.usage.input_tokens, there.usage.output_tokens) == (here.usage.prompt_tokens, here.usage.output_tokens)
+
+
+CALL_ID, OUTPUT = "call-1", "four lines"
+CHAT: list[dict[str, Any]] = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Count."},
+    {"role": "assistant", "content": "I look.",
+     "tool_calls": [{"id": CALL_ID, "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": CALL_ID, "content": OUTPUT},
+]  # fmt: skip
+CALL_ITEM = {"type": "function_call", "call_id": CALL_ID, "name": "look", "arguments": "{}"}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"messages": CHAT, "tools": [{"type": "function", "function": {"name": "look"}}]},
+    "/v1/responses": {
+        "instructions": "Be brief.",
+        "input": [*CHAT[1:2], {"role": "assistant", "content": "I look."}, CALL_ITEM,
+                  {"type": "function_call_output", "call_id": CALL_ID, "output": OUTPUT}],
+        "tools": [{"type": "function", "name": "look", "parameters": {}}, {"type": "web_search"}],
+    },
+    "/v1/messages": {
+        "system": [{"type": "text", "text": "Be brief."}],
+        "messages": [
+            CHAT[1],
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "I look."}, {"type": "tool_use", "id": CALL_ID, "name": "look", "input": {}}
+            ]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": CALL_ID, "content": OUTPUT}]},
+        ],
+        "tools": [{"name": "look", "input_schema": {}}, {"type": "bash_20250124", "name": "bash"}],
+    },
+}  # fmt: skip
+
+
+def test_one_conversation_is_the_same_request_in_each_protocol():
+    seen = []
+
+    class Watching(Echo):
+        def reply(self, request, listen=None):
+            seen.append(request)
+            return super().reply(request, listen)
+
+    with serve_endpoint(lambda name: Watching()) as endpoint:
+        for path, body in BODIES.items():
+            assert asked(endpoint, {"model": "echo", **body}, path)[0] == 200
+    assert seen[0].messages[-1].results[0].name == "look"
+    assert seen == [seen[0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "message"),
+    [
+        ("/v1/responses", {"input": 5}, "input: must be a text or a list"),
+        ("/v1/responses", {"input": [5]}, "input.0: must be an object"),
+        ("/v1/responses", {"input": "x", "previous_response_id": "resp_1"}, "previous_response_id: the server keeps no answers"),
+        ("/v1/responses", {"input": "x", "instructions": 5}, "instructions: must be a text"),
+        ("/v1/messages", {"messages": ["x"]}, "messages.0: must be an object"),
+        ("/v1/messages", {"messages": [{"role": "system", "content": "x"}]}, "pass the system prompt as `system=`"),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "system": 5}, "system: must be a text or a list"),
+    ],
+)  # fmt: skip
+def test_a_wrong_request_of_another_protocol_is_refused_in_its_own_form(endpoint, path, fields, message):
+    status, answer = asked(endpoint, {"model": "echo", **fields}, path)
+    assert status == 400
+    assert message in json.loads(answer)["error"]["message"]
+    assert ("type" in json.loads(answer)) == (path == "/v1/messages")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "field"), [("/v1/responses", "input"), ("/v1/messages", "messages")])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_whatever_is_posted_to_another_protocol_gets_an_answer_or_a_refusal(endpoint, path, field, data):
+    fields = {"model": st.just("echo"), field: st.one_of(anything, st.lists(anything, min_size=1, max_size=2))}
+    optional = {"tools": anything, "system": anything, "instructions": anything, "stream": anything}
+    status, _ = asked(endpoint, data.draw(st.fixed_dictionaries(fields, optional=optional)), path)
+    assert status == 200 or 400 <= status < 500
 
 
 def test_every_listed_model_can_be_opened():
