@@ -19,7 +19,7 @@ from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
 from harness.models.endpoint import anthropic_messages, completions, responses
 from harness.models.endpoint.completions import CompletionRequest
 from harness.models.endpoint.faults import REFUSAL_MESSAGES, UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
-from harness.models.endpoint.server import AnsweredRequest, ModelEndpoint
+from harness.models.endpoint.model_endpoint import AnsweredRequest, ModelEndpoint
 from harness.protocols import Model, Reply
 
 MAX_BODY_BYTES = 64 * 2**20
