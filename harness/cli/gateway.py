@@ -53,8 +53,9 @@ def command(
     """Serve an endpoint for other agents that applies a policy and records their sessions.
 
     An agent uses the printed address as its base URL, with its own key, which goes upstream and is stored nowhere. The endpoint
-    speaks OpenAI's chat completions, also streamed, on this machine only. Each conversation becomes a session in the journal,
-    which `harness inspect`, `harness replay` and every widget open. Ctrl-C stops the gateway and completes the journal.
+    speaks OpenAI's chat completions and responses and Anthropic's messages, also streamed, on this machine only. Each
+    conversation becomes a session in the journal, which `harness inspect`, `harness replay` and every widget open. Ctrl-C stops
+    the gateway and completes the journal.
 
     A session is told by the header with which the agent names it, or else by the history that a request continues. When an agent
     compacts its own history, that is logged as its own compaction.
@@ -96,7 +97,7 @@ def command(
             serve_proxy(upstream, recorder.answer, port=port) as proxy,
             install_signal_handler(lambda _number, _frame: stop.set()),
         ):
-            click.echo(f"OPENAI_BASE_URL={proxy.address}")
+            click.echo(f"OPENAI_BASE_URL={proxy.address}\nANTHROPIC_BASE_URL={proxy.address.removesuffix('/v1')}")
             while not stop.wait(MAIN_THREAD_WAIT_SECONDS):
                 proxy.check()
     finally:

@@ -43,7 +43,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Address that agents use as their base URL."""
+        """Address that agents of OpenAI use as their base URL; those of Anthropic omit `/v1`."""
         return f"http://{LOOPBACK}:{self.port}/v1"
 
     @property

@@ -20,7 +20,11 @@ from typing import Any
 
 ANSWER_BYTES = 2**30
 """Maximum length of a message of the gateway in bytes."""
-PATHS = ("/v1/chat/completions", "/chat/completions")
+PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/chat/completions", "/responses")
+CALL_TYPES = {"aresponses": "responses", "anthropic_messages": "messages"}
+"""Names with which the gateway is asked about litellm's types of calls; any other is `chat`."""
+STORED_FIELDS = ("previous_response_id", "conversation", "prompt")
+"""Fields of a request that name messages which the provider stores, so that the gateway can neither record nor change them."""
 ALIVE_PATH = "/health/liveliness"
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 LOOPBACK = "127.0.0.1"
@@ -75,19 +79,27 @@ def make_hook(address: str) -> Any:
 
         async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> Any:
             headers = data.get("secret_fields", {}).get("raw_headers") or {}
+            protocol = CALL_TYPES.get(call_type, "chat")
+            field = "input" if protocol == "responses" else "messages"
+            if protocol == "responses" and (stored := [name for name in STORED_FIELDS if data.get(name) is not None]):
+                advice = "names messages that the provider stores; let the agent send its whole history in input"
+                raise http_exception(422, {"error": f"harness gateway: {stored[0]}: {advice}"})
+            given = data.get(field)
+            messages: Any = [{"role": "user", "content": given}] if protocol == "responses" and isinstance(given, str) else given
             question = {
                 "kind": "request",
                 "call_id": data.get("litellm_call_id"),
                 "headers": {name: value for name, value in headers.items() if name.lower() not in (*KEY_HEADERS, "cookie")},
                 "model": data.get("model"),
-                "messages": data.get("messages"),
+                "protocol": protocol,
+                "messages": messages,
+                "system": data.get("instructions") if protocol == "responses" else data.get("system"),
                 "tools": data.get("tools") or data.get("functions"),
             }
             answer = await ask_gateway(question)
             if "error" in answer:
                 raise http_exception(answer["status"], {"error": answer["error"]})
-            messages = data["messages"]
-            data["messages"] = [messages[part] if isinstance(part, int) else part for part in answer["messages"]]
+            data[field] = [messages[part] if isinstance(part, int) else part for part in answer["messages"]]
             data["api_key"] = find_key(headers)
             return data
 
@@ -103,7 +115,7 @@ def make_hook(address: str) -> Any:
                 chunks.append(chunk)
                 yield chunk
             try:
-                joined = join_chunks(chunks)
+                joined = join_stream(chunks, join_chunks)
             except Exception:  # noqa: BLE001, the agent has its answer already, and sends it back with its next request
                 joined = None
             await report_answer(request_data, joined)
@@ -123,17 +135,61 @@ def make_hook(address: str) -> Any:
             await ask_gateway(question)
 
     async def report_answer(data: Mapping[str, Any], response: Any) -> None:
-        body = response.model_dump(mode="json", exclude_none=True) if response is not None else {}
-        choices = body.get("choices") or [{}]
+        body = response.model_dump(mode="json", exclude_none=True) if hasattr(response, "model_dump") else response or {}
         question = {
             "kind": "answer",
             "call_id": data.get("litellm_call_id"),
-            "message": choices[0].get("message"),
+            "messages": list_answer_messages(body),
             "usage": body.get("usage"),
         }
         await ask_gateway(question)
 
     return Hook()
+
+
+def list_answer_messages(body: Mapping[str, Any]) -> list[Any]:
+    """Return the messages of an answer in any protocol, in the form in which an agent sends them back; empty without one."""
+    if "output" in body:
+        return list(body["output"])
+    if "content" in body:
+        return [{"role": "assistant", "content": body["content"]}]
+    return [{"role": "assistant", **choice["message"]} for choice in (body.get("choices") or [])[:1] if choice.get("message")]
+
+
+def join_stream(chunks: list[Any], join_chunks: Callable[[list[Any]], Any]) -> Any:
+    """Return the answer that was streamed as objects of litellm, as bytes of Anthropic's events, or as events of a response."""
+    if chunks and all(isinstance(chunk, bytes | str) for chunk in chunks):
+        text = b"".join(chunk if isinstance(chunk, bytes) else chunk.encode() for chunk in chunks).decode()
+        return join_events([json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")])
+    if chunks and all(isinstance(chunk, dict) for chunk in chunks):
+        return join_events(chunks)
+    finals = [chunk for chunk in chunks if str(getattr(chunk, "type", "")).startswith("response.") and hasattr(chunk, "response")]
+    return finals[-1].response if finals else join_chunks(chunks)
+
+
+def join_events(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the answer that Anthropic's events stream."""
+    blocks: dict[int, dict[str, Any]] = {}
+    inputs: dict[int, str] = {}
+    usage: dict[str, Any] = {}
+    for event in events:
+        match event.get("type"):
+            case "message_start":
+                usage |= event["message"].get("usage") or {}
+            case "content_block_start":
+                blocks[event["index"]] = dict(event["content_block"])
+            case "content_block_delta":
+                block, delta = blocks[event["index"]], event["delta"]
+                if delta["type"] == "input_json_delta":
+                    inputs[event["index"]] = inputs.get(event["index"], "") + delta["partial_json"]
+                for key in ("text", "thinking", "signature"):
+                    if key in delta:
+                        block[key] = (block.get(key) or "") + delta[key]
+            case "message_delta":
+                usage |= {key: value for key, value in (event.get("usage") or {}).items() if value is not None}
+    for index, text in inputs.items():
+        blocks[index]["input"] = json.loads(text or "{}")
+    return {"content": [blocks[index] for index in sorted(blocks)], "usage": usage}
 
 
 async def authorise(request: Any, api_key: str) -> Any:  # noqa: ARG001, litellm passes both by name
@@ -150,7 +206,9 @@ def limit_paths(app: Any, port: int) -> Any:
             if host.rpartition(":")[0] not in LOCAL_NAMES and host not in LOCAL_NAMES:
                 return await refuse(send, 403, f"harness gateway: it serves this machine only, not the host {host!r}")
             if path != ALIVE_PATH and (path not in PATHS or scope["method"] != "POST"):
-                served = f"POST http://{LOOPBACK}:{port}{PATHS[0]} (the base URL is http://{LOOPBACK}:{port}/v1)"
+                served = (
+                    f"POST {', '.join(PATHS[:3])} (the base URL is http://{LOOPBACK}:{port}/v1, or without /v1 for Anthropic)"
+                )
                 return await refuse(send, 404, f"harness gateway: {scope['method']} {path!r:.200} is not served; use {served}")
         await app(scope, receive, send)
         return None
@@ -182,12 +240,21 @@ def main() -> None:
     folder = Path(settings["folder"])
     config = {
         "model_list": settings["models"],
-        "litellm_settings": {"callbacks": ["proxy_hook.hook"], "drop_params": False, "num_retries": 0, "telemetry": False},
+        "litellm_settings": {
+            "callbacks": ["proxy_hook.hook"],
+            "drop_params": False,
+            "num_retries": 0,
+            "telemetry": False,
+            # otherwise litellm asks OpenAI's servers and all that imitate them for a response
+            "use_chat_completions_url_for_anthropic_messages": True,
+        },
         "router_settings": {"num_retries": 0, "disable_cooldowns": True},
         "general_settings": {
             "master_key": settings["master_key"],
             "custom_auth": "proxy_hook.authorise",
             "forward_client_headers_to_llm_api": True,
+            # agents get the ids of the provider; to wrap them, litellm needs a package for encryption
+            "disable_responses_id_security": True,
         },
     }
     if not settings["hooked"]:

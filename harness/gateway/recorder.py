@@ -8,6 +8,7 @@ last answer is logged at the end of the session.
 """
 
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +21,17 @@ from typing import Any
 from harness.compaction.description import name_policy
 from harness.conversation.codec import to_canonical_json
 from harness.conversation.shapes.recognition import recognize_shape
-from harness.conversation.shapes.shape import Raw
+from harness.conversation.shapes.shape import Raw, Shape
 from harness.conversation.tokens import Usage
 from harness.errors import HarnessError, UsageError, format_count
+from harness.gateway.agent_protocols import (
+    PROTOCOLS,
+    count_answer_messages,
+    extract_texts,
+    is_answer,
+    list_call_ids,
+    read_system,
+)
 from harness.integrations.compactor import Compactor, Moment
 from harness.integrations.message_checks import check_list
 from harness.integrations.summarizers import SummarizerChoice
@@ -57,7 +66,7 @@ class Arm:
 class _Answer:
     """Answer of the upstream that the agent has not sent back yet."""
 
-    message: Raw
+    messages: Sequence[Raw]
     usage: Usage | None
     at_seconds: float
 
@@ -155,7 +164,8 @@ class SessionRecorder:
                 case "failure":
                     self._take_failure(question)
         except UsageError as error:
-            return {"status": MALFORMED_STATUS, "error": f"harness gateway: {error}"}
+            text = re.sub(r"^messages(?=[\[:])", PROTOCOLS[question.get("protocol", "chat")].field, str(error))
+            return {"status": MALFORMED_STATUS, "error": f"harness gateway: {text}"}
         except HarnessError as error:
             return {"status": FAILED_STATUS, "error": f"harness gateway: {type(error).__name__}: {error}"}
         except Exception as error:  # noqa: BLE001, the agent must get an error, and nothing may go upstream unrecorded
@@ -178,15 +188,17 @@ class SessionRecorder:
         return f"{format_count(self.sessions, 'session')} recorded in {self._journal}"
 
     def _take_request(self, question: Mapping[str, Any]) -> list[int | Raw]:
+        protocol = PROTOCOLS[question.get("protocol", "chat")]
         given = check_list(question.get("messages"))
-        recognize_shape(given)  # refuses what is no message
+        recognize_shape(given, known=protocol.shape)  # refuses what is no message
         messages = [normalize(raw) for raw in given]
+        system = read_system(question.get("system"), protocol)
         key = (self._find_name(question.get("headers") or {}), digest_tools(question.get("tools")))
         model = self._model or str(question.get("model") or "unknown")
         with self._lock:
             session, is_own_compaction = self._find(key, messages)
             if session is None:
-                session = self._begin(key, messages, model)
+                session = self._begin(key, messages, model, system=system, shape=protocol.shape)
             else:
                 self._open.remove(session)
             self._open.append(session)
@@ -214,9 +226,10 @@ class SessionRecorder:
         else:
             known = len(session.history)
             history = [*session.history, *messages[known:]]
-            if answer is not None and known < len(messages) and messages[known].get("role") == "assistant":
+            count = count_answer_messages(messages, known)
+            if answer is not None and count:
                 with session.clock.stop_at(answer.at_seconds):
-                    compactor.record(history[: known + 1], usage)
+                    compactor.record(history[: known + count], usage)
             session.history = history
         moment: Moment = "overflow" if session.has_overflowed else "step"
         session.has_overflowed = False
@@ -259,13 +272,14 @@ class SessionRecorder:
         ]
         return (shrunk[-1], True) if shrunk else (None, False)
 
-    def _begin(self, key: tuple[str, str], messages: Sequence[Raw], model: str) -> _Session:
+    def _begin(self, key: tuple[str, str], messages: Sequence[Raw], model: str, *, system: str, shape: Shape | None) -> _Session:
         window_tokens = self._window_tokens or look_up_window(model).tokens
         if not window_tokens:
             raise UsageError(f"the context window of model {model!r:.200} is unknown; start the gateway with --window TOKENS")
         siblings = [session for session in self._open if key[0] and session.key[0] == key[0]]
         arm = siblings[0].arm if siblings else self._random.choice(self._arms)
         settings: dict[str, Any] = {"window_tokens": window_tokens, "summarizer": self._summarizer, "model": model}
+        settings |= {"system": system, "shape": shape}
         Compactor(arm.policy, **settings).record(messages)  # refuses invalid messages before the journal has the session
         clock = _SettableClock(self._clock)
         # a title or another side call of a session that the agent names belongs to the session, as a sub-agent does
@@ -287,14 +301,14 @@ class SessionRecorder:
 
     def _take_answer(self, question: Mapping[str, Any]) -> None:
         session = self._calls.pop(str(question.get("call_id")), None)
-        message = question.get("message")
-        if session is not None and isinstance(message, Mapping):
+        messages = question.get("messages")
+        if session is not None and isinstance(messages, list) and all(isinstance(raw, Mapping) for raw in messages) and messages:
             try:
                 usage = read_usage(question.get("usage"))
             except UsageError:  # of a server that reports something else; the answer counts all the same
                 usage = None
             with session.lock:
-                session.answer = _Answer(message, usage, self._clock())
+                session.answer = _Answer(messages, usage, self._clock())
 
     def _take_failure(self, question: Mapping[str, Any]) -> None:
         session = self._calls.pop(str(question.get("call_id")), None)
@@ -320,7 +334,7 @@ class SessionRecorder:
 
     def _log_answer(self, session: _Session, answer: _Answer) -> None:
         """Log an answer that the agent did not send back."""
-        session.history = [*session.history, normalize({"role": "assistant", **answer.message})]
+        session.history = [*session.history, *map(normalize, answer.messages)]
         with session.clock.stop_at(answer.at_seconds):
             session.compactor.record(session.history, answer.usage)
 
@@ -367,13 +381,15 @@ def _is_system(raw: Raw) -> bool:
 
 
 def _has_answer(messages: Sequence[Raw]) -> bool:
-    return any(raw.get("role") == "assistant" for raw in messages)
+    return any(map(is_answer, messages))
 
 
 def _fits_answer(session: _Session, messages: Sequence[Raw]) -> bool:
     """Return whether the first new message is the answer that the session was given."""
     if session.answer is None or len(messages) <= len(session.history):
         return False
-    given, sent = session.answer.message, messages[len(session.history)]
-    ids = [[call.get("id") for call in raw.get("tool_calls") or ()] for raw in (given, sent)]
-    return ids[0] == ids[1] and (bool(ids[0]) or normalize(given).get("content") == sent.get("content"))
+    start = len(session.history)
+    both = (session.answer.messages, messages[start : start + count_answer_messages(messages, start)])
+    given_ids, sent_ids = map(list_call_ids, both)
+    given_texts, sent_texts = map(extract_texts, both)
+    return given_ids == sent_ids and (bool(given_ids) or given_texts == sent_texts)

@@ -35,7 +35,7 @@ from harness.conversation.messages import Message, sanitize_message
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.shapes.openai_chat import OpenAIChat
 from harness.conversation.shapes.recognition import recognize_shape
-from harness.conversation.shapes.shape import Piece, Raw, edit_piece, join_pieces, refuse
+from harness.conversation.shapes.shape import Piece, Raw, Shape, edit_piece, join_pieces, refuse
 from harness.conversation.tokens import Budget, Estimated, Measured, Usage, Window
 from harness.conversation.view import OPENING_MESSAGE, View, find_opening_index, patch_items
 from harness.errors import UsageError
@@ -113,6 +113,7 @@ class Compactor:
         model: Name of the agent's model, for the log and for the cost of answers whose usage is reported.
             Default: `'unknown'`.
         setup_json: JSON object that the log keeps with the start of the session. Default: `''`.
+        shape: Shape of the list, if it is known; None recognises it. Default: `None`.
         clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
 
     Raises:
@@ -143,6 +144,7 @@ class Compactor:
         session_id: str | None = None,
         model: str = "unknown",
         setup_json: str = "",
+        shape: Shape | None = None,
         clock: Clock = time.time,
     ) -> None:
         if type(window_tokens) is not int or window_tokens < 1:
@@ -161,7 +163,7 @@ class Compactor:
         self._system, self._model, self._setup_json, self._clock = system, model, setup_json, clock
         self.session_id = session_id or TIME_ORDERED_IDS.make_descending()
         self._journal = None if journal is None else Journal.open(journal)
-        self._restore(CompactState(), self._open_log())
+        self._restore(CompactState(shape=shape), self._open_log())
 
     def _open_log(self) -> Log:
         if self._journal is None:

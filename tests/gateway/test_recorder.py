@@ -48,7 +48,7 @@ class Agent:
         message: dict[str, Any] = {"role": "assistant", "content": text} | ({"tool_calls": [call]} if calls else {})
         usage = {"prompt_tokens": prompt_tokens or 100 * self.requests, "completion_tokens": 7}
         shown = {**message, "provider_specific_fields": {}}
-        self.recorder.answer({"kind": "answer", "call_id": f"{id(self)}-{self.requests}", "message": shown, "usage": usage})
+        self.recorder.answer({"kind": "answer", "call_id": f"{id(self)}-{self.requests}", "messages": [shown], "usage": usage})
         self.history.append(message)
         return message
 
@@ -363,7 +363,7 @@ def test_a_usage_that_nobody_knows_refuses_no_request(recorder: SessionRecorder,
     agent = Agent(recorder)
     agent.ask()
     message = {"role": "assistant", "content": "Next."}
-    recorder.answer({"kind": "answer", "call_id": f"{id(agent)}-1", "message": message, "usage": usage})
+    recorder.answer({"kind": "answer", "call_id": f"{id(agent)}-1", "messages": [message], "usage": usage})
     agent.history += [message, {"role": "user", "content": "Go on."}]
     assert "messages" in agent.ask()
 
