@@ -118,7 +118,7 @@ local-models: setup  ## download the small local models, 1.7 GB, to the user's c
 test-local-llm: setup  ## test the small local models: tool calls in a sandbox, and a summary; takes a quarter of an hour
 	REQUIRE_LOCAL_LLM=1 REQUIRE_LOCAL_CODER=1 $(BIN)/python -m pytest -q -s -m 'local_llm or local_coder' tests/models/local tests/contracts/test_local_session.py $(PYTEST_ARGS)
 
-peers: setup    ## install the systems that policies are compared with, and the gateway's proxy, 1.3 GB, in the user's cache
+peers: setup    ## install the systems that policies are compared with, and the gateway's proxy, 2.5 GB, in the user's cache
 	$(BIN)/python -m tests.peers
 
 lock: setup     ## select new versions of all dependencies and write requirements.lock with their hashes

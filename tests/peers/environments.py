@@ -78,6 +78,7 @@ ENVIRONMENTS = {
             requires=("inspect-ai", "langchain", "langgraph", "openai-agents", "openhands-sdk", "pydantic-ai-harness"),
             python=(3, 12),
         ),
+        Environment(name="agents", python=(3, 12)),
         Environment(name="harbor", python=(3, 12)),
         Environment(name="inspect"),
         Environment(name="langchain"),

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from harness.errors import UnknownName, UsageError
+from harness.models.dialects import DialectModel
 from harness.models.endpoint.faults import Fault
 from harness.models.endpoint.model_endpoint import FindModel, ModelEndpoint
 from harness.models.factory import (
@@ -96,6 +97,6 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
             return open_summarizer(name, agent=agent, task=tasks[0], seed=seed, window_tokens=None)
         if not is_scripted(name) or variant not in by_name:
             raise UnknownName("model", name, list_model_names(tasks))
-        return open_model(name, task=by_name[variant], seed=seed, window_tokens=window_tokens)
+        return DialectModel(model=open_model(name, task=by_name[variant], seed=seed, window_tokens=window_tokens))
 
     return find
