@@ -35,6 +35,7 @@ def make_tools(dialect: Dialect) -> tuple[ToolSpec, ...]:
     return (ToolSpec(name=dialect.shell_tool, description="", parameters_json="{}"),)
 
 
+@pytest.mark.slow
 @dialects
 @given(call=calls)
 @example(call=("execute_command", {"command": "cat -- a"}))
@@ -50,6 +51,7 @@ def test_a_call_comes_back_as_it_was(dialect: Dialect, call: tuple[str, dict[str
     assert dialect.decode(dialect.encode(make_call(name, arguments))) == make_call(name, arguments)
 
 
+@pytest.mark.slow
 @dialects
 @pytest.mark.parametrize("name", SUITE)
 def test_every_call_of_a_script_comes_back(dialect: Dialect, name: str) -> None:
