@@ -215,8 +215,8 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter, change_
         view: View before the events.
         entries: Entries of the log with the events.
         counter: Token counter that estimates the length of messages.
-        change_counter: Token counter for the messages of compactions, with the same results. The counter with which the compactions
-            were made saves the time to count them again. None uses `counter`.
+        change_counter: Token counter for the messages of compactions, with the same results. The counter with which the
+            compactions were made saves the time to count them again. None uses `counter`.
 
     Raises:
         UsageError: One of the events is a rollback; see `fold`.

@@ -27,6 +27,7 @@ def make_replay(later_usd_per_call: dict[str, float]) -> Replay:
         costs=costs,
         settings=pd.DataFrame({"setting": ["as it was", "new"]}),
         boundaries=pd.DataFrame(),
+        survival=pd.DataFrame(),
         reading=None,
         choices={"own": None},
         rules=("own",),
