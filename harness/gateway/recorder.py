@@ -219,9 +219,10 @@ class SessionRecorder:
                 self._log_answer(session, answer)
                 session.answer = None
             reason = self._describe_own_compaction(session, messages)
-            compactor.replace(messages, usage, reason=reason)
+            event = compactor.replace(messages, usage, reason=reason)
             session.own_compactions += 1
-            self._report(f"session {compactor.session_id}: {reason}")
+            before, after = f"{event.tokens_before:,}", format_count(event.tokens_after, "token")
+            self._report(f"session {compactor.session_id}: {reason} (from {before} to {after})")
             session.history, usage = messages, None
         else:
             known = len(session.history)
@@ -243,9 +244,8 @@ class SessionRecorder:
 
     def _describe_own_compaction(self, session: _Session, messages: Sequence[Raw]) -> str:
         if continues(messages, session.history):
-            return f"the agent took its newest {format_count(len(session.history) - len(messages), 'message')} back"
-        before, after = format_count(len(session.history), "message"), format_count(len(messages), "message")
-        reason = f"the agent's own compaction: {before} became {after}"
+            return "the agent took its newest messages back"
+        reason = "the agent's own compaction"
         if name_policy(session.arm.policy) == "none":
             return reason
         return f"{reason}; two policies act in this session, the agent's and the gateway's {session.arm.name}"
