@@ -20,7 +20,7 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -71,26 +71,26 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
     Args:
         task: Task whose checks are graded.
         sandbox: Sandbox with the workspace that the agent left. Verdicts are only stored and reused if it has an action cache.
-        trial_id: Id of the trial, for the message of an error. It also decides every random choice of the grading, so that a
-            trial that is run again is graded alike; nothing in the sandbox contains it.
+        trial_id: Id of the trial, for the message of an error. For a task whose expected values are not JSON it also decides the
+            random choices of the grading; see `_seed_choices`.
         reuse: Whether stored verdicts may be returned. Otherwise, the workspace is graded and stored verdicts are tested.
 
     Raises:
         SandboxDied: The sandbox was lost, so there are no verdicts.
         VerdictMismatch: The workspace was graded several times with equal verdicts, which differ from the stored ones.
     """
-    rng = Random(f"grade {trial_id}")
+    seed = _seed_choices(task, trial_id)
     key = compute_verdict_key(task, sandbox) if isinstance(sandbox, CachedSandbox) else None
     if key is None or not isinstance(sandbox, CachedSandbox):
-        return CachedGrading(judge_work(task, sandbox, rng).checks, is_cached=False)
+        return CachedGrading(judge_work(task, sandbox, Random(seed)).checks, is_cached=False)
     stored = sandbox.cache.find(key, _unpack_verdicts)
     if stored is not None and reuse:
         return CachedGrading(apply_verdicts(task.checks, stored, ""), is_cached=True)
     workspace = None if stored is None else sandbox.snapshot()
-    grading = judge_work(task, sandbox, rng)
+    grading = judge_work(task, sandbox, Random(seed))
     verdicts = _collect_verdicts(grading.checks)
     if grading.is_repeatable and stored is not None and workspace is not None and _list_differences(stored, verdicts):
-        unstable = _find_unstable_checks(task, sandbox.bypass_cache(), workspace, verdicts)
+        unstable = _find_unstable_checks(task, sandbox.bypass_cache(), workspace, verdicts, seed)
         if not unstable.issuperset(_list_differences(stored, verdicts)):
             raise VerdictMismatch(trial_id, str(sandbox.cache.folder), *_describe_differences(stored, verdicts))
         verdicts |= dict.fromkeys(unstable, Verdict(False, UNSTABLE))
@@ -132,8 +132,21 @@ def _list_sources() -> Iterator[Path]:
 def _compute_grader_key(task: Task) -> str | None:
     """Return a digest of a task's grader and check names; None if the grader uses code that has no digest."""
     judge_source = _describe_judge(task.grader)
-    if judge_source is None:
-        return None
+    return None if judge_source is None else _digest_grader(task, judge_source)
+
+
+def _seed_choices(task: Task, trial_id: str) -> str:
+    """Return the seed of the random choices of a grading, such as which functions are wrong in which runs of the agent's tests.
+
+    It is equal for all trials of a task with the same values: tests that miss one function of ten would otherwise pass in one
+    trial and fail in another whose workspace is equal. Nothing in the sandbox contains it. An expected value that is not JSON
+    could be written differently in each process, so that the id of the trial takes its place.
+    """
+    return f"grade {_digest_grader(task) or trial_id}"
+
+
+def _digest_grader(task: Task, judge_source: Sequence[str] = ()) -> str | None:
+    """Return a digest (hexadecimal) of a task's checks, expected values and interviews; None if a value is not JSON."""
     parts = {
         "checks": [check.name for check in task.checks],
         "judge": judge_source,
@@ -143,7 +156,7 @@ def _compute_grader_key(task: Task) -> str | None:
     try:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     except (TypeError, ValueError):
-        return None  # an expected value that is not JSON
+        return None
 
 
 def _describe_judge(grader: Grader) -> list[str] | None:
@@ -197,11 +210,13 @@ def _collect_verdicts(checks: Iterable[GradedCheck]) -> dict[str, Verdict]:
     return {graded.check.name: Verdict(graded.passed, graded.detail) for graded in checks}
 
 
-def _find_unstable_checks(task: Task, sandbox: Sandbox, workspace: Snapshot, verdicts: Mapping[str, Verdict]) -> set[str]:
+def _find_unstable_checks(
+    task: Task, sandbox: Sandbox, workspace: Snapshot, verdicts: Mapping[str, Verdict], seed: str
+) -> set[str]:
     unstable = set[str]()
     for _ in range(REPEATS):
         sandbox.restore(workspace)
-        unstable.update(_list_differences(verdicts, _collect_verdicts(judge_work(task, sandbox).checks)))
+        unstable.update(_list_differences(verdicts, _collect_verdicts(judge_work(task, sandbox, Random(seed)).checks)))
     return unstable
 
 

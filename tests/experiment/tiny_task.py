@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Interview, LaterMessage, Script, Step, Task
+from harness.tasks.kit.graders import check_tests
 
 ROUNDS = 8
 
@@ -84,6 +85,11 @@ def flipping_judge(submission):
     """Grade one more check, `flip`, which passes if the agent's code answers 1."""
     yield from judge(submission)
     yield "flip", submission.ask()["anything"] == 1, "it was 0"
+
+
+def tests_judge(submission):
+    """Grade the agent's tests, some runs of which have a function that is wrong on purpose."""
+    yield "tests", *check_tests(submission.ask(), 1)
 
 
 def losing(seed):

@@ -16,8 +16,9 @@ from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.action_cache.entry import pack_bytes
 from harness.session.grading import Verdict, grade_workspace
 from harness.session.verdict_cache import UNSTABLE, compute_verdict_key, digest_package, grade_with_cache, is_drawn_for_test
-from harness.task import Check, Grader, Interview
+from harness.task import Check, FunctionChange, Grader, Interview
 from harness.tasks import SUITE, load_task
+from harness.tasks.kit.graders import make_interviews
 from tests.experiment import tiny_task
 
 pytestmark = pytest.mark.bubblewrap
@@ -255,6 +256,27 @@ def test_wrong_stored_verdicts_end_the_run_when_they_are_tested(cache):
 
 
 @pytest.mark.slow
+def test_tests_that_miss_one_function_get_the_same_verdict_in_each_trial(cache):
+    names = "abcdef"
+    module = "".join(f"def {name}():\n    return 1\n\n\n" for name in names)
+    cases = "".join(f"    def test_{name}(self):\n        self.assertEqual(m.{name}(), 1)\n" for name in names[1:])
+    tests = f"import unittest\n\nimport m\n\n\nclass T(unittest.TestCase):\n{cases}"
+    changes = [FunctionChange(path="m.py", function=name, kind="number", wrong=("value + 1",)) for name in names]
+    passed = set()
+    for port in range(6):  # other values are another instance, with other functions that are wrong
+        grader = Grader(judge=tiny_task.tests_judge, expected={"port": port}, interviews=make_interviews("", (), changes))
+        task = replace(TASK, checks=(Check(name="tests", title="Tests that can fail"),), grader=grader)
+        with submitted(cache) as sandbox:
+            sandbox.write("m.py", module.encode())
+            sandbox.write("tests/test_m.py", tests.encode())
+            graded = [grade_with_cache(task, sandbox, f"trial {number}", reuse=False) for number in range(5)]
+        assert len({one.checks for one in graded}) == 1
+        assert not any(one.is_cached for one in graded)
+        passed.add(graded[0].checks[0].passed)
+    assert passed == {True, False}
+
+
+@pytest.mark.slow
 def test_work_that_behaves_at_random_has_failed_and_does_not_end_the_run(cache):
     source = "import os\n\n\ndef anything():\n    return os.urandom(1)[0] % 2\n"
     interview = Interview(source=source, questions=("anything",))
@@ -291,8 +313,8 @@ def test_every_task_of_the_suite_has_verdicts_with_a_key(cache):
 
 
 @pytest.mark.slow
-def test_a_trial_that_is_graded_again_makes_the_same_random_choices():
-    """The order of equal interviews, shown by the ids of their processes, depends on the trial alone."""
+def test_all_trials_of_an_instance_of_a_task_make_the_same_random_choices():
+    """The order of equal interviews, shown by the ids of their processes, depends on the expected values alone."""
     first = Interview(source="import os\ndef x():\n    return os.getpid()\n", questions=("x",), answer_names=("a",))
     orders = []
 
@@ -301,9 +323,10 @@ def test_a_trial_that_is_graded_again_makes_the_same_random_choices():
         orders.append(answers["a"] < answers["b"])
         return ()
 
-    task = replace(TASK, grader=Grader(judge=judge, interviews=(first, replace(first, answer_names=("b",)))))
+    interviews = (first, replace(first, answer_names=("b",)))
     with open_sandbox("bubblewrap", session_id="again") as sandbox:
-        for trial_id in "abcdefabcdef":
-            grade_with_cache(task, sandbox, trial_id, reuse=False)
+        for number, value in enumerate("abcdefabcdef"):
+            task = replace(TASK, grader=Grader(judge=judge, expected={"port": value}, interviews=interviews))
+            grade_with_cache(task, sandbox, f"trial {number}", reuse=False)
     assert orders[:6] == orders[6:]
     assert len(set(orders)) == 2
