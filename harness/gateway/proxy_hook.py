@@ -25,6 +25,8 @@ CALL_TYPES = {"aresponses": "responses", "anthropic_messages": "messages"}
 """Names with which the gateway is asked about litellm's types of calls; any other is `chat`."""
 STORED_FIELDS = ("previous_response_id", "conversation", "prompt")
 """Fields of a request that name messages which the provider stores, so that the gateway can neither record nor change them."""
+RESPONSE_ENDS = ("response.completed", "response.incomplete")
+"""Types of the last event of a streamed response, which carries the whole answer."""
 ALIVE_PATH = "/health/liveliness"
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 LOOPBACK = "127.0.0.1"
@@ -163,8 +165,9 @@ def join_stream(chunks: list[Any], join_chunks: Callable[[list[Any]], Any]) -> A
         return join_events([json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")])
     if chunks and all(isinstance(chunk, dict) for chunk in chunks):
         return join_events(chunks)
-    finals = [chunk for chunk in chunks if str(getattr(chunk, "type", "")).startswith("response.") and hasattr(chunk, "response")]
-    return finals[-1].response if finals else join_chunks(chunks)
+    types = [getattr(chunk, "type", None) for chunk in chunks]
+    ends = [chunk for chunk, kind in zip(chunks, types, strict=True) if getattr(kind, "value", kind) in RESPONSE_ENDS]
+    return ends[-1].response if ends else join_chunks(chunks)
 
 
 def join_events(events: list[dict[str, Any]]) -> dict[str, Any]:
