@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,8 @@ from tests.widgets.linked import FAST, Linked, Theme
 
 MAX_TABS = 200
 """Number of presses of the tab key after which an element counts as out of reach."""
+TWINS_SECONDS = 300
+"""Maximum duration in seconds of the twins of a compaction."""
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -404,8 +407,10 @@ class CheckPath:
         self.press(page.locator(".u-wrong .u-link").first)
         self.photograph("wrong_value", ".h-pair")
         self.press(page.get_by_role("button", name="compare twins"))
-        while not self._inspector.twins:
-            self._linked.settle()
+        end = time.monotonic() + TWINS_SECONDS
+        while not self._inspector.twins:  # while twins run, messages never end
+            assert time.monotonic() < end, f"the twins are not there after {TWINS_SECONDS} s"
+            self._linked.carry()
             refusal = page.locator(".h-error").inner_text()
             assert not refusal, refusal
         self._linked.settle()

@@ -6,6 +6,7 @@ ten, so everything that is not about Jupyter itself is tested here.
 
 import json
 import queue
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +18,8 @@ from harness.widgets.message_channel import MessageSender
 Theme: TypeAlias = Literal["light", "dark"]
 QUIET_ROUNDS = 3
 """Number of rounds without any message after which both sides are considered silent."""
+SETTLE_SECONDS = 300
+"""Maximum duration in seconds until both sides are silent."""
 FAST = 200
 """Rate of messages per second."""
 
@@ -93,9 +96,14 @@ class Linked:
 
         Args:
             lose: whether a message to the page gets lost on its way.
+
+        Raises:
+            TimeoutError: Messages still come after `SETTLE_SECONDS`.
         """
-        quiet = 0
+        quiet, end = 0, time.monotonic() + SETTLE_SECONDS
         while quiet < QUIET_ROUNDS:
+            if time.monotonic() > end:
+                raise TimeoutError(f"messages still come after {SETTLE_SECONDS} s; use `carry` while something goes on")
             quiet = 0 if self.carry(lose=lose) else quiet + 1
 
     def carry(self, *, lose: Callable[[Any], bool] = lambda _: False) -> int:
