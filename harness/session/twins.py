@@ -142,11 +142,18 @@ class Twins:
         return render_html_table(self._describe(), self._HEADINGS, self._render_rows(), (self.notice,) if self.notice else ())
 
     def render_text(self) -> str:
-        """Return the results as a plain-text table with one row per arm, under a sentence that says what was compared."""
+        """Return the results as a plain-text table with one row per arm, under a sentence that says what was compared.
+
+        The failed checks of an arm stand in a line of their own below its row.
+        """
         rows = [self._HEADINGS, *self._render_rows()]
-        widths = [max(len(row[place]) for row in rows) for place in range(len(self._HEADINGS))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self._describe(), *lines, *([self.notice] if self.notice else [])])
+        widths = [max(len(row[place]) for row in rows) for place in range(len(self._HEADINGS) - 1)]
+        lines = [self._describe()]
+        for row in rows:
+            lines.append("  ".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)).rstrip())
+            if row is not rows[0] and row[-1]:
+                lines.append(f"  {self._HEADINGS[-1]}: {row[-1]}")
+        return "\n".join([*lines, *([self.notice] if self.notice else [])])
 
     _HEADINGS: ClassVar = ("arm", "twins", "mean score", "passed", "mean steps", "mean cost (USD)", "failed checks")
 

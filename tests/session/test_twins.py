@@ -79,7 +79,9 @@ def test_only_the_twins_that_see_the_lost_fact_pass_the_check_that_needs_it(forg
     }
     assert set(twins.table["compactions"]) == {0}
     assert [cause.name for cause in twins.list_causes() if cause.is_failed_by_loss] == ["port"]
-    assert "the port is written down" in twins.render_text().lower()
+    lines = twins.render_text().splitlines()
+    (row,) = [number for number, line in enumerate(lines) if line.startswith("control text")]
+    assert lines[row + 1].lower() == "  failed checks: the port is written down (2)"
 
 
 def test_arms_have_equal_seeds_except_the_noise_arm_and_the_first_is_that_of_the_session(forgetful):
