@@ -283,7 +283,7 @@ def test_trials_that_killed_their_sandboxes_count_and_are_not_run_again(experime
         (("[0.5, 0.8]", '["high"]'), "policy.threshold"),
         (("window_tokens = 16000", "window_tokens = 20"), "more than the window"),
         ((":tiny", ":tinny"), "did you mean 'tiny'"),
-        ((":tiny", ":broken"), "(line 80): ZeroDivisionError"),
+        ((":tiny", ":broken"), "): ZeroDivisionError: division by zero"),
         (("[axes]", "[axes"), "TOML"),
         (("[trial.policy]", 'model = "openai/gpt-4o-mnii"\n[trial.policy]'), "did you mean 'openai/gpt-4o-mini'"),
         (("[trial.policy]", 'model = "scripted/other"\n[trial.policy]'), "scripted/tiny:attentive"),

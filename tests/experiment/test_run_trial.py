@@ -33,6 +33,7 @@ from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 from harness.store.tables import read_batches
 from harness.tasks import make_task
+from tests.experiment import tiny_task
 from tests.models import anthropic_stub
 from tests.models.openai_stub import Say, serving
 
@@ -299,7 +300,8 @@ def test_an_agent_that_kills_its_sandbox_has_failed_and_counts(job):
 def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
-    assert trial.error.endswith("cannot be made with seed 5 (line 80): ZeroDivisionError: division by zero")
+    line = tiny_task.broken.__code__.co_firstlineno + 2
+    assert trial.error.endswith(f"cannot be made with seed 5 (line {line}): ZeroDivisionError: division by zero")
     assert trial.scale == 1.0
     assert "in broken" in trial.traceback
     assert checks == ()
