@@ -255,7 +255,7 @@ def split_views(before: View, after: View) -> tuple[list[Item], list[Item], list
 
 
 class CompactionWords(NamedTuple):
-    """What one compaction did to the distinctive words of the messages that it evicted or shortened.
+    """Distinctive words of the messages that one compaction evicted or shortened, and what became of them.
 
     Args:
         fates: Words and phrases: those used later first, then those seen again, those not used, and those still in view.
@@ -264,6 +264,16 @@ class CompactionWords(NamedTuple):
 
     fates: tuple[WordFate, ...]
     survival: tuple[Survival, ...]
+
+
+class _Shown(NamedTuple):
+    """Message or summary that came into view, with its single words by kind and its text on one line."""
+
+    seq: int
+    role: str
+    step: int
+    words: Mapping[str, frozenset[str]]
+    text: str
 
 
 def follow_words(entries: Iterable[Entry], counter: Counter) -> dict[int, CompactionWords]:
@@ -275,21 +285,22 @@ def follow_words(entries: Iterable[Entry], counter: Counter) -> dict[int, Compac
     """
     log, view = drop_rolled_back(list(entries)), View()
     labels: dict[ItemId, str] = {}
-    shown: list[tuple[int, str, int, dict[str, frozenset[str]], str]] = []
+    shown: list[_Shown] = []
     cuts: list[tuple[int, View, View]] = []
     for entry in log:
         before, view = view, fold(view, entry, counter)
         match entry.event:
             case MessageAdded(message=message, step=step):
                 labels[view.items[-1].item_id] = _label(message, step)
-                shown.append((entry.seq, message.role, step, find_words(message), " ".join(join_texts(message).split())))
+                text = " ".join(join_texts(message).split())
+                shown.append(_Shown(entry.seq, message.role, step, find_words(message), text))
             case Compaction(status="applied") as event:
                 written = [item for item in view.items if item.item_id not in {old.item_id for old in before.items}]
                 labels |= {item.item_id: f"summary of compaction {event.round}" for item in written}
                 cuts.append((entry.seq, before, view))
                 words = ViewWords([join_texts(item.message) for item in written])
                 found = {kind: frozenset(known) for kind, known in words.places.items()}
-                shown.append((entry.seq, "summary", event.step, found, " ".join(words.texts)))
+                shown.append(_Shown(entry.seq, "summary", event.step, found, " ".join(words.texts)))
     return {seq: _follow(seq, before, after, labels, shown) for seq, before, after in cuts}
 
 
@@ -298,10 +309,10 @@ def _follow(
     before: View,
     after: View,
     labels: Mapping[ItemId, str],
-    shown: Sequence[tuple[int, str, int, dict[str, frozenset[str]], str]],
+    shown: Sequence[_Shown],
 ) -> CompactionWords:
     gone, kept, written = split_views(before, after)
-    later = [row for row in shown if row[0] > seq]
+    later = [row for row in shown if row.seq > seq]
     standing = ViewWords([join_texts(item.message) for item in after.items])
     in_after = {item.item_id for item in after.items}
     own: dict[str, set[str]] = {kind: set() for kind in WORD_KINDS}
@@ -330,12 +341,10 @@ def _follow(
     return CompactionWords(tuple(fates), survival)
 
 
-def _find_fate(
-    kind: str, word: str, later: Sequence[tuple[int, str, int, dict[str, frozenset[str]], str]]
-) -> tuple[Fate, int | None]:
-    for _, role, step, words, text in later:
-        if word in words[kind] if kind in WORD_KINDS else word in text:
-            return ("used later" if role == "assistant" and kind in WORD_KINDS else "seen again"), step
+def _find_fate(kind: str, word: str, later: Sequence[_Shown]) -> tuple[Fate, int | None]:
+    for row in later:
+        if word in row.words[kind] if kind in WORD_KINDS else word in row.text:
+            return ("used later" if row.role == "assistant" and kind in WORD_KINDS else "seen again"), row.step
     return "unused", None
 
 
