@@ -311,6 +311,8 @@ def apply_verdicts(
 
 
 def _clean(detail: str) -> str:
-    """Return an explanation as one line of printable ASCII characters, cut to `MAX_DETAIL_CHARACTERS`."""
-    line = " ".join(detail.split())[:MAX_DETAIL_CHARACTERS]
+    """Return an explanation as one line of printable ASCII characters, cut with `...` to `MAX_DETAIL_CHARACTERS`."""
+    line = " ".join(detail.split())
+    if len(line) > MAX_DETAIL_CHARACTERS:
+        line = f"{line[: MAX_DETAIL_CHARACTERS - 3]}..."
     return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in line)

@@ -3,15 +3,20 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.errors import format_count
 from harness.task import Check, FunctionChange, Grader, Interview, Submission
 from harness.tasks.bug_hunt.facts import compute_attempt, list_culprits, name_rate
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, Tariff, draw_tariff, settle
 from harness.tasks.bug_hunt.steps import list_section_facts
 from harness.tasks.bug_hunt.structure import RULES, Structure
 from harness.tasks.kit.draws import compute_digest
+from harness.tasks.kit.explanations import describe_value, explain_difference, explain_new_line, list_names
 from harness.tasks.kit.graders import (
     ComparisonResult,
     check_tests,
+    combine,
+    compare_entries,
+    compare_statements,
     describe_initial_files,
     hash_text,
     list_new_lines,
@@ -136,7 +141,7 @@ def _compute_added_cents(tariff: Tariff, stage: str) -> list[int]:
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     values = submission.expected
-    is_ordered = _check_regression_test(submission)
+    order = _check_regression_test(submission)
     texts = {path: submission.read_text(path) for path in values["hashes"]}
     changed_paths = [path for path, text in texts.items() if hash_text(text) != values["hashes"][path]]
     yield from _judge_modules(submission, [path for path in changed_paths if path.startswith("wattbook/")])
@@ -146,18 +151,27 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     answers = submission.ask()
     touched_paths = [path for path in changed_paths if not path.startswith("wattbook/")]
     tests = check_tests(answers, values["tests"] + 1)  # the agent adds at least one test
-    yield "suite", tests.passed and not touched_paths, f"{tests.detail}, changed {touched_paths}"
+    yield (
+        "suite",
+        *combine(tests, (not touched_paths, f"files that must stay as they were were changed: {list_names(touched_paths)}")),
+    )
     swept = answers.get("swept")
     for number, culprit in enumerate(values["culprits"], start=1):
         added_cents = swept.get(culprit) if isinstance(swept, dict) else swept
-        yield f"fixed_{number}", added_cents == values["swept"][culprit], f"{culprit} adds {added_cents!r:.180}"
+        yield (
+            f"fixed_{number}",
+            added_cents == values["swept"][culprit],
+            _explain_cents(culprit, values["swept"][culprit], added_cents),
+        )
     with_bug, without_bug = answers.get("broken_regression", []), answers.get("regression", [])
     notices = bool(with_bug) and all(map(_has_failures_only, with_bug))
     accepts = bool(without_bug) and all(answer == [0, 0] for answer in without_bug)
-    answer_texts = (", ".join(sorted({repr(answer) for answer in answers})) for answers in (with_bug, without_bug))
-    detail = "{}, failures and errors with the bug {:.80}, without it {:.80}".format(is_ordered.detail, *answer_texts)
     # a regression test that fails without the bug already fails the check `suite`
-    yield "regression_test", is_ordered.passed and notices and (accepts or not tests.passed), detail
+    results = (
+        (notices, f"with the bug put back, it should have failures and no errors, but has {_describe_runs(with_bug)}"),
+        (accepts or not tests.passed, f"without the bug, it should pass, but has {_describe_runs(without_bug)}"),
+    )
+    yield "regression_test", *combine(order, *results)
 
 
 def _has_failures_only(answer: object) -> bool:
@@ -167,14 +181,38 @@ def _has_failures_only(answer: object) -> bool:
     return False
 
 
+def _describe_runs(answers: Sequence[object]) -> str:
+    """Return the numbers of failures and errors in several runs of the regression test, in words."""
+    texts = []
+    for answer in answers:
+        match answer:
+            case [int(failures), int(errors)]:
+                texts.append(f"{format_count(failures, 'failure')} and {format_count(errors, 'error')}")
+            case _:
+                texts.append(describe_value(answer))
+    return ", or ".join(sorted(set(texts))[:2]) or "no result"
+
+
+def _explain_cents(culprit: str, expected: Sequence[int], added: object) -> str:
+    """Return for how many numbers of kilowatt hours a stage computes a wrong amount, with the first of them."""
+    label = f"cents that the stage {culprit!r} adds"
+    if not isinstance(added, list) or len(added) != len(expected):
+        return explain_difference(expected, added, label)
+    wrong = [place for place, (right, found) in enumerate(zip(expected, added, strict=True)) if right != found]
+    first = wrong[0] if wrong else 0
+    example = explain_difference(expected[first], added[first], f"{label} for {SWEEP_KWH[first]} kWh")
+    return f"{example}; {len(wrong)} of {len(expected)} amounts are wrong"
+
+
 def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:
     modules = [f"wattbook/stages/{culprit}.py" for culprit in submission.expected["culprits"]]
     paths = [f"{folder}/{name}" for folder in PACKAGE_FOLDERS for name in submission.list_files(folder) if name.endswith(".py")]
     new = [path for path in paths if path not in submission.expected["hashes"]]
-    yield "only_stale_modules", sorted(changed) == sorted(modules) and not new, f"changed {changed}, new {new}"
+    words = f"only {list_names(modules)} should be changed; changed: {list_names(changed)}; new: {list_names(new)}"
+    yield "only_stale_modules", sorted(changed) == sorted(modules) and not new, words
     beginning = f'"""{submission.expected["owner_tag"]} '
     untagged = [module for module in modules if not submission.read_text(module).startswith(beginning)]
-    yield "owner_tag", not untagged, f"without the tag: {untagged}"
+    yield "owner_tag", not untagged, f"these modules do not begin with {beginning!r}: {list_names(untagged)}"
 
 
 def _check_regression_test(submission: Submission) -> ComparisonResult:
@@ -183,7 +221,13 @@ def _check_regression_test(submission: Submission) -> ComparisonResult:
     is_named = bool(classes) and all(name.startswith(values["test_prefix"]) for name in classes)
     uses = re.search(rf"^from wattbook import {entry_point}$", text, re.MULTILINE) is not None and f"{entry_point}(" in text
     mentions = re.search(rf"\b{values['complaint']}\b", text) is not None
-    return ComparisonResult(is_named and uses and mentions, f"classes {classes}")
+    if not text:
+        return ComparisonResult(False, f"{REGRESSION_TEST} is empty or missing")
+    return combine(
+        (is_named, f"names of its classes should begin with {values['test_prefix']!r}; it has {describe_value(classes)}"),
+        (uses, f"it should call {entry_point!r}, imported from 'wattbook'"),
+        (mentions, f"it should name the complaint {values['complaint']!r}"),
+    )
 
 
 def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -192,7 +236,9 @@ def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
         accepted = [row for row in rows if row[1] == "accepted"]
         is_unique = len({row[2] for row in rows}) == len(rows)
         is_good = len(accepted) == 1 and is_unique and rows[-1] == accepted[0]
-        yield f"tries_{number}", is_good, f"tries: {[row[1:3] for row in rows]}"
+        tries = list_names([f"{row[2]} ({row[1]})" for row in rows], 4)
+        words = f"one patch should be accepted, the last one, and no patch be tried twice; patches tried: {tries}"
+        yield f"tries_{number}", is_good, words
 
 
 def _list_tries(submission: Submission) -> list[list[list[str]]]:
@@ -225,8 +271,10 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     has_day = values["drift_since"] in notes
     yield (
         "notes",
-        not missing and has_day,
-        f"the notes do not contain: {', '.join(missing) or 'nothing'}; the first day {'is' if has_day else 'is not'} in them",
+        *combine(
+            (not missing, f"the notes do not name the stages that were ruled out: {list_names(missing)}"),
+            (has_day, f"the notes do not name the day since when it drifts, {values['drift_since']!r}"),
+        ),
     )
     beginning = f"- {values['channel']} ({values['ticket']}): "
     yield "changelog", *_compare_line(submission, "CHANGELOG.md", values["entries"], beginning, "")
@@ -236,23 +284,17 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
         yield f"report_{section}", *_compare_statements(submission, "REPORT.md", {name: values[name] for name in names})
     handover = read_json_object(submission, "handover.json")
     for part, names in values["handover"].items():
-        wrong = [name for name in names if handover.get(name) != values[name]]
-        yield f"handover_{part}", not wrong, f"wrong or missing: {', '.join(wrong) or 'nothing'}"
+        yield f"handover_{part}", *compare_entries(handover, "handover.json", {name: values[name] for name in names})
     if values["reply"]:
         yield "reply", *_compare_statements(submission, "REPLY.md", {name: values[name] for name in values["reply"]})
 
 
 def _compare_statements(submission: Submission, path: str, expected: Mapping[str, str]) -> ComparisonResult:
-    """Check that a document states each value once, on a line `- NAME: VALUE` of its own."""
-    lines = submission.read_text(path).splitlines()
-    wrong = [name for name, value in expected.items() if _find_stated(lines, name.replace("_", " ")) != [value]]
-    return ComparisonResult(not wrong, f"{path} has other values, or none, for: {', '.join(wrong) or 'nothing'}")
-
-
-def _find_stated(lines: Sequence[str], label: str) -> list[str]:
-    return [line.removeprefix(f"- {label}: ") for line in lines if line.startswith(f"- {label}: ")]
+    return compare_statements(submission.read_text(path).splitlines(), path, expected)
 
 
 def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> ComparisonResult:
     lines = list_new_lines(submission, path, initial_lines)
-    return ComparisonResult(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")
+    wanted = f"begins with {beginning!r}{f' and contains {part!r}' if part else ''}"
+    is_right = len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0]
+    return ComparisonResult(is_right, explain_new_line(path, lines, wanted))

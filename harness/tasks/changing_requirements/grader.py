@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from harness.task import Submission
 from harness.tasks.changing_requirements.facts import CHOICES
+from harness.tasks.kit.explanations import list_names
 from harness.tasks.kit.graders import ComparisonResult, combine, compare_words
 from harness.tasks.kit.sheets import judge_sheets
 
@@ -37,7 +38,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     )
     yield "hotline", *combine(*mentions)
     permits = submission.read_text("log/permits.txt").split()
-    yield "one_permit", len(permits) == 1, f"{len(permits)} permits were asked for"
+    yield "one_permit", len(permits) == 1, f"{len(permits)} permits were asked for, expected 1"
     for pair in values["bays"].split():
         yield f"bay_{pair.partition('=')[0]}", *compare_words(submission, "plan/bays.md", pair, choices=CHOICES)
     yield from judge_sheets(submission, values["sheets"])
@@ -53,20 +54,19 @@ def _judge_addition(submission: Submission, sheets: dict[str, list[str]]) -> Ite
         papers = {path: submission.read_text(path).splitlines() or [""] for path in STYLED_PAPERS}
         first, last = f"file: {values['register']}", f"imprint: {values['imprint']}"
         lacking = [path for path, lines in papers.items() if lines[0] != first]
-        yield "register", not lacking, f"{len(lacking)} papers do not begin with {first!r}"
+        yield "register", not lacking, f"the first line of {list_names(lacking)} is not {first!r}"
         lacking = [path for path, lines in papers.items() if lines[-1] != last]
-        yield "imprint", not lacking, f"{len(lacking)} papers do not end with {last!r}"
+        yield "imprint", not lacking, f"the last line of {list_names(lacking)} is not {last!r}"
     if addition == "delegation":
         for name in ("assessment_number", "speed_limit", "axle_load"):
             yield name, *compare_words(submission, "plan/road.md", values[name], choices=CHOICES)
         runs = submission.read_text("log/assessments.txt").split()
-        yield "one_assessment", len(runs) == 1, f"{len(runs)} assessments were asked for"
+        yield "one_assessment", len(runs) == 1, f"{len(runs)} assessments were asked for, expected 1"
 
 
 def _find_line(sheets: dict[str, list[str]], line: str) -> ComparisonResult:
     """Check that the timetable of every bus stop contains a line, e.g. `zone: B`."""
     lacking = [stop for stop, lines in sheets.items() if line not in lines]
     return ComparisonResult(
-        not lacking,
-        f"sheets without {line!r}: {', '.join(lacking[:3]) or 'none'}{', …' * (len(lacking) > 3)} ({len(lacking)} in all)",
+        not lacking, f"{len(lacking)} of {len(sheets)} sheets do not have the line {line!r}: {list_names(lacking, 3)}"
     )

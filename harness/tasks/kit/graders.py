@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from harness.task import Check, FunctionChange, Interview, Submission
+from harness.tasks.kit.explanations import cut, describe_value, explain_difference, explain_parts, explain_statements, list_names
 from harness.tasks.kit.texts import fill_text
 
 MAX_PAPER_CHARACTERS = 32_000
@@ -36,7 +37,10 @@ MIN_LONG_DIGITS = 5
 
 
 class ComparisonResult(NamedTuple):
-    """Whether a part of the agent's work is right, with a description of what was found."""
+    """Whether a part of the agent's work is right, with an explanation of what was expected and what was found.
+
+    Only the explanation of a part that is not right is shown.
+    """
 
     passed: bool
     detail: str
@@ -105,40 +109,53 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
             An answer about a run is a list: number of tests that ran, and names of those that failed.
         min_tests: Minimum number of tests that have to pass.
     """
+    if not answers.get("tests"):
+        return ComparisonResult(False, "the tests gave no result")
     counts = []
-    for answer in answers.get("tests", ["no answer"]):
+    for answer in answers["tests"]:
         match answer:
             case [int(count), []]:
                 counts.append(count)
+            case [int(count), [*failed]] if count:
+                names = list_names([cut(str(name), 120) for name in failed], 1)
+                return ComparisonResult(False, f"{len(failed)} of {count} tests failed: {names}")
             case _:
-                return ComparisonResult(False, f"tests that ran, and tests that failed: {answer!r:.200}")
+                reason = answer[1] if isinstance(answer, list) and len(answer) == 2 else answer
+                return ComparisonResult(False, f"the tests did not run to their end: {describe_value(reason)}")
     survey = answers.get("survey", {"tests": 0, "missing": []})
     if "broken_tests" not in answers:
         missing = f"; not found: {', '.join(survey['missing'])}" if survey["missing"] else ", or changed files before"
-        return ComparisonResult(False, f"the tests did not end with functions that were wrong on purpose{missing}")
+        return ComparisonResult(False, f"the tests did not run to their end with functions that were wrong on purpose{missing}")
     for answer in answers["broken_tests"]:
         match answer:
             case [int(), []]:
-                return ComparisonResult(False, f"{min(counts)} tests passed, also with a function that was wrong on purpose")
+                words = "all {} tests passed although a function was made wrong on purpose; at least one should have failed"
+                return ComparisonResult(False, words.format(min(counts)))
     test_count = min(survey["tests"], *counts)
     detail = f"{test_count} tests passed, expected at least {min_tests}; {survey['tests']} tests in the files use the modules"
     return ComparisonResult(test_count >= min_tests, detail)
 
 
-def compare(answers: Mapping[str, Any], question: str, *expected: object) -> ComparisonResult:
+def compare(answers: Mapping[str, Any], question: str, *expected: object, about: str | Sequence[str] = "") -> ComparisonResult:
     """Check that an answer of the agent's code equals one of the expected answers.
 
     Args:
         answers: Answers of the agent's code, by name of the question.
         question: Name of the question.
         expected: Right answers, of which one is enough.
+        about: Words for the value that is asked for or, if the answer is a list, for each of its items. Default: the question.
     """
-    answer = answers.get(question)
     if question not in answers:
-        return ComparisonResult(False, f"{question}: no answer")
-    is_right = answer in expected
-    wanted = "" if is_right else f", expected {' or '.join(f'{value!r:.200}' for value in expected)}"
-    return ComparisonResult(is_right, f"{question}: got {answer!r}{wanted}")
+        return ComparisonResult(
+            False, f"{about if about and isinstance(about, str) else question}: no answer of the agent's code"
+        )
+    answer = answers[question]
+    if answer in expected:
+        return ComparisonResult(True, "")
+    if isinstance(about, str):
+        return ComparisonResult(False, explain_difference(expected[0], answer, about or question))
+    explanations = [explain_parts(value, answer, about) for value in expected if isinstance(value, list)]
+    return ComparisonResult(False, min(explanations, key=len))
 
 
 def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:
@@ -179,7 +196,7 @@ def compare_words(
         for verb, found in (("does not contain", missing), ("lists many possible values instead of", guessed_words))
         if found
     ]
-    return ComparisonResult(not parts, "; ".join(parts) or f"{path} contains all {len(words)} words")
+    return ComparisonResult(not parts, "; ".join(parts))
 
 
 def _find_words(pattern: str, text: str) -> set[str]:
@@ -211,6 +228,40 @@ def _describe_form(word: str) -> str:
         return rf"\d{{{len(word)}}}"
     parts = re.split(r"\d+", word)
     return r"\d+".join(map(re.escape, parts)) if any(parts) else re.escape(word)
+
+
+def compare_statements(lines: Sequence[str], path: str, expected: Mapping[str, str]) -> ComparisonResult:
+    """Check that a document states each value once, on a line `- NAME: VALUE` of its own.
+
+    Args:
+        lines: Lines of the document.
+        path: Path of the document.
+        expected: Right value by name; in the document, spaces take the place of underscores in names.
+    """
+    values = {name.replace("_", " "): value for name, value in expected.items()}
+    found = {label: stated for label in values if (stated := _find_stated(lines, label))}
+    is_right = found == {label: [value] for label, value in values.items()}
+    return ComparisonResult(is_right, explain_statements(path, values, {name: _unwrap(stated) for name, stated in found.items()}))
+
+
+def _find_stated(lines: Sequence[str], label: str) -> list[str]:
+    return [line.removeprefix(f"- {label}: ") for line in lines if line.startswith(f"- {label}: ")]
+
+
+def _unwrap(values: list[str]) -> object:
+    return values[0] if len(values) == 1 else values
+
+
+def compare_entries(found: Mapping[str, object], path: str, expected: Mapping[str, object]) -> ComparisonResult:
+    """Check that the JSON object in a file has each of the expected entries; it may have others.
+
+    Args:
+        found: JSON object in the file.
+        path: Path of the file.
+        expected: Right value by key.
+    """
+    stated = {key: found[key] for key in expected if key in found}
+    return ComparisonResult(stated == expected, explain_statements(path, expected, stated))
 
 
 def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str = "") -> list[str]:

@@ -35,6 +35,7 @@ from harness.task import Cell, Check, Difficulty, Fact, FunctionChange, Grader, 
 from harness.tasks.kit.agreements import draw_agreements, load_all_fact_texts
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices
+from harness.tasks.kit.explanations import explain_lines, explain_new_line, explain_statements
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 from harness.tasks.kit.graders import compare_words, list_new_lines, make_check, make_interviews, read_json_object
 from harness.tasks.kit.prose import write_specification
@@ -218,21 +219,26 @@ class ProgramTask:
                     filled = {key: _fill(text, values) for key, text in texts.items()}
                     expected = {key: int(text) if text.isdecimal() else text for key, text in filled.items()}
                     settings = read_json_object(submission, path)
-                    stated_values = {key: settings.get(key) for key in expected} if check.get("allows_others") else settings
-                    yield name, stated_values == expected, f"settings are {settings!r:.187}"
+                    allowed_keys = expected if check.get("allows_others") else settings
+                    stated = {key: settings[key] for key in allowed_keys if key in settings}
+                    yield name, stated == expected, explain_statements(path, expected, stated)
                 case {"entry": entry}:
                     entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], entry.partition("$")[0])
-                    is_right = len(entries) == 1 and entries[0].startswith(_fill(entry, values))
-                    yield name, is_right, f"{len(entries)} entries: {entries[:2]!r}"
+                    beginning = _fill(entry, values)
+                    is_right = len(entries) == 1 and entries[0].startswith(beginning)
+                    yield name, is_right, explain_new_line("CHANGELOG.md", entries, f"begins with {beginning!r}")
                 case {"log": path, "runs": runs}:
-                    yield name, set(submission.read_text(path).split()) == {_fill(text, values) for text in runs}, check["detail"]
+                    lines, filled_runs = submission.read_text(path).split(), [_fill(text, values) for text in runs]
+                    yield name, set(lines) == set(filled_runs), explain_lines(path, filled_runs, [*dict.fromkeys(lines)])
                 case {"log": path, "line": line}:
-                    lines = submission.read_text(path).split()
-                    yield name, lines == [_fill(line, values)], f"{len(lines)} {check['detail']}"
+                    lines, filled_line = submission.read_text(path).split(), _fill(line, values)
+                    yield name, lines == [filled_line], explain_lines(path, [filled_line], lines)
                 case {"log": path, "option": True} if values[self.description["option"]["flag"]]:
                     rows, expected_rows = submission.read_text(path).splitlines(), values["rows"]
-                    detail = f"{len(rows)} {check['detail']}, {len(set(rows))} different, {len(expected_rows)} expected"
-                    yield name, sorted(rows) == sorted(expected_rows), detail
+                    right_count = len(set(rows) & set(expected_rows))
+                    explanation = f"{path} should have each of {len(expected_rows)} rows once; it has {len(rows)} rows"
+                    explanation += f", of which {right_count} are expected"
+                    yield name, sorted(rows) == sorted(expected_rows), explanation
         yield from judge_sheets(submission, values["sheets"])
 
     def _build_workspace(

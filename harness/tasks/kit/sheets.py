@@ -23,6 +23,7 @@ from harness.tasks.kit.agreements import (
     make_agreements,
 )
 from harness.tasks.kit.calls import read, run, write
+from harness.tasks.kit.explanations import explain_statements
 from harness.tasks.kit.graders import make_check
 from harness.tasks.kit.statements import (
     PROMPT_PLACEMENTS,
@@ -334,5 +335,15 @@ def judge_sheets(submission: Submission, sheets: Mapping[str, Iterable[str]]) ->
     for name, facts in sheets.items():
         text = submission.read_text(f"{SHEETS_FOLDER}/{name}.md")
         stated_lines = sorted(re.findall(r"^- .*", text, re.MULTILINE))
-        lines = sorted(f"- {make_label(fact)}: `{submission.expected[fact]}`" for fact in facts)
-        yield f"sheet_{name}", stated_lines == lines, f"the sheet says {stated_lines!r:.187}"
+        values = {make_label(fact): submission.expected[fact] for fact in facts}
+        lines = sorted(f"- {label}: `{value}`" for label, value in values.items())
+        explanation = explain_statements(f"{SHEETS_FOLDER}/{name}.md", values, _read_statements(stated_lines))
+        yield f"sheet_{name}", stated_lines == lines, explanation
+
+
+def _read_statements(lines: Iterable[str]) -> dict[str, object]:
+    """Return the values that an information sheet states, by label; a list if it states several for one label."""
+    values: dict[str, list[str]] = {}
+    for label, _, value in (line.removeprefix("- ").partition(": ") for line in lines):
+        values.setdefault(label, []).append(value.strip("`"))
+    return {label: stated[0] if len(stated) == 1 else stated for label, stated in values.items()}

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from harness.errors import format_count
 from harness.task import Check, Submission
-from harness.tasks.kit.graders import ComparisonResult, combine, make_check
+from harness.tasks.kit.explanations import explain_difference, explain_lines, list_names
+from harness.tasks.kit.graders import ComparisonResult, combine, compare_statements, make_check
 from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.log_forensics.structure import FINDINGS_BY_PAGE, SETTLED_BY_PAGE, Structure
 
@@ -55,19 +57,27 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     for page in values["pages"]:
         yield page, *_compare_page(submission, page)
     if "change" in values["pages"]:
-        is_restored = submission.read_text("config/ledger.conf") == values["config"]
-        yield "correction", is_restored, "the configuration is not as it must be"
+        config = submission.read_text("config/ledger.conf")
+        yield (
+            "correction",
+            config == values["config"],
+            explain_lines("config/ledger.conf", values["config"].splitlines(), config.splitlines()),
+        )
     heading = _read_lines(submission, "report/report.md")[:1]
-    yield "heading", heading == [f"# {values['heading']}"], f"the first heading is {heading!r}"
+    expected_heading = [f"# {values['heading']}"]
+    yield "heading", heading == expected_heading, explain_difference(expected_heading, heading, "first line of report/report.md")
     yield "reader", *_compare_named(submission, "report/report.md", ("audience", "ticket"))
     yield "filing", *_compare_named(submission, "report/report.md", values["filing"])
     yield "handover", *_compare_named(submission, "HANDOVER.md", values["handover"])
     yield "notes", *_compare_notes(submission)
     cases = _read_lines(submission, "evidence/cases.log")
-    yield "one_case", cases == [values["case_number"]], f"{len(cases)} cases"
+    yield "one_case", cases == [values["case_number"]], explain_lines("evidence/cases.log", [values["case_number"]], cases)
     seals = _read_lines(submission, "evidence/seals.txt")
     expected = [f"{name} {digest}" for name, digest in values["digests"].items()]
-    yield ("sealed_once", sorted(seals) == sorted(expected), f"{len(seals)} seals, {len(set(seals) & set(expected))} right")
+    right_count = len(set(seals) & set(expected))
+    words = f"evidence/seals.txt should have one seal for each of {len(expected)} logs"
+    words += f"; it has {format_count(len(seals), 'seal')}, {right_count} right"
+    yield "sealed_once", sorted(seals) == sorted(expected), words
     yield from judge_sheets(submission, values["sheets"])
 
 
@@ -75,10 +85,7 @@ def _compare_page(submission: Submission, page: str) -> ComparisonResult:
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
         lines_read, statements = _read_lines(submission, path), [f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]]
-        return ComparisonResult(
-            sorted(lines_read) == sorted(statements),
-            f"{path} has the lines {lines_read!r}" if lines_read else f"{path} is empty or missing",
-        )
+        return ComparisonResult(sorted(lines_read) == sorted(statements), explain_lines(path, statements, lines_read))
     if page == "people":
         return _compare_people(submission)
     suffix, separator = values["time_suffix"], values["separator"]
@@ -101,19 +108,12 @@ def _read_lines(submission: Submission, path: str) -> list[str]:
 def _compare_lines(submission: Submission, path: str, *expected: str) -> ComparisonResult:
     """Check that a file consists of the expected lines, in the expected order."""
     lines = _read_lines(submission, path)
-    return ComparisonResult(
-        lines == list(expected), f"{path} has the lines {lines!r}" if lines else f"{path} is empty or missing"
-    )
+    return ComparisonResult(lines == list(expected), explain_lines(path, expected, lines))
 
 
 def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> ComparisonResult:
     """Check that a document states each of the named values once, on a line `- NAME: VALUE` of its own."""
-    lines, wrong = _read_lines(submission, path), []
-    for name in names:
-        beginning = f"- {name.replace('_', ' ')}: "
-        stated_values = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
-        wrong += [name] * (stated_values != [submission.expected[name]])
-    return ComparisonResult(not wrong, f"{path} has other values, or none, for: {', '.join(wrong) or 'nothing'}")
+    return compare_statements(_read_lines(submission, path), path, {name: submission.expected[name] for name in names})
 
 
 def _compare_people(submission: Submission) -> ComparisonResult:
@@ -121,14 +121,16 @@ def _compare_people(submission: Submission) -> ComparisonResult:
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
     leaking_paths = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]
     page_result = _compare_lines(submission, "report/people.txt", f"{person_mark}/{account[-3:]}")
-    return combine(page_result, (not leaking_paths, f"{leaking_paths} name the account"))
+    return combine(
+        page_result, (not leaking_paths, f"the account should be named nowhere, but is in {list_names(leaking_paths)}")
+    )
 
 
 def _compare_notes(submission: Submission) -> ComparisonResult:
     notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]
-    return ComparisonResult(
-        not missing and not leaks,
-        f"notes without their own name: {', '.join(missing) or 'none'}; secret findings in the notes: {len(leaks)}",
+    return combine(
+        (not missing, f"these notes are missing or do not name their component: {list_names(missing)}"),
+        (not leaks, f"the notes contain findings that a customer must not see: {list_names(leaks)}"),
     )

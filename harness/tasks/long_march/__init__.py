@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from harness.task import Cell, Check, Grader, Submission, Task, World
+from harness.tasks.kit.explanations import explain_statements
 from harness.tasks.kit.graders import make_check
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.long_march.facts import draw_values, make_facts
@@ -77,11 +78,13 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     walked_cairns = submission.read_text("log/walked.txt").split()
     steps = submission.expected["steps"]
-    detail = f"{len(walked_cairns)} entries, {len(set(walked_cairns))} different, of {steps}"
+    detail = f"log/walked.txt should have each of {steps:,} posts once, in order; it has {len(walked_cairns):,} entries"
+    detail += f", {len(set(walked_cairns)):,} of them different"
     yield "each_post_once", walked_cairns == [str(post) for post in range(steps)], detail
     for name, (path, lines) in submission.expected["notes"].items():
-        texts = submission.read_text(path).split("\n")
-        yield (name, sorted(filter(None, map(str.strip, texts))) == sorted(lines), f"{path} says {' '.join(texts)[:60]!r}")
+        noted_lines = [line for line in map(str.strip, submission.read_text(path).split("\n")) if line]
+        expected, found = (dict(line.partition(": ")[::2] for line in stated) for stated in (lines, noted_lines))
+        yield name, sorted(noted_lines) == sorted(lines), explain_statements(path, expected, found)
 
 
 @lru_cache(maxsize=64)

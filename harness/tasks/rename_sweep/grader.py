@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from harness.task import FunctionChange, Grader, Submission
+from harness.tasks.kit.explanations import describe_value, explain_new_line, list_names
 from harness.tasks.kit.graders import (
     ComparisonResult,
     check_tests,
     combine,
+    compare_entries,
     describe_initial_files,
     hash_text,
     list_new_lines,
@@ -52,8 +54,11 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield from work.judge_ledger()
     yield from work.judge_papers()
     yield from judge_sheets(submission, submission.expected["sheets"])
-    core = ComparisonResult(work.holds(CORE, work.new) and not work.holds(CORE, work.old), f"{CORE} has the wrong name")
-    unchanged = ComparisonResult(work.is_unchanged("tests"), "tests were changed")
+    core = ComparisonResult(
+        work.holds(CORE, work.new) and not work.holds(CORE, work.old),
+        f"{CORE} should have the name {work.new!r} and no longer {work.old!r}",
+    )
+    unchanged = ComparisonResult(work.is_unchanged("tests"), "files of the tests were changed, which should stay as they were")
     yield "tests", *combine(check_tests(submission.ask(), work.values["tests"]), core, unchanged)
 
 
@@ -97,7 +102,7 @@ class _Work:
     def check_renamed(self, *folders: str) -> ComparisonResult:
         paths = [path for folder in folders for path in self.list_paths(f"quay/{folder}") if not path.endswith("__init__.py")]
         wrong = [path for path in paths if not self.is_renamed(path)]
-        return ComparisonResult(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
+        return ComparisonResult(bool(paths) and not wrong, f"not renamed, or changed in other ways: {list_names(wrong, 4)}")
 
     def judge_modules(self) -> Iterator[tuple[str, bool, str]]:
         values = self.values
@@ -106,9 +111,15 @@ class _Work:
             yield f"folders_{number}", *self.check_renamed(*folders)
         other_paths = [path for path in self.list_paths("quay") if not path.startswith(excluded + "/") and path != alias]
         unrenamed, is_kept = ([path for path in other_paths if self.holds(path, self.old)], self.is_unchanged(excluded))
-        yield "left_alone", is_kept and not unrenamed, f"excluded unchanged: {is_kept}, left: {unrenamed[:4]}"
+        words = "; ".join(
+            [f"{excluded} was changed, which should stay as it was"] * (not is_kept)
+            + [f"files that still have the old name: {list_names(unrenamed, 4)}"] * bool(unrenamed)
+        )
+        yield "left_alone", is_kept and not unrenamed, words
         line = re.search(rf"^{self.old} = {self.new}\b.*$", self.texts[alias], re.MULTILINE)
-        yield "alias", line is not None and values["removal_release"] in line[0], f"{alias}: {line[0] if line else None!r}"
+        words = f"{alias} should have a line that begins with '{self.old} = {self.new}' and names the release "
+        words += f"{values['removal_release']!r}; found {describe_value(line[0] if line else None)}"
+        yield "alias", line is not None and values["removal_release"] in line[0], words
         definition = f"def {values['collision_name']}"
         named = [
             folder
@@ -116,10 +127,13 @@ class _Work:
             if any(self.holds(path, definition) for path in self.list_paths(f"quay/{folder}"))
         ]
         is_swept = self.check_renamed(*values["collision_folders"]).passed
-        yield "helpers", len(named) == len(values["collision_folders"]) and is_swept, f"helpers renamed in {named}"
+        words = f"helpers should be called {values['collision_name']!r}, and the function be renamed, in "
+        words += f"{list_names(values['collision_folders'])}; helpers are called so in {list_names(named)}"
+        yield "helpers", len(named) == len(values["collision_folders"]) and is_swept, words
         entry = re.search(r'^ENTRY = "([^"]*)"', self.texts["quay/registry.py"], re.MULTILINE)
         is_right = entry is not None and entry[1] == values["registry_key"] and self.holds("quay/registry.py", self.new)
-        yield "registry", is_right, f"entry {entry and entry[1]!r}"
+        words = f"quay/registry.py should have the entry {values['registry_key']!r} and the name {self.new!r}; its entry is "
+        yield "registry", is_right, words + describe_value(entry and entry[1])
 
     def read_ledger(self, name: str) -> list[str]:
         return self.submission.read_text(f"ledger/{name}.log").splitlines()
@@ -135,7 +149,8 @@ class _Work:
     def check_recorded(self, *batches: str) -> ComparisonResult:
         lines = self.read_ledger("record")
         counts = {batch: lines.count(self.compute_seal(batch)) for batch in batches}
-        return ComparisonResult(all(count == 1 for count in counts.values()), f"times recorded: {counts}")
+        wrong = [f"{batch} {count} times" for batch, count in counts.items() if count != 1]
+        return ComparisonResult(not wrong, f"should be recorded once each, but is: {list_names(wrong)}")
 
     def judge_ledger(self) -> Iterator[tuple[str, bool, str]]:
         values, first, last = self.values, self.batches[0], self.batches[-1]
@@ -145,20 +160,34 @@ class _Work:
             yield f"recorded_{number}", *self.check_recorded(*folders)
         seals = [self.compute_seal(batch) for batch in self.batches]
         recorded_seals = list(dict.fromkeys(self.read_ledger("record")))
-        order = [seals.index(seal) if seal in seals else "?" for seal in recorded_seals]
-        yield "order", recorded_seals == seals, f"{len(recorded_seals)} folders recorded, in order: {order}"
+        yield "order", recorded_seals == seals, self.explain_order(seals, recorded_seals)
         book, opened_folders, named_folders = values["ledger_book"], self.read_ledger("open"), self.read_ledger("name")
-        yield "opened_once", opened_folders == named_folders == [book], f"opened {opened_folders}, named {named_folders}"
+        words = f"the book {book!r} should be opened once and a name reserved in it once; opened: {list_names(opened_folders)}; "
+        words += f"names reserved in: {list_names(named_folders)}"
+        yield "opened_once", opened_folders == named_folders == [book], words
         closed_folders = self.read_ledger("close")
-        yield "closed", closed_folders == [f"{book} {values['voucher']}"], f"closed {closed_folders}"
+        words = f"the book {book!r} should be closed once, with the voucher {values['voucher']!r}; "
+        words += f"closed: {list_names(closed_folders)}"
+        yield "closed", closed_folders == [f"{book} {values['voucher']}"], words
+
+    def explain_order(self, seals: list[str], recorded_seals: list[str]) -> str:
+        """Return how many folders were recorded and which is the first out of order."""
+        known = dict(zip(seals, self.batches, strict=True))
+        words = f"{len(self.batches)} folders should be recorded in the prescribed order; {len(recorded_seals)} were"
+        for number, (seal, batch) in enumerate(zip(recorded_seals, self.batches, strict=False), start=1):
+            if known.get(seal) != batch:
+                return f"{words}, and number {number} is {known.get(seal, 'no such folder')} instead of {batch}"
+        return words
 
     def judge_papers(self) -> Iterator[tuple[str, bool, str]]:
         values, text = self.values, self.submission.read_text("CHANGELOG.md")
         new = list_new_lines(self.submission, "CHANGELOG.md", values["entries"])
         is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")
         names = all(re.search(rf"\b{name}\b", text) for name in (self.new, values["proposed_name"]))
-        yield "changelog", is_ordered and names, f"new entries: {new!r}"
+        begins, ends = f"- {values['verb']} ", f" ({values['ticket']})"
+        words = f"begins with {begins!r}, ends with {ends!r} and names {self.new!r} and {values['proposed_name']!r}"
+        yield "changelog", is_ordered and names, explain_new_line("CHANGELOG.md", new, words)
         handover = read_json_object(self.submission, "HANDOVER.json")
         for part, facts in values["handover"].items():
-            wrong = [fact for fact in facts if handover.get(KEY_BY_FACT[fact]) != values[fact]]
-            yield f"handover_{part}", not wrong, f"wrong or missing: {', '.join(wrong) or 'nothing'}"
+            expected = {KEY_BY_FACT[fact]: values[fact] for fact in facts}
+            yield f"handover_{part}", *compare_entries(handover, "HANDOVER.json", expected)

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from harness.task import Submission
+from harness.tasks.kit.explanations import list_names
 from harness.tasks.kit.graders import check_tests, compare
 from harness.tasks.spec_api.program import PROGRAM
 
@@ -12,6 +13,34 @@ MIN_TESTS = 30
 """Minimum number of tests that the agent has to write."""
 INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
 """Amounts to which the agent's code adds a surcharge of 2.5 %; the results show which rounding mode the code uses."""
+
+WORDS: Mapping[str, str | tuple[str, ...]] = {
+    "edition": ("header with the edition", "its value"),
+    "agent": ("name in the header User-Agent", "seconds until a request is given up"),
+    "signing": ("header of the signature", "seconds after which a signature is too old"),
+    "clocks": "largest difference of clocks that is allowed, in seconds",
+    "numbers": "number by which the check value is the remainder",
+    "paging": ("entries on each page", "entries in all", "field that says where the next page begins"),
+    "insisting": ("statuses after which a request is sent again", "attempts in all", "milliseconds until the second attempt"),
+    "fields": "fields of a parcel",
+    "limit": "largest body in bytes",
+    "batches": "parcels in the largest batch",
+    "codes": "kind of error for each code",
+    "rounding": f"surcharges of 2.5 % on {list_names([f'{amount:,}' for amount in INVOICE_AMOUNTS])}",
+    "tariffs": "minutes until tariffs are fetched again",
+    "webhooks": ("headers in which a signature is accepted", "messages that count as a hand-over"),
+    "labels": "longest line of a label, in characters",
+    "statements": "word before the sum of a statement",
+    "redaction": "a logged line without its secret",
+    "environment": "prefix of the variables with the settings",
+    "unavailable": "exit status when the depot is absent",
+    "stand_in": (
+        *("entries on a page of the stand-in", "field that says where the next page begins", "code for a repeated parcel"),
+        *("field with the weight", "250 parcels are taken", "status when busy"),
+    ),
+    "about": ("version", "contract"),
+}
+"""Words for each answer or its parts, by name of the question."""
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -56,4 +85,4 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
     }
     yield "own_tests", *check_tests(answers, MIN_TESTS)
     for check, (question, answer) in expected.items():
-        yield check, *compare(answers, question, answer)
+        yield check, *compare(answers, question, answer, about=WORDS[question])

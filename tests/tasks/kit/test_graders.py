@@ -38,16 +38,25 @@ def on_files(judge, **files):
 
 def test_an_answer_must_be_there_and_equal_to_one_that_is_expected():
     assert compare({"x": 5}, "x", 4, 5).passed
-    assert compare({"x": 5}, "x", 4) == (False, "x: got 5, expected 4")
-    assert compare({"x": 5}, "x", 3, 4).detail == "x: got 5, expected 3 or 4"
-    assert compare({}, "x", None) == (False, "x: no answer")
+    assert compare({"x": 5}, "x", 4, about="new cards") == (False, "new cards: expected 4, found 5")
+    assert compare({}, "x", None) == (False, "x: no answer of the agent's code")
+
+
+def test_of_an_answer_with_parts_only_the_wrong_parts_are_explained():
+    labels = ("front", "tags")
+    assert compare({"x": ["a", ["b"]]}, "x", ["a", ["b", "c"]], about=labels).detail == "tags: expected 'b' and 'c', found 'b'"
+    assert compare({"x": "KeyError: 'a'"}, "x", ["a", []], about=labels).detail == (
+        "the agent's code ended with KeyError: 'a'; expected front 'a', tags nothing"
+    )
+    closest = compare({"x": ["a", "z"]}, "x", ["q", "y"], ["a", "y"], about=labels)
+    assert closest.detail == "tags: expected 'y', found 'z'"
 
 
 def test_missing_words_are_named_in_plain_words():
     def read(text):
         return on_files(lambda submission: compare_words(submission, "a.txt", "FC-1", "port"), a=text).detail
 
-    assert read("port FC-1") == "a.txt contains all 2 words"
+    assert read("port FC-1") == ""
     assert read("port") == "a.txt does not contain 'FC-1'"
     guesses = " ".join(f"FC-{number}" for number in range(90))
     assert read(guesses) == "a.txt does not contain 'port'; a.txt lists many possible values instead of 'FC-1'"
@@ -129,6 +138,16 @@ def test_tests_that_are_not_in_the_files_do_not_count():
     assert check_tests({**answers, "survey": {"tests": 8, "missing": []}}, 9) == (
         False,
         "8 tests passed, expected at least 9; 8 tests in the files use the modules",
+    )
+
+
+def test_failed_tests_are_counted_and_one_is_named():
+    survey = {"tests": 9, "missing": []}
+    assert check_tests({"tests": [[9, ["a.T.test_b", "c"]]], "survey": survey}, 9).detail == (
+        "2 of 9 tests failed: a.T.test_b and 1 more"
+    )
+    assert check_tests({"tests": [[0, ["exit status 1"]]], "survey": survey}, 9).detail == (
+        "the tests did not run to their end: 'exit status 1'"
     )
 
 

@@ -45,7 +45,7 @@ def test_shared_steps_come_before_the_first_and_after_the_last_of_their_parts():
 
 KEYS = {
     "facts": "name kind prior pattern former_pattern page command tool secret number prefix also_in values",
-    "checks": "name title facts paper words settings allows_others entry log line runs detail option",
+    "checks": "name title facts paper words settings allows_others entry log line runs option",
     "changes": "path function kind wrong attributes",
     "steps": "kind effect name text run read page first_cut run_text error repair_text files summary_pattern required_text "
     "subject module path optional before_first after_last",
