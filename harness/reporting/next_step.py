@@ -1,7 +1,7 @@
 """Advice on what to run next, at the end of the first lines of a report: something that can be run with what is installed.
 
-The advice counts seeds, names another difficulty, or says that no number of seeds answers the question and which other question
-the same tasks can answer. It never asks for more tasks than the suite has.
+The advice begins with what to run: a number of seeds, another difficulty, more tasks, or other settings. Where no number of seeds
+answers the question, a second sentence says so. The advice never asks for more tasks than the suite has.
 """
 
 import json
@@ -35,6 +35,8 @@ EXTREME_SHARE = 0.9
 """Share of trials with the highest or the lowest value of a metric above which another difficulty would show more."""
 NEW_FOLDER = "as an experiment of another name, because the outcomes of this one are known"
 """Condition under which results of more seeds can be claimed."""
+OTHER_SETTINGS = "the same tasks and seeds with arms whose settings lie further apart, which differ more."
+"""Advice where no affordable number of seeds shows how settings that are alike differ."""
 
 
 def advise(trials: pd.DataFrame, ranking: Ranking, comparer: ArmComparer, judged: ClaimReport | None) -> str:
@@ -134,53 +136,54 @@ def _advise_size(trials: pd.DataFrame, ranking: Ranking, comparer: ArmComparer, 
     if seeds is not None:
         more = f"{seeds} seeds of each task instead of {spread.describe_seeds()} ({new_trials}), {NEW_FOLDER}"
         goal = f"The interval of {question} would then be about ±{TARGET_HALF_WIDTH} in {metric} ({now})."
-        return f"{more}. {goal}" if is_about_others else f"{more}; {_advise_more_tasks(effect.task_count)} {goal}"
+        has_enough_tasks = is_about_others or effect.task_count >= MIN_TASKS
+        return f"{more}. {goal}" if has_enough_tasks else f"{more}; {_advise_more_tasks(effect.task_count)} {goal}"
     return " ".join(_advise_other_design(question, spread, metric, now))
 
 
 def _advise_more_tasks(count: int) -> str:
-    """Return the advice to use enough tasks for statements about other tasks."""
+    """Return the advice to use enough tasks for statements about other tasks or, with enough, to declare such a statement."""
+    if count >= MIN_TASKS:
+        return f'new seeds of these tasks, {NEW_FOLDER}, with `estimand = "tasks like these"`, for statements about other tasks.'
     return f"at least {MIN_TASKS} of the {len(SUITE)} tasks of the suite instead of {count}, for statements about other tasks."
 
 
 def _advise_other_design(question: _Question, spread: "Spread", metric: str, now: str) -> Iterator[str]:
-    """Yield sentences on a question that no affordable number of seeds answers, and on one that the same tasks can answer."""
+    """Yield a sentence on what the same tasks can answer, then one on the question that no affordable number of seeds answers."""
     effect = question.effect
     if effect.estimand == "these tasks":
+        yield _advise_more_tasks(effect.task_count) if effect.task_count < MIN_TASKS else OTHER_SETTINGS
         best = effect.half_width * sqrt(spread.units / (spread.tasks * MAX_SEEDS))
         yield (
-            f"another design: even {MAX_SEEDS} seeds of each task would leave the interval of {question} at ±{best:.2f} in "
-            f"{metric} ({now})."
+            f"More seeds alone do not help: even {MAX_SEEDS} seeds of each task would leave the interval of {question} at "
+            f"±{best:.2f} in {metric} ({now}), so that this question needs another design."
         )
-        if effect.task_count < MIN_TASKS:
-            yield f"Use {_advise_more_tasks(effect.task_count)}"
-        else:
-            yield "Compare settings that lie further apart."
         return
-    floor = effect.half_width * sqrt(spread.between / spread.compute_variance(spread.seeds)) if spread.between else 0.0
-    if floor:
-        yield (
-            f"another design: for tasks like these, no number of seeds narrows the interval of {question} below ±{floor:.2f} in "
-            f"{metric} ({now}), because the difference is another one on each task, and the suite has only {len(SUITE)} tasks."
-        )
-    else:
-        yield (
-            f"another design: even {MAX_SEEDS} seeds of each task would not narrow the interval of {question} to "
-            f"±{TARGET_HALF_WIDTH} in {metric} ({now})."
-        )
     seeds = spread.count_own_seeds()
     if seeds <= spread.seeds:
         yield (
-            f"{spread.describe_seeds().capitalize()} seeds of each task are enough to say it of these tasks only (about "
-            f'±{TARGET_HALF_WIDTH}): declare the contrast with `estimand = "these tasks"` and new seeds, {NEW_FOLDER}.'
+            f"{spread.describe_seeds()} new seeds of each task, {NEW_FOLDER}, with the contrast declared with "
+            f'`estimand = "these tasks"`: enough to say it of these tasks only (about ±{TARGET_HALF_WIDTH}).'
         )
     elif seeds <= MAX_SEEDS:
         yield (
-            f"{seeds} seeds of each task instead of {spread.describe_seeds()} are enough to say it of these tasks only (about "
-            f'±{TARGET_HALF_WIDTH}): declare the contrast with `estimand = "these tasks"`.'
+            f"{seeds} seeds of each task instead of {spread.describe_seeds()}, {NEW_FOLDER}, with the contrast declared with "
+            f'`estimand = "these tasks"`: enough to say it of these tasks only (about ±{TARGET_HALF_WIDTH}).'
         )
     else:
-        yield "Compare settings that lie further apart, or read the differences task by task."
+        yield OTHER_SETTINGS
+    floor = effect.half_width * sqrt(spread.between / spread.compute_variance(spread.seeds)) if spread.between else 0.0
+    if floor:
+        yield (
+            f"About tasks like these, the question needs another design: no number of seeds narrows the interval of {question} "
+            f"below ±{floor:.2f} in {metric} ({now}), because the difference is another one on each task, and the suite has only "
+            f"{len(SUITE)} tasks."
+        )
+    else:
+        yield (
+            f"About tasks like these, the question needs another design: even {MAX_SEEDS} seeds of each task would not narrow "
+            f"the interval of {question} to ±{TARGET_HALF_WIDTH} in {metric} ({now})."
+        )
 
 
 class Spread(NamedTuple):

@@ -130,6 +130,35 @@ def test_the_advice_counts_the_seeds_that_narrow_the_interval(arms):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task_count", "scores", "beginning", "reason"),
+    [  # a difference that is another one on each task, and few tasks whose seeds differ much
+        (
+            8,
+            lambda task, seed: 0.5 + (-1) ** task * 0.2 + seed / 500,
+            "4 new seeds of each task, as",
+            "no number of seeds narrows",
+        ),
+        (8, lambda task, seed: 0.5 + (-1) ** (task + seed) * 0.5, "the same tasks and seeds with", "even 60 seeds of each task"),
+        (2, lambda task, seed: 0.5 + (-1) ** (task + seed) * 0.5, "at least 6 of the 8 tasks", "even 60 seeds of each task"),
+    ],
+)
+def test_the_advice_begins_with_what_can_be_run_and_another_design_comes_after_it(task_count, scores, beginning, reason):
+    others = [
+        row | {"score": scores(int(row["task"][5:]), row["seed"])}
+        for row in arm("b", (0, 0, 0, 0), cost_usd=1.0, tasks=task_count)
+    ]
+    best = [row | {"score": 0.9} for row in arm("a", (0, 0, 0, 0), cost_usd=1.0, tasks=task_count)]
+    notes = headlines(results([*best, *others]))
+    (advice,) = (note.removeprefix("Run next: ") for note in notes if note.startswith("Run next: "))
+    first, _, second = advice.partition(". ")
+    assert advice.startswith(beginning), advice
+    assert "another design" not in first
+    assert "another design" in second
+    assert reason in second, advice
+
+
+@pytest.mark.slow
 def test_few_tasks_and_seeds_are_the_largest_threat_and_the_advice_is_more_tasks():
     notes = headlines(grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle")))
     assert "1 task only: nothing is shown about other tasks, which needs at least 6." in notes[0]
