@@ -34,6 +34,54 @@ def describe_level(level: str) -> str:
     return LEVEL_LABELS.get(level, level)
 
 
+_SCRIPTED = "scripted"
+_LEVEL_WORDS: Mapping[str, str] = {
+    "L0": "{agent} and a simulated summarizer",
+    "L1": "{agent} and a real summarizer",
+    "L2-open": "recorded actions of {agent}",
+    "L2-fork": "sessions that were forked, of {agent}",
+    "L3": "{agent}",
+}
+"""Words for the parts of a run that are real or simulated, by fidelity level."""
+_PROFILE_WORDS: Mapping[str, str] = {"": "", "attentive": "", "typical": "overlooks some visible facts"}
+_OPTION_WORDS: Mapping[str, str] = {"tolerant": "also finds facts in other words", "notes": "writes notes"}
+
+
+def describe_agent(model: str) -> str:
+    """Return in words what the name of a model says of the agent.
+
+    The name follows in parentheses unless it is that of the plain scripted agent.
+
+    Args:
+        model: Name of the model, e.g. `scripted:typical`; several names joined by a comma and a space; empty if it is unknown.
+    """
+    kind, *options = model.split("+")
+    kind, _, profile = kind.partition(":")
+    if not model or ", " in model:
+        return f"agents of several models ({format_label(model)})" if model else "an agent of an unknown model"
+    if kind != _SCRIPTED:
+        return f"the real model {format_label(model)}"
+    habit = _PROFILE_WORDS.get(profile, "overlooks visible facts with a probability of its own")
+    habits = [habit] * bool(habit) + [_OPTION_WORDS.get(option, option) for option in options]
+    if not habits:
+        return "a simulated agent"
+    return f"a simulated agent that {' and '.join(habits)} ({format_label(model)})"
+
+
+def describe_what_ran(level: str, model: str) -> str:
+    """Return what was simulated and what was real, in words, with the name of the fidelity level.
+
+    Args:
+        level: Fidelity level, e.g. `L0`.
+        model: Name of the agent's model, as `describe_agent` takes it.
+    """
+    words = _LEVEL_WORDS.get(level)
+    if words is None:
+        return describe_level(level)
+    name = model or (_SCRIPTED if level in ("L0", "L1") else "")  # the agent of these levels is simulated in any case
+    return f"{words.format(agent=describe_agent(name))} (level {level})"
+
+
 def format_short_number(value: float) -> str:
     """Format a number with three significant digits and, from 1000 on, the suffix k or M: 900, 12k, 1.2M."""
     for unit, size in (("M", 1e6), ("k", 1e3)):

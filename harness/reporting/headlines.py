@@ -11,8 +11,9 @@ from harness.analysis.arms import ArmSummary, select_excluded, select_valid
 from harness.analysis.comparison import INERT_ACTIVITIES, ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.families import find_source, read_plan_table
-from harness.analysis.formatting import describe_level, format_label, format_p, format_relation, format_usd
+from harness.analysis.formatting import describe_agent, describe_what_ran, format_label, format_p, format_relation, format_usd
 from harness.analysis.intervals import ALPHA
+from harness.analysis.other_models import read_model
 from harness.analysis.tables import Tables
 from harness.analysis.validity import drop_repeats, find_separated_arms
 from harness.errors import format_count
@@ -210,11 +211,9 @@ def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
     level = str(trials["level"].iloc[0])
     arms = f"{arm_count} arms (compared settings)" if arm_count > 1 else "1 arm"
     units = f"{format_count(tasks, 'task')} × {spread} {'seed' if spread == '1' else 'seeds'}"
-    return f"{arms} on {units}, {format_count(len(trials), 'trial')}; {LEVEL_TEXTS.get(level, describe_level(level))}."
+    return f"{arms} on {units}, {format_count(len(trials), 'trial')}, with {describe_what_ran(level, read_model(trials))}."
 
 
-LEVEL_TEXTS = {"L0": "agent and summarizer are simulated (level L0)"}
-"""Longer labels of fidelity levels for the first line of a report."""
 METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (share of checks passed)"}
 """Meaning of success and score, as the first lines of a report state it."""
 LOSSY_PREFIX = "scripted/lossy-"
@@ -317,7 +316,7 @@ def _explain_claims(judged: ClaimReport) -> str:
 def _describe_contradictions(contradictions: Mapping[Contrast, Sequence[RepeatedComparison]], claim: Claim) -> str:
     """Return a sentence on the other models with which the verdict on a contrast differs; empty if there are none."""
     texts = [
-        f"{format_label(comparison.model)} {format_effect(comparison.other.effect)}"
+        f"{describe_agent(comparison.model)}: {format_effect(comparison.other.effect)}"
         for comparison in contradictions.get(claim.contrast, ())
     ]
     return f" Another verdict with {' and '.join(texts)}." if texts else ""

@@ -59,8 +59,8 @@ def test_the_cheapest_arm_that_is_not_worse_is_named_with_its_price():
         "finding. In 2 comparisons of arms, no requests before a compaction are known, so that the placebo check is missing."
     )
     assert notes[-1] == (
-        "3 arms (compared settings) on 7 tasks × 2 seeds, 42 trials; agent and summarizer are simulated (level L0). "
-        "None of 42 trials passed every check (success), so arms are compared by score (share of checks passed)."
+        "3 arms (compared settings) on 7 tasks × 2 seeds, 42 trials, with a simulated agent and a simulated summarizer (level "
+        "L0). None of 42 trials passed every check (success), so arms are compared by score (share of checks passed)."
     )
     assert any("Highest observed score: dear, 0.81 (mean over these tasks, 14 trials)" in note for note in notes)
     (cheapest,) = (note for note in notes if note.startswith("Not worse "))

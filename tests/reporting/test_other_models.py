@@ -5,6 +5,7 @@ import json
 import pytest
 
 from harness.analysis.arms import order_arms
+from harness.analysis.formatting import describe_agent
 from harness.analysis.other_models import split_other_models
 from harness.conversation import codec
 from harness.experiment.contrasts import Contrast, Family
@@ -50,7 +51,7 @@ def test_a_declared_contrast_says_whether_another_model_changes_its_verdict(shif
         "42 trials ran with other models, on the same tasks and seeds. All other sections and charts are about scripted alone."
     )
     (line,) = (note for note in document.sections[0].notes if note.startswith("Difference shown in score: early − base"))
-    assert (f"Another verdict with {OTHER}" in line) == (verdict == "differs")
+    assert (f"Another verdict with {describe_agent(OTHER)}: " in line) == (verdict == "differs")
 
 
 @pytest.mark.slow
@@ -78,7 +79,8 @@ def test_no_table_of_a_report_pools_the_models():
         assert shown == expected
     assert document.title.endswith(": 84 trials")
     parts = build_parts(own, None, (), others=[other])
-    assert [part["level"] for part in parts] == ["L0 simulated", f"L0 simulated, {OTHER}"]
+    assert [part["level"] for part in parts] == ["L0 simulated", f"L0 simulated: {describe_agent(OTHER)}"]
+    assert parts[1]["ran"] == f"{describe_agent(OTHER)} and a simulated summarizer (level L0)"
     assert [len(part["arms"]) for part in parts] == [3, 3]
 
 

@@ -375,8 +375,8 @@ def _describe_levels(data: PageData) -> str:
     parts = data.values["parts"]
     if len(parts) < 2:
         return ""
-    counts = ", ".join(f"{len(part['trials']['id']):,} of level {part['level']}" for part in parts)
-    return f" ({counts}; choices, charts and tables show one level at a time)"
+    counts = "; ".join(f"{len(part['trials']['id']):,} with {part['ran']}" for part in parts)
+    return f" ({counts}; choices, charts and tables show one of these at a time)"
 
 
 def _render_headline(line: tuple[str, str]) -> str:

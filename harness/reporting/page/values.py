@@ -23,7 +23,7 @@ from harness.analysis.estimands import choose_estimand
 from harness.analysis.families import read_families
 from harness.analysis.figures.loss_story import EXAMPLE, TITLE
 from harness.analysis.figures.loss_story import build_table as build_story_table
-from harness.analysis.formatting import describe_level, format_label, label_arms
+from harness.analysis.formatting import describe_agent, describe_level, describe_what_ran, label_arms
 from harness.analysis.intervals import ALPHA, Interval
 from harness.analysis.loss_story import LossStory
 from harness.analysis.measures import (
@@ -35,7 +35,7 @@ from harness.analysis.measures import (
     estimate_cell,
     find_front,
 )
-from harness.analysis.other_models import OtherModel
+from harness.analysis.other_models import OtherModel, read_model
 from harness.analysis.row_queries import write_arm_queries, write_pair_queries
 from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
@@ -107,7 +107,8 @@ def build_parts(
     for other in others:
         for part in split_by_level(other.results):
             values = _build_part(part, against, session_ids, None)
-            parts.append({**values, "level": f"{values['level']}, {format_label(other.model)}"})
+            ran = describe_what_ran(require_single_level(part.trials), other.model)
+            parts.append({**values, "level": f"{values['level']}: {describe_agent(other.model)}", "ran": ran})
     return parts
 
 
@@ -146,6 +147,7 @@ def _build_progress_part(results: Tables, session_ids: Sequence[str]) -> Json:
     ]
     return {
         "level": describe_level(require_single_level(trials)),
+        "ran": describe_what_ran(require_single_level(trials), read_model(trials)),
         "metrics": [],
         "baselines": [],
         "arms": arms,
@@ -169,6 +171,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     level = require_single_level(measured)
     part = {
         "level": describe_level(level),
+        "ran": describe_what_ran(level, read_model(measured)),
         "story": None,
         "metrics": [_encode_metric(metric) for metric in METRICS.values()],
         "metric": choose_metric([rows for rows in groups.values() if len(rows)]).name,

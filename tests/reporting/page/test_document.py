@@ -360,7 +360,7 @@ def test_the_page_of_an_incomplete_plan_with_declared_contrasts_contains_no_outc
     values = read_values(withheld)
     (part,) = values["parts"]
     assert values["is_withheld"]
-    assert set(part) == {"level", "metrics", "baselines", "arms", "trials"}
+    assert set(part) == {"level", "ran", "metrics", "baselines", "arms", "trials"}
     assert set(part["arms"][0]) == {"name", "mark", "settings", "finished", "excluded"}
     assert set(part["trials"]["outcome"]) == {"finished"}
     assert not set(part["trials"]) & {"score", "success", "cost", "tokens", "steps", "retention", "compactions"}
