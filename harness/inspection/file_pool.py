@@ -1,5 +1,6 @@
 """Reading of many files in several processes at once."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -31,12 +32,17 @@ def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: in
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__, getattr(read, "func", read).__module__])  # so that each worker need not import them
     # `max_tasks_per_child` stays unset: with it, Python 3.11 may wait forever for processes that it did not replace
+    pool = ProcessPoolExecutor(count, mp_context=context)
     try:
-        with ProcessPoolExecutor(count, mp_context=context) as pool:
-            yield from pool.map(read, paths)
+        # not `pool.map`: if a worker is killed, it cancels what waits while the pool's thread still reports the failure to them
+        waiting = deque([pool.submit(read, path) for path in paths])
+        while waiting:
+            yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise UsageError(
             "worker processes cannot start, or one was killed: a script must call this under `if __name__ == '__main__':`, a "
             "program read from standard input must be saved in a file, and memory must not run out; with workers=1, this process "
             "reads the files itself"
         ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -4,6 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +46,30 @@ def test_results_come_in_the_order_of_the_files(tmp_path, workers):
 def test_a_killed_worker_is_reported(tmp_path):
     with pytest.raises(UsageError, match="workers=1"):
         list(map_files(kill_itself, write_files(tmp_path / "files", 2), 2))
+
+
+def test_no_thread_fails_when_a_worker_is_killed_while_many_files_wait(tmp_path, monkeypatch):
+    failures = []
+    report = Future.set_exception
+
+    def report_slowly(future: Future, error: BaseException) -> None:
+        report(future, error)
+        if not failures:
+            time.sleep(0.02)  # as on a busy machine: the caller goes on while the thread of the pool still reports the failure
+
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+    monkeypatch.setattr(Future, "set_exception", report_slowly)
+    with pytest.raises(UsageError, match="one was killed"):
+        list(map_files(kill_itself, [tmp_path / f"{number}.txt" for number in range(20)], 2))
+    assert not failures
+
+
+def test_files_that_nobody_waits_for_are_not_read(tmp_path):
+    paths = write_files(tmp_path / "files", 1_000)
+    results = map_files(Path.unlink, paths, 2)
+    next(results)
+    results.close()
+    assert sum(path.exists() for path in paths) > 900
 
 
 @pytest.mark.slow
