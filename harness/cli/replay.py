@@ -3,14 +3,14 @@
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 import pandas as pd
 from rich.console import Console
 from rich.progress import Progress
 
-from harness.cli import options
+from harness.cli import options, probe
 from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
 from harness.errors import UsageError, format_count
 from harness.inspection.recording_folder import list_installed_folders
@@ -66,12 +66,16 @@ _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
 )
 @click.option("--freeze", type=options.FILE, help="Store the predicted bill of the setting --setting in this new file.")
 @click.option(
-    "--setting", metavar="NAME", help="With --freeze: the setting, e.g. 'claude-code at 80K'.  [default: the chosen one]"
+    "--setting",
+    metavar="NAME",
+    help="With --freeze or --probe: the setting, e.g. 'claude-code at 80K'.  [default: the chosen one; for a probe, the "
+    "cheapest of each policy]",
 )
 @click.option("--verify", type=options.FILE, help="Compare the forecast in this file with the sessions recorded after it.")
 @click.option(
     "--control", "controls", multiple=True, metavar="PROJECT", help="With --verify: project that kept its setting. Repeatable."
 )
+@probe.add_options
 @click.option("--full", is_flag=True, help="List all settings under each rule, and everything that was not counted.")
 @click.option("--workers", type=options.POSITIVE, help="Number of processes.  [default: one for each processor]")
 def command(
@@ -91,6 +95,7 @@ def command(
     *,
     excerpts: bool,
     full: bool,
+    **probe_values: Any,
 ) -> None:
     """Show what your sessions would have cost under other compaction settings and price rules.
 
@@ -104,7 +109,8 @@ def command(
 
     The setting is always chosen on one half of your projects, and its saving estimated on the other half, then the halves change
     places. The agent's actions are taken as recorded, so a saving says nothing about success. What must be read again after a
-    compaction is a band, not a number. Nothing leaves this machine.
+    compaction is a band, not a number. Nothing leaves this machine, unless --probe names a model that runs elsewhere: then the
+    host and the largest cost are printed before the first call.
 
     Example: `harness replay ~/.claude/projects --thresholds 80K,150K`
     """
@@ -117,6 +123,8 @@ def command(
         check_page_path(page)
     if excerpts and page is None and csv is None:
         raise UsageError("--excerpts adds texts to a page or to tables; add --page FILE or --csv FOLDER")
+    probe_options = probe.ProbeOptions(**probe_values)
+    probe_options.check()
     forecast = read_forecast(verify) if verify is not None else None
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying")
@@ -131,7 +139,8 @@ def command(
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
     check = check_forecast(forecast, replay, controls) if forecast is not None else None  # refused before anything is printed
-    for line in build_lines(replay, full=full):
+    plan = probe_options.plan(replay, setting)
+    for line in build_lines(replay, full=full, hosts=plan.hosts if plan and plan.calls else ()):
         print_line(line)
     if full:
         for rule in replay.rules:
@@ -141,6 +150,7 @@ def command(
             )
     if check is not None:
         print_line(describe_check(check))
+    probed = probe.run_plan(plan) if plan is not None else None
     if freeze is not None:
         choice = replay.choices[replay.rules[0]]
         made = make_forecast(replay, setting or (choice.chosen[0] if choice else ""), dt.datetime.now(dt.UTC))
@@ -148,12 +158,14 @@ def command(
         print_line(f"wrote the forecast of {made.setting} to {freeze}; compare it later with --verify")
     shown = list_excerpts(replay) if excerpts else []
     if page is not None:
-        print_line(f"wrote {write_bill_page(replay, page, shown)}")
+        print_line(f"wrote {write_bill_page(replay, page, shown, probed)}")
     if csv is not None:
         csv.mkdir(parents=True, exist_ok=True)
         for name in TABLES:
             getattr(replay, name).to_csv(csv / f"{name}.csv", index=False)
-        names = [*TABLES, "excerpts"] if excerpts else TABLES
+        names = [*TABLES, *(["excerpts"] if excerpts else []), *(probe.TABLES if probed is not None else ())]
+        if probed is not None:
+            probe.write_tables(probed, csv)
         if excerpts:
             pd.DataFrame(shown, columns=list(Excerpt._fields)).to_csv(csv / "excerpts.csv", index=False)
         print_line(f"wrote {', '.join(f'{name}.csv' for name in names)} to {csv}")
@@ -170,8 +182,14 @@ def parse_reread(text: str | None) -> Sequence[float] | Literal["simulated"] | N
     return "simulated" if text.strip() == SIMULATED else parse_thresholds(text, least=0)
 
 
-def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
-    """Return the summary of a replay: the headline, and the most important numbers below it, about ten lines."""
+def build_lines(replay: Replay, *, full: bool = False, hosts: Sequence[str] = ()) -> list[str]:
+    """Return the summary of a replay: the headline, and the most important numbers below it, about ten lines.
+
+    Args:
+        replay: Replay to summarize.
+        full: Whether to list everything that was not counted.
+        hosts: Hosts to which a probe sends texts of sessions.
+    """
     paid, agreement = sum_paid(replay), measure_agreement(replay)
     parts = [(getattr(paid, name), text) for name, text in PART_NAMES.items() if getattr(paid, name) > 0]
     lines = build_headline(replay)
@@ -198,7 +216,7 @@ def build_lines(replay: Replay, *, full: bool = False) -> list[str]:
     if uncounted:
         shown = uncounted if full else list_first(uncounted, 2)
         lines.append(f"Not counted: {'; '.join(format_line(text) for text in shown)}")
-    return [*lines, describe_method(replay)]
+    return [*lines, describe_method(replay, hosts)]
 
 
 def _split(names: str | None) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from harness.inspection.calibration import (
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.view_history import ViewHistory
-from harness.protocols import Policy, Reply, Request, ignore
+from harness.protocols import Model, Policy, Reply, Request, ignore
 from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
@@ -193,25 +193,28 @@ class CounterfactualSpec:
 class CounterfactualRun:
     """Counterfactual run of a compaction policy on a recorded session, step by step, without calling a model or a tool."""
 
-    def __init__(self, session: RecordedSession, trace: SessionTrace, spec: CounterfactualSpec) -> None:
+    def __init__(
+        self, session: RecordedSession, trace: SessionTrace, spec: CounterfactualSpec, summarizer: Model | None = None
+    ) -> None:
         """Prepare the counterfactual run; no step of the session is processed yet.
 
         Args:
             session: Recorded session. A policy that needs an oracle (a prediction of later needs) gets the session's oracle.
             trace: Messages and steps of the same session.
             spec: Compaction policy, context window, and length of the summaries.
+            summarizer: Model that writes the summaries. None inserts meaningless text of the length that `spec` gives.
 
         Raises:
             UsageError: The policy does not work in this context window, or it needs an oracle and the session has none.
         """
-        summarizer = _StandInSummarizer(spec.summary_tokens)
+        stand_in = _StandInSummarizer(spec.summary_tokens)
         resources = SessionResources(
             session_id=session.name,
             log=MemoryLog(),
             clock=lambda: 0.0,
             outputs=MemoryOutputs(),
-            model=replace(summarizer, window=Window(tokens=spec.window_tokens, source="configuration")),
-            summarizer=summarizer,
+            model=replace(stand_in, window=Window(tokens=spec.window_tokens, source="configuration")),
+            summarizer=summarizer or stand_in,
             oracle=session.oracle,
         )
         session_spec = SessionSpec(request="", policy=spec.policy, nominal_window_tokens=spec.nominal_window_tokens)

@@ -99,6 +99,11 @@ class CassetteModel(WrappedModel):
     Nothing is paid for most of these answers. If another process recorded an answer during a call, the call was paid for.
     """
 
+    def has_answer(self, request: Request) -> bool:
+        """Return whether the cassette has the answer to a request, or a recorded error that its prompt was too long."""
+        key = _compute_request_keys(self.name, request, self.take)[-1]
+        return open_cassette_file(self.cassette.path).find(key) is not None
+
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer to a request, or call the model and record its answer.
 

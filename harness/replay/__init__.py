@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 from harness.lazy_names import load_name as _load_name
 
 if TYPE_CHECKING:
+    from harness.replay.probe import Probe, ProbePlan, plan_probe, run_probe
     from harness.replay.sessions import Replay, replay_sessions
 
 _MODULE_BY_NAME = {
+    "Probe": "harness.replay.probe",
+    "ProbePlan": "harness.replay.probe",
     "Replay": "harness.replay.sessions",
+    "plan_probe": "harness.replay.probe",
     "replay_sessions": "harness.replay.sessions",
+    "run_probe": "harness.replay.probe",
 }
 """Module of each public name, from which the name is imported at its first use."""
 
-__all__ = ["Replay", "replay_sessions"]
+__all__ = ["Probe", "ProbePlan", "Replay", "plan_probe", "replay_sessions", "run_probe"]
 
 
 def __getattr__(name: str) -> object:

@@ -31,6 +31,11 @@ _ADDRESS = re.compile(r"(\w+://)[^\s/@:]*:[^\s/@]+@")
 _PREFIXED = re.compile(
     r"\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|hf|npm|pypi|AKIA|ASIA|AIza|eyJ)[-_A-Za-z0-9.]{8,}"
 )
+_KNOWN_FORMS = re.compile(
+    r"\b(?:[spr]k-[\w-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|(?:hf|npm)_[A-Za-z0-9]{20,}"
+    r"|pypi-[\w-]{20,}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
+)
+_DRAWN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/_-]{16,}={0,2}")
 _LONG = re.compile(
     rf"(?<![A-Za-z0-9+_-])(?=[A-Za-z+_-]*\d)(?=[\d+_-]*[A-Za-z])[A-Za-z0-9+_-]{{{MIN_SECRET_CHARACTERS},}}={{0,2}}"
 )
@@ -75,6 +80,17 @@ def mask_text(text: str) -> str:
         text = text.replace(home, HOME_MASK).replace(home.replace("/", "-"), HOME_MASK)
     text = _DASHED_HOME.sub(HOME_MASK, _HOME.sub(HOME_MASK, text))
     return _LONG.sub(MASK, _PREFIXED.sub(MASK, text))
+
+
+def mask_secrets(text: str) -> str:
+    """Return a text in which only what is almost certainly a key is masked, so that a model can still work with the text.
+
+    These are private keys, passwords in addresses, strings in the known forms of keys, and long values of letters and digits
+    behind words such as `token` or `password`.
+    """
+    text = _ADDRESS.sub(rf"\1{MASK}@", _BLOCK.sub(MASK, text))
+    text = _NAMED.sub(lambda match: f"{match[1]}{MASK}" if _DRAWN.fullmatch(match[2]) else match[0], text)
+    return _KNOWN_FORMS.sub(MASK, text)
 
 
 def list_excerpts(replay: Replay) -> list[Excerpt]:

@@ -1,6 +1,6 @@
 """Sentences about a replay, which the command line and the page share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ PART_NAMES = {
 """Names of the parts of the paid cost, in the order of the page."""
 ALL_COVERED_SHARE = 0.995
 """Share of the cost from which the replay covers all of it, to rounding."""
+THIS_MACHINE = "this machine"
+"""Name of this machine among the hosts of a probe."""
 WITHIN_SHARE = 0.05
 """Largest error of a session's modelled cost that counts as agreement."""
 
@@ -213,11 +215,21 @@ def describe_reading(replay: Replay) -> str:
     )
 
 
-def describe_method(replay: Replay) -> str:
-    """Return how the numbers were made, in one line."""
+def describe_privacy(hosts: Sequence[str] = ()) -> str:
+    """Return what left this machine, in a sentence.
+
+    Args:
+        hosts: Hosts to which a probe sent texts, as `harness.replay.probe.describe_host` names them.
+    """
+    elsewhere = [host for host in hosts if not host.startswith(THIS_MACHINE)]
+    return f"Texts of sessions went to {' and '.join(elsewhere)} for the probe" if elsewhere else "Nothing left this machine"
+
+
+def describe_method(replay: Replay, hosts: Sequence[str] = ()) -> str:
+    """Return how the numbers were made, and what left this machine for a probe, in one line."""
     band = replay.band
     numbers = " / ".join(format_thousands(round(tokens)) for tokens in (band.low_tokens, band.middle_tokens, band.high_tokens))
     return (
         f"Level {LEVEL}: the same actions are assumed, so this is about cost and not about success. Read again after each "
-        f"compaction: {numbers} tokens, {band.source}. Nothing left this machine."
+        f"compaction: {numbers} tokens, {band.source}. {describe_privacy(hosts)}."
     )

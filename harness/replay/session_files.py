@@ -76,6 +76,18 @@ def replay_file(path: Path, plan: ReplayPlan) -> FileReplay:
         return FileReplay(path=str(path), refusal=str(error) or type(error).__name__)
 
 
+def read_sessions(path: Path) -> Iterator[LoggedSession]:
+    """Yield the sessions in a file that a replay has read, with their texts.
+
+    Raises:
+        OSError: The file cannot be read any more.
+    """
+    if path.suffix == JOURNAL_SUFFIX:
+        yield from _read_journal(path)
+    else:
+        yield from map(_log_recording, open_recordings(path).recordings)
+
+
 def _read_journal(path: Path) -> Iterator[LoggedSession]:
     for location in iter_sessions([path]):
         stored = location.read()

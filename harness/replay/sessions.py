@@ -22,7 +22,7 @@ from harness.replay.choice import MIN_GROUPS, CrossFit, cross_fit, estimate_savi
 from harness.replay.later_use import KINDS, BoundaryCounts, ExtraReading, estimate_reading
 from harness.replay.session_files import FileReplay, replay_files
 from harness.replay.session_replay import PaidParts, ReplayPlan, SessionReplay
-from harness.replay.settings import AS_IT_WAS, BY_HAND, DEFAULT_POLICIES, DEFAULT_THRESHOLDS, list_settings
+from harness.replay.settings import AS_IT_WAS, BY_HAND, DEFAULT_POLICIES, DEFAULT_THRESHOLDS, ReplaySetting, list_settings
 
 DEFAULT_RULES = (OWN, f"{OWN}:1h", "anthropic-2026-10:1h")
 """Rules of a replay if none are named: the provider's own, its own with a cache of an hour, and one with cheap reads."""
@@ -89,6 +89,7 @@ class Replay:
         refused: Files that could not be read, each with the reason.
         other_files: Number of files that hold no session.
         notes: Settings that are not possible, each with the reason.
+        tried: Settings that were tried, in the order of `settings`.
     """
 
     sessions: pd.DataFrame
@@ -104,6 +105,7 @@ class Replay:
     refused: tuple[tuple[str, str], ...]
     other_files: int
     notes: tuple[str, ...]
+    tried: tuple[ReplaySetting, ...]
 
     @property
     def paid_usd(self) -> float:
@@ -281,6 +283,7 @@ def build_replay(
         refused=refused,
         other_files=sum(file.refusal == NO_RECORDING for file in files),
         notes=(*notes, *failures),
+        tried=plan.settings,
     )
 
 

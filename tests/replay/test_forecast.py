@@ -36,6 +36,7 @@ def make_replay(later_usd_per_call: dict[str, float]) -> Replay:
         refused=(),
         other_files=0,
         notes=(),
+        tried=(),
     )
 
 

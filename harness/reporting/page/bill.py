@@ -12,17 +12,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from harness.analysis.view_agreement import HEADS, NOTE, describe_asking, tabulate_probe
 from harness.errors import format_count
 from harness.inspection.distinctive_words import SURVIVAL_HEADS, SURVIVAL_NOTE
 from harness.replay.bills import REREAD_TOKENS
 from harness.replay.changes import list_changes
 from harness.replay.excerpts import Excerpt
 from harness.replay.later_use import KINDS
+from harness.replay.probe import Probe
+from harness.replay.probe_requests import SAYS_SOMETHING
 from harness.replay.sentences import (
     PART_NAMES,
     build_headline,
     describe_break_even,
     describe_method,
+    describe_privacy,
     describe_reading,
     describe_rule_name,
     describe_span,
@@ -66,21 +70,24 @@ MAX_PROJECTS = 30
 MAX_EVENTS = 40
 
 
-def write_bill_page(replay: Replay, path: str | os.PathLike[str], excerpts: Sequence[Excerpt] = ()) -> Path:
+def write_bill_page(
+    replay: Replay, path: str | os.PathLike[str], excerpts: Sequence[Excerpt] = (), probe: Probe | None = None
+) -> Path:
     """Write the page of a replay as one HTML file, and return its path.
 
     Args:
         replay: Replay, as returned by `harness.replay.replay_sessions`.
         path: File to write.
         excerpts: Masked excerpts, as `harness.replay.excerpts.list_excerpts` returns them. Default: none.
+        probe: Answers of a boundary probe. Default: none.
 
     Raises:
         StoreError: The file cannot be written.
     """
-    return write_document(render_bill_page(replay, excerpts), check_page_path(path))
+    return write_document(render_bill_page(replay, excerpts, probe), check_page_path(path))
 
 
-def render_bill_page(replay: Replay, excerpts: Sequence[Excerpt] = ()) -> str:
+def render_bill_page(replay: Replay, excerpts: Sequence[Excerpt] = (), probe: Probe | None = None) -> str:
     """Return the page of a replay as HTML."""
     changes = _compute_changes(replay)
     values = {"stops": STOPS, "changes": changes, "places": _place_thresholds(replay), "frame": _describe_frame()}
@@ -88,14 +95,15 @@ def render_bill_page(replay: Replay, excerpts: Sequence[Excerpt] = ()) -> str:
         [
             '<main class="p-page b-page">',
             "<h1>Your sessions, your bill</h1>",
-            f'<p class="h-faint">{escape(_describe_sessions(replay))}</p>',
+            f'<p class="h-faint">{escape(_describe_sessions(replay, probe))}</p>',
             _render_card("In short", [f'<p class="b-say">{escape(line)}</p>' for line in build_headline(replay)]),
             _render_card("What you paid for", _render_paid(replay)),
             _render_card("What another setting would have cost", _render_settings(replay, changes)),
             _render_card("What you can change", _render_changes(replay)),
             _render_card("What your agents' own compactions dropped", [*_render_boundaries(replay), *_render_excerpts(excerpts)]),
+            *([_render_card("What a model does with the compacted view", _render_probe(probe))] if probe else []),
             _render_card("Project by project", _render_projects(replay)),
-            _render_card("What was not counted", _render_uncounted(replay)),
+            _render_card("What was not counted", _render_uncounted(replay, probe)),
             "</main>",
         ]
     )
@@ -103,11 +111,13 @@ def render_bill_page(replay: Replay, excerpts: Sequence[Excerpt] = ()) -> str:
     return render_document("Your sessions, your bill", body, load_page_script("bill"), load_page_style("bill"), blocks)
 
 
-def _describe_sessions(replay: Replay) -> str:
+def _describe_sessions(replay: Replay, probe: Probe | None) -> str:
     paid = replay.sessions[replay.sessions["paid_usd"] > 0]
     groups = format_count(paid["group"].nunique(), replay.group_kind)
     agents = ", ".join(sorted(paid["agent"].unique()))
-    return f"{describe_span(replay)} of {agents or 'no agent with a known cost'} · {groups} · nothing left this machine"
+    privacy = describe_privacy(probe.hosts if probe else ())
+    said = f"{privacy[0].lower()}{privacy[1:]}"
+    return f"{describe_span(replay)} of {agents or 'no agent with a known cost'} · {groups} · {said}"
 
 
 def _render_card(heading: str, parts: Iterable[str]) -> str:
@@ -455,6 +465,29 @@ def _render_excerpts(excerpts: Sequence[Excerpt]) -> list[str]:
     return [f"<details><summary>{format_count(len(rows), 'word')} used later, with excerpts</summary>{table}</details>"]
 
 
+def _render_probe(probe: Probe) -> list[str]:
+    """Return how far the model's next actions with the compacted views agree with those with the full views."""
+    boundaries = [
+        (
+            f"{Path(row.file).name}, step {row.step}",
+            row.setting,
+            f"{row.full_tokens:,} → {row.compacted_tokens:,}",
+            *(tool or SAYS_SOMETHING for tool in (row.full_tool, row.again_tool, row.compacted_tool)),
+            "same call" if row.same_call else "same tool" if row.same_tool else "another action",
+        )
+        for row in probe.answers.head(MAX_EVENTS).itertuples()
+    ]
+    columns = ("boundary", "setting", "tokens", "full view", "full view again", "compacted view", "agreement")
+    more = f"<p>and {len(probe.answers) - MAX_EVENTS} more</p>" if len(probe.answers) > MAX_EVENTS else ""
+    table = _render_table("Boundaries", columns, boundaries)
+    return [
+        _render_table("Boundary probe", HEADS, tabulate_probe(probe)),
+        *(f"<p>{escape(line)}</p>" for line in describe_asking(probe)),
+        f'<p class="h-faint">{escape(NOTE)}</p>',
+        f"<details><summary>{format_count(len(probe.answers), 'boundary')}</summary>{table}{more}</details>",
+    ]
+
+
 def _render_projects(replay: Replay) -> list[str]:
     rows = replay.sessions[replay.sessions["paid_usd"] > 0].groupby("group")
     table = pd.DataFrame(
@@ -483,9 +516,10 @@ def _render_projects(replay: Replay) -> list[str]:
     return [f"<details><summary>{format_count(len(table), replay.group_kind)}</summary>{shown}{more}</details>"]
 
 
-def _render_uncounted(replay: Replay) -> list[str]:
+def _render_uncounted(replay: Replay, probe: Probe | None) -> list[str]:
     items = "".join(f"<li>{escape(line)}</li>" for line in list_uncounted(replay)) or "<li>Everything was counted.</li>"
-    return [f'<ul class="p-headlines">{items}</ul>', f'<p class="h-faint">{escape(describe_method(replay))}</p>']
+    method = escape(describe_method(replay, probe.hosts if probe else ()))
+    return [f'<ul class="p-headlines">{items}</ul>', f'<p class="h-faint">{method}</p>']
 
 
 def _render_table(label: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
