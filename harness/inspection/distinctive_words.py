@@ -6,6 +6,7 @@ and the constraints of the user stand in for them. A word that is no longer in v
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -52,6 +53,10 @@ _CONSTRAINT = re.compile(
     re.IGNORECASE,
 )
 _ESCAPED_SPACE = re.compile(r"\\+[nrt]")
+_RUN = re.compile(r"[\w./-]+")
+"""Run of characters in which a whole match of a pattern of `WORD_KINDS` stands, whatever is around the run."""
+_MARKED = re.compile(r"[/_]|\d{4}|\.\d\d|[a-z][A-Z]")
+"""Part of each match of these patterns, which few runs have."""
 _LETTERS = re.compile(rf"[^\W_]{{{MIN_LETTERS},}}")
 
 SURVIVAL_HEADS = ("kind", "in evicted messages", "if nothing is kept", "extractive stand-in", "in view after")
@@ -122,10 +127,60 @@ class Survival(NamedTuple):
     native: int
 
 
-def find_words(message: Message) -> dict[str, frozenset[str]]:
+class WordFinder:
+    """Finder of distinctive words and phrases that reads each message, and each run of characters in any of them, only once.
+
+    A pattern of `WORD_KINDS` matches within a run of letters, digits and the characters `_./-`, whatever stands around the run.
+    Most runs of a message stand in other messages, too, so looking them up takes a fraction of the time of the patterns.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._words_of_run: dict[str, tuple[frozenset[str], ...]] = {}
+        """Words of each run that has any, by kind in the order of `WORD_KINDS`."""
+        self._messages: dict[int, _ReadMessage] = {}  # keeps the messages, so no other message gets the `id` of one
+
+    def find_words(self, message: Message) -> Mapping[str, frozenset[str]]:
+        """Return the single distinctive words of a message, by kind."""
+        return self._read(message).words
+
+    def find_phrases(self, message: Message) -> Mapping[str, tuple[str, ...]]:
+        """Return the commands, decisions and constraints in a message, by kind."""
+        return self._read(message).phrases
+
+    def find_in_text(self, text: str) -> dict[str, frozenset[str]]:
+        """Return the single distinctive words of a text, by kind."""
+        runs = set(_RUN.findall(text))
+        for run in filter(_MARKED.search, runs - self._known):
+            words = tuple([frozenset(pattern.findall(run)) for pattern in WORD_KINDS.values()])
+            if any(words):
+                self._words_of_run[run] = words
+        self._known |= runs
+        rows = [self._words_of_run[run] for run in self._words_of_run.keys() & runs]
+        return {kind: frozenset[str]().union(*[row[place] for row in rows]) for place, kind in enumerate(WORD_KINDS)}
+
+    def _read(self, message: Message) -> "_ReadMessage":
+        known = self._messages.get(id(message))
+        if known is None:
+            known = self._messages[id(message)] = _ReadMessage(message, self.find_in_text(join_texts(message)))
+        return known
+
+
+@dataclass(frozen=True)
+class _ReadMessage:
+    """Message with its words; its phrases are looked for when they are needed."""
+
+    message: Message
+    words: Mapping[str, frozenset[str]]
+
+    @cached_property
+    def phrases(self) -> Mapping[str, tuple[str, ...]]:
+        return find_phrases(self.message)
+
+
+def find_words(message: Message) -> Mapping[str, frozenset[str]]:
     """Return the single distinctive words of a message, by kind."""
-    text = join_texts(message)
-    return {kind: frozenset(pattern.findall(text)) for kind, pattern in WORD_KINDS.items()}
+    return WordFinder().find_words(message)
 
 
 def join_texts(message: Message) -> str:
@@ -164,13 +219,13 @@ def _list_letters(text: str) -> frozenset[str]:
 class ViewWords:
     """Texts of some messages, in which words and phrases are looked up."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], finder: WordFinder) -> None:
         self.texts = list(texts)
         self.places: dict[str, dict[str, int]] = {kind: {} for kind in WORD_KINDS}
         """Place of the last text with each single word, by kind."""
         for place, text in enumerate(self.texts):
-            for kind, pattern in WORD_KINDS.items():
-                self.places[kind] |= dict.fromkeys(pattern.findall(text), place)
+            for kind, words in finder.find_in_text(text).items():
+                self.places[kind] |= dict.fromkeys(words, place)
 
     @cached_property
     def _spaced(self) -> list[str]:
@@ -192,36 +247,40 @@ class ViewWords:
         return next((place for place in backwards if len(letters & self._letters[place]) >= needed), None)
 
 
-def list_words(messages: Sequence[Message]) -> dict[str, dict[str, int]]:
+def list_words(messages: Sequence[Message], finder: WordFinder) -> dict[str, dict[str, int]]:
     """Return the distinctive words and phrases of some messages by kind, each with the place of the last message that has it.
 
     Of each kind at most `MAX_WORDS_PER_KIND` are returned, those mentioned last.
     """
     found: dict[str, dict[str, int]] = {kind: {} for kind in ALL_KINDS}
     for place, message in enumerate(messages):
-        for kind, words in (*find_words(message).items(), *find_phrases(message).items()):
+        for kind, words in (*finder.find_words(message).items(), *finder.find_phrases(message).items()):
             for word in sorted(words) if isinstance(words, frozenset) else words:
                 found[kind].pop(word, None)
                 found[kind][word] = place
     return {kind: dict(list(words.items())[-MAX_WORDS_PER_KIND:]) for kind, words in found.items()}
 
 
-def count_survival(evicted: Sequence[Message], kept: Sequence[Message], inserted: Sequence[Message]) -> tuple[Survival, ...]:
+def count_survival(
+    evicted: Sequence[Message], kept: Sequence[Message], inserted: Sequence[Message], finder: WordFinder | None = None
+) -> tuple[Survival, ...]:
     """Return for each kind how many words of evicted messages stand in the view behind a compaction, and behind stand-ins of it.
 
     Args:
         evicted: Messages as they were before the compaction, those that it shortened included.
         kept: Messages that it did not touch.
         inserted: Summaries and shortened messages that it wrote.
+        finder: Finder that has read messages of the same session. Default: a new one.
     """
-    words = list_words(evicted)
+    finder = finder or WordFinder()
+    words = list_words(evicted, finder)
     written = [join_texts(message) for message in inserted]
-    left = ViewWords([join_texts(message) for message in kept])
-    native, extract = ViewWords(written), ViewWords([write_extract(evicted, sum(map(len, written)))])
+    left = ViewWords([join_texts(message) for message in kept], finder)
+    native, extract = ViewWords(written, finder), ViewWords([write_extract(evicted, sum(map(len, written)))], finder)
     rows = []
     for kind, places in words.items():
-        standing = [word for word in places if left.find(kind, word) is not None]
-        others = [word for word in places if word not in set(standing)]
+        standing = {word for word in places if left.find(kind, word) is not None}
+        others = [word for word in places if word not in standing]
         rows.append(
             Survival(
                 kind,
@@ -285,7 +344,7 @@ def follow_words(entries: Iterable[Entry], counter: Counter) -> dict[int, Compac
     """
     log, view = drop_rolled_back(list(entries)), View()
     labels: dict[ItemId, str] = {}
-    shown: list[_Shown] = []
+    finder, shown = WordFinder(), list[_Shown]()
     cuts: list[tuple[int, View, View]] = []
     for entry in log:
         before, view = view, fold(view, entry, counter)
@@ -293,15 +352,15 @@ def follow_words(entries: Iterable[Entry], counter: Counter) -> dict[int, Compac
             case MessageAdded(message=message, step=step):
                 labels[view.items[-1].item_id] = _label(message, step)
                 text = " ".join(join_texts(message).split())
-                shown.append(_Shown(entry.seq, message.role, step, find_words(message), text))
+                shown.append(_Shown(entry.seq, message.role, step, finder.find_words(message), text))
             case Compaction(status="applied") as event:
                 written = [item for item in view.items if item.item_id not in {old.item_id for old in before.items}]
                 labels |= {item.item_id: f"summary of compaction {event.round}" for item in written}
                 cuts.append((entry.seq, before, view))
-                words = ViewWords([join_texts(item.message) for item in written])
+                words = ViewWords([join_texts(item.message) for item in written], finder)
                 found = {kind: frozenset(known) for kind, known in words.places.items()}
                 shown.append(_Shown(entry.seq, "summary", event.step, found, " ".join(words.texts)))
-    return {seq: _follow(seq, before, after, labels, shown) for seq, before, after in cuts}
+    return {seq: _follow(seq, before, after, labels, shown, finder) for seq, before, after in cuts}
 
 
 def _follow(
@@ -310,20 +369,21 @@ def _follow(
     after: View,
     labels: Mapping[ItemId, str],
     shown: Sequence[_Shown],
+    finder: WordFinder,
 ) -> CompactionWords:
     gone, kept, written = split_views(before, after)
     later = [row for row in shown if row.seq > seq]
-    standing = ViewWords([join_texts(item.message) for item in after.items])
+    standing = ViewWords([join_texts(item.message) for item in after.items], finder)
     in_after = {item.item_id for item in after.items}
     own: dict[str, set[str]] = {kind: set() for kind in WORD_KINDS}
     others: dict[str, set[str]] = {kind: set() for kind in WORD_KINDS}
     for item in before.items:  # a word that the agent wrote first may have been invented by it, and may be written again
-        for kind, words in find_words(item.message).items():
+        for kind, words in finder.find_words(item.message).items():
             target = own if item.message.role == "assistant" else others
             target[kind] |= words - (others if target is own else own)[kind]
     fates = []
     covered = bool(written)
-    for kind, places in list_words([item.message for item in gone]).items():
+    for kind, places in list_words([item.message for item in gone], finder).items():
         for word, place in places.items():
             if kind in WORD_KINDS and word in own[kind]:
                 continue
@@ -336,7 +396,7 @@ def _follow(
             fates.append(WordFate(kind, word, _quote(item, labels, kind, word), action, quote, fate, step))
     fates.sort(key=lambda fate: (FATES.index(fate.fate), fate.step or 0))
     survival = count_survival(
-        [item.message for item in gone], [item.message for item in kept], [item.message for item in written]
+        [item.message for item in gone], [item.message for item in kept], [item.message for item in written], finder
     )
     return CompactionWords(tuple(fates), survival)
 

@@ -4,6 +4,7 @@ The policy itself decides, as in the explorer. Its views are measured by the cal
 requests of what was really run have exactly the sizes that the provider reported.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -20,7 +21,7 @@ from harness.conversation.events import Compaction, Hook, ItemId, StepTimed
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
 from harness.conversation.view import View
-from harness.inspection.calibration import RecordedCalibration, TextSizes, add_sizes
+from harness.inspection.calibration import RecordedCalibration
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.recorded_session import RecordedSession
 from harness.protocols import Policy
@@ -78,7 +79,9 @@ class StretchSizes:
         self._timed_trace = SessionTrace(self.stretch.entries, self.stretch.times_ms)
         self.trace = SessionTrace([entry for entry in self.stretch.entries if not isinstance(entry.event, StepTimed)])
         """Messages and steps without their times, which few policies read and which take long to log."""
-        self._own_tokens: dict[Counter, list[int]] = {}
+        self.longest_message = max(sum(self.trace.measure_texts(message)) for message in self.trace.messages)
+        """Length in characters of the longest message."""
+        self._own_tokens: dict[Counter, Numbers] = {}
         self._uncut_runs: dict[int, CounterfactualRun] = {}
         reported = [step.end_event.usage.prompt_tokens for step in self.trace.steps]
         is_reported = [
@@ -130,10 +133,7 @@ class StretchSizes:
         """Return the estimated tokens of messages alone."""
         if self.trace.calibration is None:
             return float(sum(self.trace.make_cached_counter(QuarterOfCharacters()).count(message) for message in messages))
-        sizes = TextSizes()
-        for message in messages:
-            sizes = add_sizes(sizes, self.trace.measure_texts(message))
-        return max(0.0, self.trace.calibration.count_texts(sizes))
+        return max(0.0, self.trace.calibration.count_texts(self.trace.sum_texts(messages)))
 
     def measure_as_it_was(self) -> CallSizes:
         """Return the sizes of the requests as they were: nothing is compacted within the stretch."""
@@ -177,29 +177,27 @@ class StretchSizes:
         """
         window = setting.window_tokens or window_tokens
         as_it_was = self.measure_as_it_was()
-        quiet = self._count_quiet_steps(policy, window)
+        bound = self._find_bound(policy, window)
+        quiet = bound.count_quiet_steps(0)
         if quiet == len(self.trace.steps):
             return as_it_was
         trace = self._timed_trace if reads_time(policy) else self.trace
         run = self._make_run(policy, window, trace)
         if trace is self.trace and quiet:
             run.begin_like(self._find_uncut_run(policy, quiet), quiet)
-        prompt = np.array([*run.view_tokens, *np.zeros(len(trace.steps) - quiet)]) * self.scales
-        shared = np.concatenate([[as_it_was.shared_tokens[0]], prompt[:-1]])
-        edited = np.zeros(len(prompt))
-        columns = {name: np.zeros(len(prompt)) for name in ("summarized", "summary", "evicted")}
-        is_cut, room = np.zeros(len(prompt), np.bool_), np.full(len(prompt), np.inf)
+        shared, edited = np.zeros(len(trace.steps)), np.zeros(len(trace.steps))
+        columns = {name: np.zeros(len(trace.steps)) for name in ("summarized", "summary", "evicted")}
+        is_cut, room = np.zeros(len(trace.steps), np.bool_), np.full(len(trace.steps), np.inf)
         while not run.is_done:
             index, attempts, before = run.steps, len(run.attempts), run.sent_view
             run.advance(_stop)
-            prompt[index] = run.view_tokens[index] * self.scales[index]
-            shared[index] = prompt[index - 1] if index else shared[0]
             if len(run.attempts) == attempts:
                 continue
             events = [entry.event for entry in run.attempts[attempts:] if isinstance(entry.event, Compaction)]
             applied = [event for event in events if event.status == "applied"]
             written = [event.summarizer_usage.output_tokens for event in applied if event.summarizer_usage]
-            columns["summarized"][index] = len(written) * prompt[index - 1 if index else 0]
+            last = max(0, index - 1)
+            columns["summarized"][index] = len(written) * run.view_tokens[last] * self.scales[last]
             columns["summary"][index] = sum(written)
             if not applied or not index:
                 continue
@@ -207,7 +205,12 @@ class StretchSizes:
             columns["evicted"][index] = max(0, sum(event.tokens_before - event.tokens_after for event in applied))
             shared[index], edited[index] = self._compare(before, run.sent_view, self.scales[index])
             if run.budget.threshold_tokens is not None:
-                room[index] = max(0.0, run.budget.threshold_tokens - prompt[index])
+                room[index] = max(0.0, run.budget.threshold_tokens - run.view_tokens[index] * self.scales[index])
+            if trace is self.trace:
+                run.skip(bound.count_quiet_steps(run.steps, run.view_tokens[-1], run.sent_view))
+        prompt = np.array(run.view_tokens) * self.scales
+        shared[1:] = np.where(is_cut[1:], shared[1:], prompt[:-1])
+        shared[0] = as_it_was.shared_tokens[0]
         shared = np.minimum(shared, prompt)
         edited[0] = as_it_was.edited_tokens[0]
         return CallSizes(
@@ -232,26 +235,23 @@ class StretchSizes:
         if id(counter) not in self._uncut_runs:
             self._uncut_runs[id(counter)] = self._make_run(_Uncut(policy.counter), MAX_WINDOW_TOKENS, self.trace)
         run = self._uncut_runs[id(counter)]
-        if run.steps < steps:
-            run.advance(lambda: run.steps >= steps)
+        run.skip(max(0, steps - run.steps))
         return run
 
-    def _count_quiet_steps(self, policy: Policy, window_tokens: int) -> int:
-        """Return how many steps at the beginning stay below the size at which the policy acts, however it measures it."""
+    def _find_bound(self, policy: Policy, window_tokens: int) -> "_Bound":
+        """Return the largest sizes at which a policy may see each request, and the size at which it acts."""
         budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
-        if isinstance(policy, NoCompaction):
-            return len(self.trace.steps)
-        smallest = find_smallest_view(policy, budget)
-        if smallest is None or smallest.unit != "tokens":
-            return 0
         if policy.counter not in self._own_tokens:
-            self._own_tokens[policy.counter] = list(count_uncompacted_tokens(self.trace, policy.counter))
-        own = MAX_RESCALE_FACTOR * np.array(self._own_tokens[policy.counter], np.float64)
-        answers = max(sum(self.trace.measure_texts(message)) for message in self.trace.messages)
+            self._own_tokens[policy.counter] = np.array(list(count_uncompacted_tokens(self.trace, policy.counter)), np.float64)
         per_character = max(MIN_TOKENS_PER_CHARACTER, self.trace.calibration.answer_tokens if self.trace.calibration else 0.0)
-        largest = np.maximum(self.estimated_tokens, own) + per_character * answers + 1
-        reaches = np.nonzero(largest >= min(smallest.size, window_tokens))[0]
-        return int(reaches[0]) if len(reaches) else len(largest)
+        smallest = find_smallest_view(policy, budget)
+        limit = min(smallest.size, window_tokens) if smallest is not None and smallest.unit == "tokens" else 0.0
+        return _Bound(
+            estimated_tokens=self.estimated_tokens,
+            own_tokens=self._own_tokens[policy.counter],
+            answer_tokens=per_character * self.longest_message + 1,
+            limit_tokens=math.inf if isinstance(policy, NoCompaction) else limit,
+        )
 
     def _compare(self, before: View, after: View, scale: float) -> tuple[float, float]:
         """Return the shared and the edited tokens of a request after a compaction, given the request before it."""
@@ -261,6 +261,35 @@ class StretchSizes:
         known: set[ItemId] = {item.item_id for item in old if item.original_tokens is None}
         kept = [item.message for item in new[same:] if item.item_id in known and item.original_tokens is None]
         return self.count([item.message for item in new[:same]]) * scale, self.count_texts(kept) * scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound:
+    """Largest sizes at which a policy may see requests, however it measures them, and the size at which it acts."""
+
+    estimated_tokens: Numbers
+    """Tokens of each request as it was, as the provider would count them."""
+    own_tokens: Numbers
+    """Tokens of each request as it was, as the policy estimates them."""
+    answer_tokens: float
+    """Tokens of the longest answer."""
+    limit_tokens: float
+
+    def count_quiet_steps(self, start: int, view_tokens: int = 0, view: View | None = None) -> int:
+        """Return in how many steps the policy has nothing to do, up to the first in which it might.
+
+        Args:
+            start: Index of the first step.
+            view_tokens: Size of the request of the step before it, as the provider would count it.
+            view: Messages of that request. Default: those of the recording.
+        """
+        reported, own = self.estimated_tokens[start:], self.own_tokens[start:]
+        if view is not None:  # the rest of the recording follows this view
+            reported = reported - self.estimated_tokens[start - 1] + view_tokens
+            own = own - self.own_tokens[start - 1] + view.tokens + view.saved_tokens
+        largest = np.maximum(reported, MAX_RESCALE_FACTOR * own) + self.answer_tokens
+        reaches = np.nonzero(largest >= self.limit_tokens)[0]
+        return int(reaches[0]) if len(reaches) else len(largest)
 
 
 FLAGS = ("shares_prefix", "asks_early")

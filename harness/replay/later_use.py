@@ -18,7 +18,7 @@ from harness.conversation.events import Compaction, Entry, Event, ItemId, Messag
 from harness.conversation.messages import Message, ToolCall
 from harness.conversation.tokens import QuarterOfCharacters
 from harness.conversation.view import View, drop_rolled_back, fold
-from harness.inspection.distinctive_words import MAX_WORDS_PER_KIND, WORD_KINDS, Survival, count_survival, find_words, split_views
+from harness.inspection.distinctive_words import MAX_WORDS_PER_KIND, WORD_KINDS, Survival, WordFinder, count_survival, split_views
 
 CALLS_AFTER = 20
 """Number of calls after a boundary among which repeated ones are counted."""
@@ -132,6 +132,7 @@ def _removes_messages(event: Event) -> bool:
 class _Session:
     def __init__(self, entries: Sequence[Entry]) -> None:
         counter, view = QuarterOfCharacters(), View()
+        self.finder = WordFinder()
         self.turns: list[_Turn] = []
         self.cuts: list[tuple[int, Compaction, View, View]] = []
         """Number of messages before each compaction, with the views before and after it."""
@@ -141,7 +142,9 @@ class _Session:
             match entry.event:
                 case MessageAdded(message=message):
                     self.place_of_item[view.items[-1].item_id] = len(self.turns)
-                    self.turns.append(_Turn(message=message, words=find_words(message), tokens=counter.count(message)))
+                    self.turns.append(
+                        _Turn(message=message, words=self.finder.find_words(message), tokens=counter.count(message))
+                    )
                 case Compaction() as event if _removes_messages(event):
                     self.cuts.append((len(self.turns), event, before, view))
         self.results = _pair_results(self.turns)
@@ -151,10 +154,10 @@ class _Session:
             kept = {item.item_id for item in after.items}
             gone = [item.item_id for item in before.items if item.item_id not in kept]
             evicted = [self.place_of_item[item] for item in gone if item in self.place_of_item]
-            seen = [find_words(item.message) for item in after.items]
+            seen = [self.finder.find_words(item.message) for item in after.items]
             removed, left, written = ([item.message for item in items] for items in split_views(before, after))
             counts = self._count(place, evicted, seen, is_real=True, step=event.step)
-            yield replace(counts, survival=count_survival(removed, left, written))
+            yield replace(counts, survival=count_survival(removed, left, written, self.finder))
 
     def count_shifted(self) -> Iterator[BoundaryCounts]:
         """Yield the counts at boundaries where nothing was compacted, evenly spaced, away from compactions."""
@@ -224,7 +227,7 @@ class _Session:
                 if turn.message.role == "assistant":
                     own |= turn.words[kind] - found.keys()
                 else:
-                    for word in turn.words[kind] - own:
+                    for word in sorted(turn.words[kind] - own):  # the last ones are followed, so their order counts
                         found.pop(word, None)
                         found[word] = None
             followed = list(found)[-MAX_WORDS_PER_KIND:]

@@ -7,12 +7,28 @@ from harness.conversation.messages import Message, Text, ToolCall, assistant, us
 from harness.conversation.tokens import QuarterOfCharacters
 from harness.inspection.autopsy import build_autopsy
 from harness.inspection.autopsy_page import encode_compaction
-from harness.inspection.distinctive_words import ALL_KINDS, count_survival, find_phrases, find_words, follow_words, write_extract
+from harness.inspection.distinctive_words import (
+    ALL_KINDS,
+    WORD_KINDS,
+    WordFinder,
+    count_survival,
+    find_phrases,
+    find_words,
+    follow_words,
+    write_extract,
+)
 from tests.replay.test_later_use import Log
 
 TEXTS = st.lists(
     st.sampled_from(["src/one.py", "9999", "backup_host", "plain", "must keep the database small", "\n"]), max_size=12
 )
+
+
+@given(texts=st.lists(st.text(alphabet="aB_./-1 2éx,\n", max_size=60), max_size=4))
+def test_words_are_those_that_the_patterns_match_in_the_whole_text(texts):
+    finder = WordFinder()
+    for text in texts:
+        assert finder.find_in_text(text) == {kind: set(pattern.findall(text)) for kind, pattern in WORD_KINDS.items()}
 
 
 def build_log() -> Log:

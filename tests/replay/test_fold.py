@@ -1,5 +1,7 @@
 """Sizes of requests under a setting: those of the policy's own views, whatever is skipped on the way."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,8 +17,8 @@ from tests.replay.recorded import write_recording
 class WholeFold(StretchSizes):
     """Fold that skips nothing."""
 
-    def _count_quiet_steps(self, policy, window_tokens):
-        return 0
+    def _find_bound(self, policy, window_tokens):
+        return replace(super()._find_bound(policy, window_tokens), limit_tokens=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +43,8 @@ def test_what_was_run_has_the_reported_sizes(log):
     assert not as_it_was.is_cut.any()
 
 
-@pytest.mark.parametrize("policy", ["claude-code", "keep-last", "inspect-edit", "codex@2026"])
-def test_skipping_the_quiet_beginning_changes_no_size(log, policy):
+@pytest.mark.parametrize("policy", ["claude-code", "keep-last", "inspect-edit", "codex@2026", "opencode@v2", "openhands"])
+def test_skipping_quiet_steps_changes_no_size(log, policy):
     for setting in list_settings([policy], [40_000, 60_000])[0]:
         folded = [make_sizes(log, kind).fold(setting, setting.build_policy(), 200_000) for kind in (StretchSizes, WholeFold)]
         for name in CallSizes.__dataclass_fields__:
