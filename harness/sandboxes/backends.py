@@ -7,14 +7,15 @@ messages take the name of the backend from this table.
 import functools
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
 from harness.conversation.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import SandboxDied, SandboxError, SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxInfo, SandboxLimits
-from harness.sandboxes.bubblewrap import BubblewrapLauncher
+from harness.sandboxes.bubblewrap import BACKEND as BUBBLEWRAP
+from harness.sandboxes.bubblewrap import BoundFolder, BubblewrapLauncher
 from harness.sandboxes.client import FILES, Launcher, ServedSandbox, format_container_name
 from harness.sandboxes.local import LocalLauncher
 
@@ -170,6 +171,7 @@ def open_sandbox(
     runtime: str = "python",
     limits: SandboxLimits | None = None,
     unsafe_local: bool = False,
+    folders: Sequence[BoundFolder] = (),
 ) -> ServedSandbox:
     """Return a sandbox for one session, not yet started; the caller starts and closes it.
 
@@ -184,11 +186,13 @@ def open_sandbox(
         runtime: Runtime that commands need, `python` or `bun`; bubblewrap uses the one installed below /usr. Default: `'python'`.
         limits: Limits on memory, processes, disk, output and network; None uses `SandboxLimits()`. Default: `None`.
         unsafe_local: Must be true for the backend `local`, which does not isolate commands. Default: `False`.
+        folders: Folders of this machine that commands in the sandbox can read, which needs the backend `bubblewrap`. Commands of
+            such a sandbox are never repeated to learn why it died. Default: `()`.
 
     Raises:
         SandboxUnavailable: No backend works on this machine; the message states what was tried and what to install.
-        UsageError: The backend or runtime is unknown, `local` is used without `unsafe_local`, or an image is given for a backend
-            without images.
+        UsageError: The backend or runtime is unknown, `local` is used without `unsafe_local`, an image is given for a backend
+            without images, or folders for another backend than `bubblewrap`.
 
     Example::
 
@@ -199,6 +203,11 @@ def open_sandbox(
         raise UnknownName("runtime", runtime, DEFAULT_IMAGES)
     check_image(backend, image)
     limits = SandboxLimits() if limits is None else limits
+    if folders:
+        backend = BUBBLEWRAP if backend == "auto" else backend
+        if backend != BUBBLEWRAP:
+            raise UsageError(f"sandbox backend {backend!r} cannot show folders of this machine; use {BUBBLEWRAP!r}")
+        return ServedSandbox(BubblewrapLauncher(limits, folders), limits)
     if backend == "auto":
         backend = choose_backend(image, runtime)
     make_launcher = functools.partial(
@@ -317,8 +326,16 @@ class SandboxChoice(StrictFields):
         refuse_mistyped_fields(self)
         check_image(self.backend, self.image)
 
-    def open(self, session_id: str, runtime: str, *, unsafe_local: bool = False) -> ServedSandbox:
+    def open(
+        self, session_id: str, runtime: str, *, unsafe_local: bool = False, folders: Sequence[BoundFolder] = ()
+    ) -> ServedSandbox:
         """Return a sandbox of this choice for one session, not yet started; the caller starts and closes it."""
         return open_sandbox(
-            self.backend, session_id=session_id, image=self.image, runtime=runtime, limits=self.limits, unsafe_local=unsafe_local
+            self.backend,
+            session_id=session_id,
+            image=self.image,
+            runtime=runtime,
+            limits=self.limits,
+            unsafe_local=unsafe_local,
+            folders=folders,
         )

@@ -17,11 +17,11 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.distribution import DISTRIBUTION
 from harness.errors import SandboxUnavailable
-from harness.protocols import SandboxInfo
+from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.cgroups import ControlGroup, reap_groups
 from harness.sandboxes.client import (
     FILES,
@@ -55,15 +55,41 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 
 
+class BoundFolder(NamedTuple):
+    """Folder or file of this machine that commands in a sandbox can read."""
+
+    source: Path
+    """Path on this machine; no link."""
+    path: str
+    """Path in the sandbox."""
+    is_private: bool = False
+    """Whether the folder was made for this sandbox alone, so that its user becomes the owner."""
+
+
 class BubblewrapLauncher(ProcessLauncher):
     """Launcher that starts and removes one sandbox, which runs in namespaces made by bubblewrap."""
 
     _group: ControlGroup | None = None
 
+    def __init__(self, limits: SandboxLimits, folders: Sequence[BoundFolder] = ()) -> None:
+        """Prepare the launcher.
+
+        Args:
+            limits: Limits on the resources of the sandbox.
+            folders: Folders of this machine that commands in the sandbox can read, besides /usr.
+        """
+        super().__init__(limits)
+        self._folders = tuple(folders)
+
     def launch(self) -> LaunchedServer:
         """Start the sandbox's tool server as process 1 of a new process namespace."""
         program, (python, is_isolated) = find_program(), _find_server_python()
-        user = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
+        needed = (program, python, *(str(folder.source) for folder in self._folders if not folder.is_private))
+        user = NOBODY if os.geteuid() == 0 and all(map(_is_reachable_for_all, needed)) else None
+        if user is not None:
+            for folder in self._folders:
+                if folder.is_private:
+                    os.chown(folder.source, user, user)
         reap_groups()
         self._group = ControlGroup.make(self._limits, pids=user is None)
         contents = [(path, _create_memory_file(text)) for path, text in _FILES.items()]
@@ -165,7 +191,10 @@ class BubblewrapLauncher(ProcessLauncher):
             yield from ("--perms", "0644", "--ro-bind-data", str(fd), path)
         if not python.startswith("/usr/"):
             yield from _bind_private_python(Path(python))
-        yield from _hide_package(Path(python), user)
+        for folder in sorted(self._folders, key=lambda folder: folder.path):  # a folder before those inside it
+            yield from _bind_folder(folder.source, Path(folder.path))
+        places = ("/usr", str(Path(python).parent.parent), *(str(folder.source) for folder in self._folders))
+        yield from _hide_package(places, user)
         yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")  # commands could change settings of the namespaces
         yield from ("--dev", "/dev", "--mqueue", "/dev/mqueue")  # where the tool server sees message queues that commands leave
         for path in filter(os.path.exists, _HIDDEN_FILES):
@@ -257,19 +286,22 @@ def _bind_top_level_directories() -> Iterator[str]:
 
 def _bind_private_python(python: Path) -> Iterator[str]:
     """Yield options that mount a Python from outside /usr at its usual path, where it finds its library."""
-    prefix = python.parent.parent
-    for parent in reversed(prefix.parents[:-1]):
+    yield from _bind_folder(python.parent.parent, python.parent.parent)
+
+
+def _bind_folder(source: Path, path: Path) -> Iterator[str]:
+    for parent in reversed(path.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))
-    yield from ("--ro-bind", str(prefix), str(prefix))
+    yield from ("--ro-bind", str(source), str(path))
 
 
-def _hide_package(python: Path, user: int | None) -> Iterator[str]:
+def _hide_package(places: Sequence[str], user: int | None) -> Iterator[str]:
     """Yield options that mount an empty file system over this package, if it is installed at a place that the sandbox contains.
 
     Otherwise commands could read the checks of the tasks.
     """
     for folder in (_PACKAGE, *sorted(_PACKAGE.parent.glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"))):
-        is_contained = any(folder.is_relative_to(place) for place in ("/usr", python.parent.parent))
+        is_contained = any(folder.is_relative_to(place) for place in places)
         if is_contained and (user is None or _is_reachable_for_all(str(folder.parent))):  # otherwise the user cannot read it
             yield from ("--perms", "0755", "--tmpfs", str(folder), "--remount-ro", str(folder))
 
