@@ -118,6 +118,29 @@ def compute_newcombe_bounds(both: Scalars, only_a: Scalars, only_b: Scalars, nei
     return Bounds(np.where(n, difference, np.nan), low, np.where(n, np.minimum(1.0, difference + above), 1.0))
 
 
+def compute_independent_newcombe_bounds(
+    a_successes: Scalars, a_trials: Scalars, b_successes: Scalars, b_trials: Scalars, alpha: float = ALPHA
+) -> Bounds:
+    """Return differences of the success rates of independent samples, a minus b, with the bounds of Newcombe's intervals.
+
+    The distances of Wilson's bounds from both rates are combined in quadrature. With an empty sample, the difference is unknown.
+
+    Source: Newcombe, Statistics in Medicine 17 (1998), pp. 873–890, method 10.
+
+    Args:
+        a_successes: Number of successes of arm a.
+        a_trials: Number of trials of arm a.
+        b_successes: Number of successes of arm b.
+        b_trials: Number of trials of arm b.
+        alpha: 1 minus the confidence level of the interval.
+    """
+    a, b = compute_wilson_bounds(a_successes, a_trials, alpha), compute_wilson_bounds(b_successes, b_trials, alpha)
+    difference = a.value - b.value
+    below = _combine_distances(a.value - a.low, b.high - b.value, np.float64(0))
+    above = _combine_distances(a.high - a.value, b.value - b.low, np.float64(0))
+    return Bounds(difference, difference - below, difference + above)
+
+
 def _combine_distances(x: Array, y: Array, phi: Array) -> Array:
     return np.sqrt(np.maximum(0.0, x * x - 2 * phi * x * y + y * y))
 

@@ -9,24 +9,28 @@ import warnings
 from collections.abc import Sequence
 from itertools import product
 from math import nan, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from harness.analysis.intervals import ALPHA, NO_SPREAD, Interval, compute_independent_newcombe_bounds
+from harness.analysis.planning import POWER
 from harness.analysis.statistics import adjust_holm
 from harness.errors import UsageError
 
-METRICS = ("cost_usd", "steps", "compactions", "prompt_tokens")
+SUCCESS = "marked_success"
+METRICS = ("cost_usd", "steps", "compactions", "prompt_tokens", SUCCESS)
+"""Columns of the table of trials that are compared; the last one only if the user marked sessions."""
 PERMUTATIONS = 9_999
-ALPHA, POWER = 0.05, 0.8
 LEAST_SESSIONS = 2
 """Smallest number of sessions of an arm with which a mean has an interval."""
+_UNKNOWN = Interval(nan, nan)
 
 
 class ArmDifference(NamedTuple):
-    """Difference between an arm and the first arm in the mean of a metric."""
+    """Difference between an arm and the first arm in the mean of a metric; for success, in the rate."""
 
     arm: str
     baseline: str
@@ -37,12 +41,18 @@ class ArmDifference(NamedTuple):
     mean: float
     baseline_mean: float
     low: float
-    """Lower end of Welch's 95 % interval of the difference; NaN with too few sessions, or if no two values of an arm differ."""
+    """Lower end of the 95 % interval of the difference; NaN with too few sessions, or if no two values of an arm differ.
+
+    The interval is Newcombe's for success and Welch's for any other metric.
+    """
     high: float
     p: float
     """P-value of the permutation test, by Holm's method over all differences; NaN with too few sessions."""
     detectable: float
-    """Smallest difference that so many sessions detect with a power of 80 %, without Holm's method."""
+    """Smallest difference that so many sessions detect with a power of 80 % after Holm's correction at its strictest.
+
+    NaN with too few sessions, or if no two values of an arm differ.
+    """
 
     @property
     def is_claimed(self) -> bool:
@@ -52,7 +62,18 @@ class ArmDifference(NamedTuple):
 
 def read_arms(trials: pd.DataFrame) -> "pd.Series[str]":
     """Return the arm of each session, as the gateway logged it; missing for sessions of anything else."""
-    return trials["config_json"].map(lambda text: json.loads(text or "{}").get("gateway", {}).get("arm"))
+    return _read_assignments(trials).map(lambda assignment: assignment.get("arm"))
+
+
+def list_arms(trials: pd.DataFrame) -> list[str]:
+    """Return the arms of the sessions in a table of trials, in the order in which they were named to the gateway."""
+    drawn = set(read_arms(trials).dropna())
+    named = [arm for assignment in _read_assignments(trials) for arm in assignment.get("arms", ())]
+    return [arm for arm in dict.fromkeys((*named, *sorted(drawn))) if arm in drawn]
+
+
+def _read_assignments(trials: pd.DataFrame) -> "pd.Series[Any]":
+    return trials["config_json"].map(lambda text: json.loads(text or "{}").get("gateway", {}))
 
 
 def compare_random_arms(trials: pd.DataFrame, *, seed: int = 0) -> list[ArmDifference]:
@@ -65,37 +86,60 @@ def compare_random_arms(trials: pd.DataFrame, *, seed: int = 0) -> list[ArmDiffe
     Raises:
         UsageError: The table has sessions of fewer than two arms.
     """
-    arms = read_arms(trials)
-    names = sorted(arms.dropna().unique())
+    arms, names = read_arms(trials), list_arms(trials)
     if len(names) < 2:
         raise UsageError(
             f"the journal has sessions of {len(names)} arms of a gateway; start it with --arm twice or more, "
             "so that each new session gets one of them at random"
         )
     random = np.random.default_rng(seed)
+    compared = list(product(names[1:], [metric for metric in METRICS if metric != SUCCESS or trials[SUCCESS].notna().any()]))
+    alpha = ALPHA / len(compared)
     differences = []
-    for name, metric in product(names[1:], METRICS):
+    for name, metric in compared:
         values, base = (trials.loc[arms == arm, metric].dropna().to_numpy(np.float64) for arm in (name, names[0]))
-        differences.append(_compare(name, names[0], metric, values, base, random))
+        mean, base_mean = (float(sample.mean()) if len(sample) else nan for sample in (values, base))
+        is_measured = min(len(values), len(base)) >= LEAST_SESSIONS
+        low, high = _compute_bounds(metric, values, base) if is_measured else _UNKNOWN
+        p = compute_permutation_p(values, base, random) if is_measured else nan
+        detectable = compute_detectable_difference(metric, values, base, alpha) if is_measured else nan
+        counts = (len(values), len(base))
+        differences.append(ArmDifference(name, names[0], metric, *counts, mean, base_mean, low, high, p, detectable))
     known = [difference for difference in differences if not np.isnan(difference.p)]
     adjusted = iter(adjust_holm([difference.p for difference in known]))
     return [difference if np.isnan(difference.p) else difference._replace(p=next(adjusted)) for difference in differences]
 
 
-def _compare(
-    arm: str, baseline: str, metric: str, values: np.ndarray, base: np.ndarray, random: np.random.Generator
-) -> ArmDifference:
-    mean, base_mean = (float(sample.mean()) if len(sample) else nan for sample in (values, base))
-    low = high = p = detectable = nan
-    if min(len(values), len(base)) >= LEAST_SESSIONS:
+def _compute_bounds(metric: str, values: np.ndarray, base: np.ndarray) -> Interval:
+    if metric == SUCCESS:
+        bounds = compute_independent_newcombe_bounds(values.sum(), len(values), base.sum(), len(base))
+        return Interval(float(bounds.low), float(bounds.high))
+    if max(np.ptp(values), np.ptp(base)) <= NO_SPREAD:
+        return _UNKNOWN
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of scipy, if the values of one arm are all equal
+        return Interval(*map(float, stats.ttest_ind(values, base, equal_var=False).confidence_interval(1 - ALPHA)))
+
+
+def compute_detectable_difference(metric: str, values: np.ndarray, base: np.ndarray, alpha: float = ALPHA) -> float:
+    """Return the smallest difference that so many sessions detect with a power of 80 %, by the normal approximation.
+
+    Args:
+        metric: Name of the metric. A rate of success is estimated with a success and a failure more in each sample, so that its
+            spread is never zero (Agresti and Caffo, The American Statistician 54, 2000, pp. 280–288).
+        values: Values of an arm, at least two.
+        base: Values of the other arm, at least two.
+        alpha: Significance level of the test.
+
+    Returns:
+        The difference in the unit of the metric; NaN if no two values of an arm differ.
+    """
+    if metric == SUCCESS:
+        rates = [((sample.sum() + 1) / (len(sample) + 2), len(sample) + 2) for sample in (values, base)]
+        error = sqrt(sum(rate * (1 - rate) / count for rate, count in rates))
+    else:
         error = sqrt(sum(float(sample.var(ddof=1)) / len(sample) for sample in (values, base)))
-        if error:  # else no value of an arm differs from another one, and there is no interval
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # of scipy, if the values of one arm are all equal
-                low, high = map(float, stats.ttest_ind(values, base, equal_var=False).confidence_interval(1 - ALPHA))
-        p = compute_permutation_p(values, base, random)
-        detectable = float(stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)) * error
-    return ArmDifference(arm, baseline, metric, len(values), len(base), mean, base_mean, low, high, p, detectable)
+    return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(POWER)) * error or nan
 
 
 def compute_permutation_p(values: np.ndarray, base: np.ndarray, random: np.random.Generator) -> float:
@@ -113,12 +157,12 @@ def describe_differences(differences: Sequence[ArmDifference]) -> list[tuple[str
     return [
         (
             f"{row.arm} against {row.baseline}",
-            row.metric,
+            "success" if row.metric == SUCCESS else row.metric,
             f"{row.mean:.4g} ({row.sessions})",
             f"{row.baseline_mean:.4g} ({row.baseline_sessions})",
             f"{row.mean - row.baseline_mean:+.4g} {_describe_interval(row)}",
             "unknown" if np.isnan(row.p) else f"{row.p:.3f}{' *' if row.is_claimed else ''}",
-            f"{row.detectable:.4g}",
+            "unknown" if np.isnan(row.detectable) else f"{row.detectable:.4g}",
         )
         for row in differences
     ]

@@ -33,7 +33,6 @@ DEFAULT_JOURNAL = Path("gateway.sqlite")
 @click.option("--journal", type=options.FILE, default=DEFAULT_JOURNAL, help="Journal for the sessions.")
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port to listen on; 0 = any free port.")
 @click.option("--session-header", metavar="NAME", default="", help="Further header with which the agent names its session.")
-@click.option("--compare", "compares", is_flag=True, help="Compare the arms of the sessions in the journal, and end.")
 @click.option("--install", "installs", is_flag=True, help="Install litellm's proxy in the user's cache, 0.4 GB, and end.")
 def command(
     upstream: str | None,
@@ -47,7 +46,6 @@ def command(
     session_header: str,
     *,
     record_only: bool,
-    compares: bool,
     installs: bool,
 ) -> None:
     """Serve an endpoint for other agents that applies a policy and records their sessions.
@@ -60,8 +58,9 @@ def command(
     A session is told by the header with which the agent names it, or else by the history that a request continues. When an agent
     compacts its own history, that is logged as its own compaction.
 
-    With --arm, each new session draws one of several policies at random, by --seed, and the draw is logged. --compare shows the
-    differences between the arms in the journal, and which differences so many sessions can detect.
+    With --arm, each new session draws one of several policies at random, by --seed, and the draw is logged. `harness report`
+    shows the differences between the arms in the journal, and which differences so many sessions can detect; `harness sessions
+    mark` says which sessions succeeded.
 
     HTTP is the work of litellm's proxy, which --install puts into an environment of its own, once.
 
@@ -69,9 +68,6 @@ def command(
     """
     if installs:
         click.echo(f"installed in {install()}")
-        return
-    if compares:
-        print_comparison(journal)
         return
     if upstream is None:
         raise UsageError("name the upstream: --upstream URL or --upstream MODEL")
@@ -103,21 +99,6 @@ def command(
     finally:
         recorder.close()
     click.echo(recorder.describe(), err=True)
-
-
-def print_comparison(journal: Path) -> None:
-    """Print the differences between the arms of the sessions in a journal."""
-    from harness.analysis.random_arms import METRICS, compare_random_arms, describe_differences  # noqa: PLC0415, loads scipy
-    from harness.cli.terminal import build_table, print_parts  # noqa: PLC0415
-    from harness.inspection.loading import load  # noqa: PLC0415
-
-    differences = compare_random_arms(load(journal).trials)
-    heads = ("arms", "metric", "mean (sessions)", "baseline", "difference [95 %]", "p", "detectable")
-    print_parts(
-        build_table(heads, describe_differences(differences), "right"),
-        f"p: permutation test, by Holm's method over {len(differences)} differences in {', '.join(METRICS)}; * means below 5 %. "
-        "detectable: difference that so many sessions detect with a power of 80 %. The gateway does not know what succeeded.",
-    )
 
 
 def number_equal_texts(texts: Sequence[str]) -> list[tuple[str, int]]:

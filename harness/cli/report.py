@@ -57,7 +57,8 @@ def command(
     """Show the results of an experiment and draw its charts.
 
     EXPERIMENT is the folder of an experiment or of its results, a journal file, or a folder of journals such as `sessions`. The
-    sessions in a journal have no outcomes; of these, the report shows totals and alerts.
+    sessions in a journal have no outcomes; of these, the report shows totals and alerts. The arms of `harness gateway --arm` are
+    compared in cost, steps, compactions, prompt tokens, and success as marked by `harness sessions mark`.
 
     The command writes summary.txt (what it prints), report.txt and report.md (all sections) and the chart of cost against score;
     `--figures` draws all charts. The report of a running or stopped experiment covers its finished trials. A report that is up to

@@ -41,6 +41,8 @@ MAX_CHECKS_CHARACTERS = 60
 """Maximum number of characters of the failed checks of one session in a list."""
 LIST_PRICE_NOTE = " list"
 """Note in a list behind a cost at the list prices of the models, which the recording does not give."""
+MARKS: Mapping[str, bool | None] = {"success": True, "failure": False, "none": None}
+"""Marks of a session by the words of the command line; `none` removes a mark."""
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 
@@ -133,6 +135,25 @@ def search_sessions(text: str, places: tuple[Path, ...], limit: int) -> None:
         print_line("no message contains the text")
 
 
+@command.command("mark")
+@click.argument("mark", type=click.Choice(list(MARKS)))
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
+@IN_OPTION
+def mark_sessions(mark: str, sessions: tuple[str, ...], places: tuple[Path, ...]) -> None:
+    """Mark each SESSION as a success or a failure.
+
+    `none` removes a mark. No check says how a session outside of experiments ended, so that only its user knows. `harness report`
+    compares the marks of the arms that `harness gateway --arm` drew, and the mark is the column `marked_success` of trials. The
+    log of a session does not change. The sessions of trials have checks and cannot be marked.
+
+    Example: `harness sessions mark success 3f416a59ee3d --in gateway.sqlite`
+    """
+    for location in [resolve_session(name, places) for name in sessions]:  # all are found before any is marked
+        with Journal.open(location.journal) as journal:
+            journal.mark_session(location.session_id, MARKS[mark])
+        print_line(f"{format_line(location.session_id)}: {'no mark' if MARKS[mark] is None else f'marked {mark}'}")
+
+
 @command.command("export")
 @click.argument("session")
 @click.argument("file", type=options.FILE)
@@ -218,6 +239,7 @@ def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]
     started_at = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC)
     begin = f"{started_at:%Y-%m-%d %H:%M}" if row.created_at_ms else "?"  # a recording without times
     outcome = f"{row.status} ({row.reason})" if row.reason else row.status
+    outcome += "" if row.marked_success is None else f", marked {'success' if row.marked_success else 'failure'}"
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
     cost = (
         "?"

@@ -38,6 +38,7 @@ from harness.experiment.contrasts import Family
 from harness.reporting.claims import ClaimReport, build_progress_section, judge_outcomes
 from harness.reporting.headlines import HEADLINES, find_question
 from harness.reporting.monitoring import build_alert_sections, build_overhead_section
+from harness.reporting.random_arms import build_random_arm_sections
 from harness.reporting.section import Section, make_arm_section
 from harness.reporting.sections import build_sections
 from harness.reporting.treatments import build_warning_section
@@ -286,7 +287,7 @@ def report(results: Tables, against: str | None = None) -> Report:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
             one after another and never pooled. Trials of earlier plans or revisions are only counted. A report on
             selected trials says so and claims nothing. Of sessions outside of experiments, which have no outcomes, the report
-            shows totals and alerts. Required.
+            shows totals and alerts, and compares the arms of a gateway. Required.
         against: Name of the arm that all other arms are compared with; None compares with each arm without compaction and each
             repeated arm, or else with the first arm. Default: `None`.
 
@@ -321,7 +322,12 @@ def _report_sessions(results: Tables) -> Report:
     sections = [
         section
         for part in split_by_level(results)
-        for section in (_build_session_section(part), *build_alert_sections(part), *build_overhead_section(part))
+        for section in (
+            *build_random_arm_sections(part.trials),
+            _build_session_section(part),
+            *build_alert_sections(part),
+            *build_overhead_section(part),
+        )
     ]
     first, *others = [replace(section, is_detail=False) for section in sections]
     text = f"{describe_missing_outcomes(results.trials)}; {OUTCOME_ADVICE}."

@@ -16,7 +16,7 @@ BLOCK_SIZE = 500
 BlockStates: TypeAlias = dict[int, bytes]
 """Digests of the data from which a table's rows are computed: one for each block of rows, by the number of the block."""
 
-_SESSION_SQL = "s.id, s.created_at_ms, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
+_SESSION_SQL = "s.id, s.created_at_ms, s.marked_success, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
 _STATE_SQL = {
     "session": f"""SELECT s.key, r.trial_id, r.revision, {_SESSION_SQL} FROM session AS s
         LEFT JOIN trial AS r ON r.session_id = s.id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY s.key""",
@@ -25,7 +25,8 @@ _STATE_SQL = {
 }
 """SQL for numbers of each session or trial that change whenever the data of the session or trial changes.
 
-These are the length of the log, which only grows, and the revision of the trial, which is new each time the trial is recorded.
+These are the length of the log, which only grows, the revision of the trial, which is new each time the trial is recorded, and
+the mark of the user.
 """
 
 

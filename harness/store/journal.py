@@ -14,7 +14,7 @@ from harness.conversation.codec import CALLS_ADAPTER, RESULTS_ADAPTER, TIMINGS_A
 from harness.conversation.events import Entry, SessionEnded, StopReason
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter, QuarterOfCharacters
-from harness.errors import StoreError
+from harness.errors import StoreError, UsageError
 from harness.protocols import Clock
 from harness.store.columns import STEP_COUNTS, STEP_COUNTS_TABLE
 from harness.store.database import Database, build_insert, extract_values, translate_errors
@@ -228,6 +228,19 @@ class Journal(AbstractContextManager["Journal"]):
             execute('DELETE FROM "check" WHERE trial_id IN (SELECT trial_id FROM trial WHERE session_id = ?)', (session_id,))
             execute("DELETE FROM trial WHERE session_id = ?", (session_id,))
             execute("DELETE FROM session WHERE id = ?", (session_id,))
+
+    def mark_session(self, session_id: str, success: bool | None) -> None:
+        """Store whether the user calls a session outside of trials a success; None removes the mark.
+
+        Raises:
+            StoreError: The journal has no such session or cannot be written.
+            UsageError: The session belongs to a trial, whose checks say how it ended.
+        """
+        key = self.find_key(session_id)
+        with self.database.transaction():
+            if self.query("SELECT 1 FROM trial WHERE session_id = ?", session_id):
+                raise UsageError(f"session {session_id!r} belongs to a trial, whose checks say how it ended; it cannot be marked")
+            self.database.execute("UPDATE session SET marked_success = ? WHERE key = ?", (success, key))
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """Return the rows of a SQL query over the journal's tables and views; views show compressed texts in full."""

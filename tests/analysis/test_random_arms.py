@@ -6,13 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.analysis.random_arms import METRICS, compare_random_arms, compute_permutation_p, describe_differences
+from harness.analysis.random_arms import (
+    METRICS,
+    SUCCESS,
+    compare_random_arms,
+    compute_detectable_difference,
+    compute_permutation_p,
+    describe_differences,
+)
 from harness.errors import UsageError
 
 
 def make_trials(random: np.random.Generator, sessions: int = 24, factor: float = 1.0) -> pd.DataFrame:
     arms = random.choice(["a", "b"], sessions)
     sizes = random.lognormal(0, 1, sessions) * np.where(arms == "b", factor, 1.0)
+    marks = pd.array(random.random(sessions) < np.where(arms == "b", 1 - 0.5 / factor, 0.5), dtype="boolean")
+    marks[random.random(sessions) < 0.2] = pd.NA
     return pd.DataFrame(
         {
             "config_json": [json.dumps({"gateway": {"arm": arm}}) for arm in arms],
@@ -20,6 +29,7 @@ def make_trials(random: np.random.Generator, sessions: int = 24, factor: float =
             "steps": np.round(20 * sizes),
             "compactions": np.round(sizes),
             "prompt_tokens": np.round(9_000 * sizes),
+            "marked_success": marks,
         }
     )
 
@@ -37,6 +47,46 @@ def test_a_planted_difference_is_found_with_its_size() -> None:
     assert [row.metric for row in rows] == list(METRICS)
     assert all(row.is_claimed and row.mean > row.baseline_mean and row.low > 0 for row in rows)
     assert describe_differences(rows)[0][0] == "b against a"
+
+
+def test_success_is_compared_only_where_sessions_are_marked() -> None:
+    trials = make_trials(np.random.default_rng(1), sessions=40)
+    assert compare_random_arms(trials)[-1].metric == SUCCESS
+    assert SUCCESS not in {row.metric for row in compare_random_arms(trials.assign(marked_success=pd.NA))}
+    row = compare_random_arms(trials)[-1]
+    assert row.sessions + row.baseline_sessions == trials["marked_success"].notna().sum()
+
+
+def test_marks_that_are_all_equal_have_an_interval_and_a_detectable_difference() -> None:
+    row = compare_random_arms(make_trials(np.random.default_rng(1), sessions=40).assign(marked_success=True))[-1]
+    assert (row.mean, row.baseline_mean, row.p) == (1.0, 1.0, 1.0)
+    assert -0.3 < row.low < 0 < row.high < 0.3
+    assert 0 < row.detectable < 1
+
+
+def test_values_that_are_all_equal_detect_no_difference_that_could_be_named() -> None:
+    rows = compare_random_arms(make_trials(np.random.default_rng(1), sessions=40).assign(steps=20))
+    steps = next(row for row in rows if row.metric == "steps")
+    assert np.isnan(steps.detectable)
+    assert next(cells for cells in describe_differences(rows) if cells[1] == "steps")[-1] == "unknown"
+
+
+def test_the_first_arm_that_the_gateway_was_given_is_the_baseline() -> None:
+    trials = make_trials(np.random.default_rng(1), sessions=40)
+    arms = trials["config_json"].map(lambda text: json.loads(text)["gateway"]["arm"])
+    named = [json.dumps({"gateway": {"arm": arm, "arms": ["b", "a"]}}) for arm in arms]
+    assert {(row.arm, row.baseline) for row in compare_random_arms(trials.assign(config_json=named))} == {("a", "b")}
+
+
+@pytest.mark.slow
+def test_the_detectable_difference_is_detected_in_four_of_five_studies() -> None:
+    random, runs, detected = np.random.default_rng(5), 100, 0
+    alpha = 0.05 / 5
+    for _ in range(runs):
+        a, b = random.normal(10, 2, 40), random.normal(10, 2, 40)
+        difference = compute_detectable_difference("steps", a, b, alpha)
+        detected += compute_permutation_p(a + difference, b, random) <= alpha
+    assert abs(detected / runs - 0.8) < 0.12, detected
 
 
 def test_equal_values_are_no_difference() -> None:

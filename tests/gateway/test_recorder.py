@@ -411,6 +411,7 @@ def test_a_planted_difference_between_arms_is_found_in_the_journal(journal: Path
     assert rows["prompt_tokens"].mean < rows["prompt_tokens"].baseline_mean
     assert rows["compactions"].is_claimed
     assert rows["steps"].p == 1.0
-    shown = CliRunner().invoke(command_line, ["gateway", "--journal", str(journal), "--compare"])
+    shown = CliRunner().invoke(command_line, ["report", str(journal)])
     assert shown.exit_code == 0, shown.output
     assert "short against all" in shown.output
+    assert "No session is marked" in shown.output

@@ -45,6 +45,8 @@ class SessionRow(NamedTuple):
     """Share of the checks of the trial that passed; None if the session belongs to no trial."""
     failed_checks: str
     """Titles of the failed checks of the trial, joined by semicolons; empty if none failed or the session belongs to no trial."""
+    marked_success: bool | None
+    """Whether the user marked the session as a success; None without a mark."""
 
 
 class PartRow(NamedTuple):
@@ -110,7 +112,8 @@ _SESSIONS = """
       coalesce((SELECT at_ms FROM event AS e WHERE e.session = s.key ORDER BY seq DESC LIMIT 1), s.created_at_ms),
       (SELECT count(*) FROM event AS e WHERE e.session = s.key),
       (SELECT count(*) FROM event AS e WHERE e.session = s.key AND e.role IS NOT NULL), r.seed, r.score,
-      coalesce((SELECT group_concat(c.title, '; ') FROM "check" AS c WHERE c.trial_id = r.trial_id AND NOT c.passed), '')
+      coalesce((SELECT group_concat(c.title, '; ') FROM "check" AS c WHERE c.trial_id = r.trial_id AND NOT c.passed), ''),
+      s.marked_success
     FROM session AS s JOIN sessions AS v ON v.id = s.id LEFT JOIN trial AS r ON r.session_id = s.id
     ORDER BY s.created_at_ms DESC, s.key DESC"""
 _MESSAGE = """SELECT id, sequence, role, content, token_count, is_compacted, coalesce(step, 0), created_at
@@ -119,7 +122,8 @@ _MESSAGE = """SELECT id, sequence, role, content, token_count, is_compacted, coa
 
 def list_sessions(journal: Journal) -> tuple[SessionRow, ...]:
     """Return an overview of each session of a journal, newest first."""
-    return tuple([SessionRow(*row) for row in journal.query(_SESSIONS)])
+    rows = [SessionRow(*row) for row in journal.query(_SESSIONS)]
+    return tuple([row if row.marked_success is None else row._replace(marked_success=bool(row.marked_success)) for row in rows])
 
 
 def list_messages(journal: Journal, session_id: str, *, active: bool = False) -> tuple[MessageRow, ...]:
