@@ -102,7 +102,7 @@ class CumulativeWork(_Limits):
         if hook != "step" or view.work_tokens < self.work_tokens:
             return inner(view, budget, usage, hook)
         plan = inner(view, budget, usage, "manual")
-        reason = f"{view.work_tokens} prompt tokens since the last compaction ≥ {self.work_tokens}"
+        reason = f"{view.work_tokens:,} prompt tokens since the last compaction ≥ {self.work_tokens:,}"
         return None if plan is None else replace(plan, reason=reason)
 
 
@@ -161,7 +161,7 @@ class Background(_Limits):
         tokens = measure_tokens("calibrated", view, usage)
         if (staged := view.staged) is not None:
             if tokens >= threshold:
-                return CompactionPlan(reason=f"{tokens} tokens ≥ threshold {threshold}", timing="swap")
+                return CompactionPlan(reason=f"{tokens:,} tokens ≥ threshold {threshold:,}", timing="swap")
             if view.now_seconds is not None and view.now_seconds >= staged.ready_seconds:
                 return CompactionPlan(reason=f"the summary started before step {staged.step} is finished", timing="swap")
             return None
@@ -170,7 +170,7 @@ class Background(_Limits):
         plan = inner(view, budget, usage, "manual")
         if plan is None or not plan.slots:
             return inner(view, budget, usage, hook)
-        return replace(plan, reason=f"{tokens} tokens ≥ {self.start:g} of threshold {threshold}", timing="background")
+        return replace(plan, reason=f"{tokens:,} tokens ≥ {self.start:g} of threshold {threshold:,}", timing="background")
 
 
 Condition: TypeAlias = Annotated[IdleCold | CumulativeWork | AtBoundary | Background, Field(discriminator="kind")]

@@ -90,7 +90,7 @@ def explain_never_due(policy: object, budget: Budget) -> str:
         return ""
     requirement = f"it acts at {smallest_view} at the earliest" if math.isfinite(smallest_view.size) else "nothing triggers it"
     unit = "" if smallest_view.unit == "tokens" else " tokens"
-    return f"{requirement}, and the window has {window}{unit}: it will never act before an overflow"
+    return f"{requirement}, and the window has {window:,}{unit}: it will never act before an overflow"
 
 
 def find_smallest_view(policy: object, budget: Budget) -> Amount | None:

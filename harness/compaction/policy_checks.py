@@ -121,10 +121,10 @@ class _Setting:
     def _compare_windows(self, assumed_tokens: int) -> Iterator[Advisory]:
         window, risk = self.window, "the provider may refuse prompts before the policy acts"
         if 0 < window.registry_tokens < window.tokens:
-            text = f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens} tokens"
+            text = f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens:,} tokens"
             yield Advisory(problem=f"{self.subject}: {text}", advice=f"{risk}, so lower window_tokens")
         if 0 < window.tokens < assumed_tokens:
-            text = f"context_window={assumed_tokens} is larger than the model's window of {window.tokens} tokens"
+            text = f"context_window={assumed_tokens} is larger than the model's window of {window.tokens:,} tokens"
             yield Advisory(problem=f"{self.subject}: {text}", advice=f"{risk}, so lower context_window")
 
     def _find_early_threshold(self, policy: Policy, budget: Budget) -> Advisory | None:
@@ -142,13 +142,13 @@ class _Setting:
         if threshold_tokens > request_tokens + retained_tokens:
             return None
         rate = "at nearly every step" if threshold_tokens <= request_tokens else "again and again"
-        uses = [f"a summary of up to {summary_tokens} tokens"] if summary_tokens else []
-        uses += [f"{kept_tokens} retained tokens"] if kept_tokens else []
+        uses = [f"a summary of up to {summary_tokens:,} tokens"] if summary_tokens else []
+        uses += [f"{kept_tokens:,} retained tokens"] if kept_tokens else []
         return Advisory(
-            problem=f"{self.subject} is due at {threshold_tokens} tokens ({budget.rule}) and compacts {rate}",
+            problem=f"{self.subject} is due at {threshold_tokens:,} tokens ({budget.rule}) and compacts {rate}",
             detail=(
-                f"{self.request_name} has {request_tokens} tokens with {request_parts}, which leaves "
-                f"{max(0, threshold_tokens - request_tokens)} tokens for {' and '.join(uses) or 'everything else'}"
+                f"{self.request_name} has {request_tokens:,} tokens with {request_parts}, which leaves "
+                f"{max(0, threshold_tokens - request_tokens):,} tokens for {' and '.join(uses) or 'everything else'}"
             ),
             advice=self._advise_higher_threshold(policy, budget),
         )

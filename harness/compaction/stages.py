@@ -295,7 +295,7 @@ class Mask:
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return CompactionPlan(
-                reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}"
+                reason=f"{reason}, but {saved:,} tokens of old results are not more than {self.least_saved_tokens:,}"
             )
         masked = [replace_results(item, self._make_stub) for item in chosen]
         calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
@@ -614,7 +614,7 @@ class Prunable:
         if not self.mask.is_worthwhile(view):
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
-        return f"more than {least} tokens of tool results beyond the newest {protected}"
+        return f"more than {least:,} tokens of tool results beyond the newest {protected:,}"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the minimum number of tokens in the conversation with which masking tool results saves enough.

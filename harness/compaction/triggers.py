@@ -44,7 +44,7 @@ class Amount(NamedTuple):
     """Unit in which `size` is counted, such as tokens or messages."""
 
     def __str__(self) -> str:
-        return "everything" if self.unit == "all" else f"{int(self.size)} {self.unit}"
+        return "everything" if self.unit == "all" else f"{int(self.size):,} {self.unit}"
 
 
 ALL_KEPT = Amount(math.inf, "all")
@@ -160,12 +160,11 @@ class ShareOfAvailable:
         reserved = self.reserves.total_tokens
         available = subtract_reserves(window, reserved)
         threshold_tokens = int(available * self.share)
-        rule = (
-            f"{self.share:g} × ({window.tokens} − {reserved} reserved) = {threshold_tokens} tokens; window from {window.source}"
-        )
+        formula = f"{self.share:g} × ({window.tokens:,} − {reserved:,} reserved)"
+        rule = f"{formula} = {threshold_tokens:,} tokens; window from {window.source}"
         if self.at_most_tokens is not None and self.at_most_tokens < threshold_tokens:
             threshold_tokens = self.at_most_tokens
-            rule = f"{rule}; at most {threshold_tokens} tokens"
+            rule = f"{rule}; at most {threshold_tokens:,} tokens"
         return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold_tokens, rule=rule)
 
 
@@ -181,7 +180,7 @@ class WindowMinusReserve:
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         reserved, threshold_tokens = self.reserve_tokens, subtract_reserves(window, self.reserve_tokens)
-        rule = f"{window.tokens} − {reserved} reserved = {threshold_tokens} tokens; window from {window.source}"
+        rule = f"{window.tokens:,} − {reserved:,} reserved = {threshold_tokens:,} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold_tokens, rule=rule)
 
 
@@ -209,14 +208,14 @@ class UsableInput:
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
         limit = window.input_tokens if self.input_limit_tokens is None else self.input_limit_tokens
         if limit is None:
-            usable, formula = subtract_reserves(window, output), f"{window.tokens} − {output} for the answer"
+            usable, formula = subtract_reserves(window, output), f"{window.tokens:,} − {output:,} for the answer"
         else:
             reserve = min(self.input_reserve_tokens, output)
             usable = min(limit - reserve, window.tokens)
-            formula = f"input limit of {limit} − {reserve}" if reserve else "input limit"
+            formula = f"input limit of {limit:,} − {reserve:,}" if reserve else "input limit"
             if usable < limit - reserve:
                 formula = f"window, which is smaller than the {formula},"
-        rule = f"{formula} = {usable} tokens; window from {window.source}"
+        rule = f"{formula} = {usable:,} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
 
 
@@ -229,7 +228,7 @@ class FixedTokens:
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with the fixed threshold and without reserves, whatever the size of the window."""
-        rule = f"{self.tokens} tokens, fixed"
+        rule = f"{self.tokens:,} tokens, fixed"
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=self.tokens, rule=rule)
 
 
@@ -280,8 +279,8 @@ def subtract_reserves(window: Window, reserved_tokens: int) -> int:
     available = window.tokens - reserved_tokens
     if available <= 0:
         raise UsageError(
-            f"the reserves of {reserved_tokens} tokens leave nothing of the window of {window.tokens} "
-            f"({window.source}); raise window_tokens above {reserved_tokens} or lower the reserves"
+            f"the reserves of {reserved_tokens:,} tokens leave nothing of the window of {window.tokens:,} "
+            f"({window.source}); raise window_tokens above {reserved_tokens:,} or lower the reserves"
         )
     return available
 
@@ -307,7 +306,7 @@ class Full:
         tokens = measure_tokens(self.measure, view, usage)
         if tokens < budget.threshold_tokens or (self.above and tokens == budget.threshold_tokens):
             return None
-        return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
+        return f"{tokens:,} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens:,}"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the threshold, at which the policy acts; infinite if there is none."""

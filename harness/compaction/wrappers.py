@@ -69,7 +69,7 @@ class IfSaves:
         """
         most = self.reducer.count_old_tokens(view) if self.tokens else None  # checked first, because it is cheap in a long view
         if most is not None and most < self.tokens:
-            return CompactionPlan(reason=f"{reason}, but at most {most} tokens would be saved, fewer than {self.tokens}")
+            return CompactionPlan(reason=f"{reason}, but at most {most:,} tokens would be saved, fewer than {self.tokens:,}")
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty:
             return plan
@@ -78,7 +78,7 @@ class IfSaves:
         saved = sum(tokens_by_item[change.item] - self.counter.count(change.message) for change in plan.replace)
         if saved >= self.tokens:
             return plan
-        return CompactionPlan(reason=f"{plan.reason}, but {saved} tokens would be saved, fewer than {self.tokens}")
+        return CompactionPlan(reason=f"{plan.reason}, but {saved:,} tokens would be saved, fewer than {self.tokens:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class IfMessages:
             message_count = len(view.items) - 1 - summary_index
         if message_count < self.count:
             return CompactionPlan(
-                reason=f"{reason}, but {message_count} messages since the last summary are fewer than {self.count}"
+                reason=f"{reason}, but {message_count:,} messages since the last summary are fewer than {self.count:,}"
             )
         return self.reducer.reduce(view, budget, reason)
 

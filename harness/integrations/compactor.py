@@ -580,9 +580,8 @@ class Compactor:
                     edited.append(index)
         tokens, threshold = self.view.tokens, self.budget.threshold_tokens
         costs = [event.summarizer_cost_usd if event.summarizer else 0.0 for event in events]
-        not_due = (
-            f"not due: {tokens} estimated tokens, threshold {'none' if threshold is None else threshold} ({self.budget.rule})"
-        )
+        due = "none" if threshold is None else f"{threshold:,}"
+        not_due = f"not due: {tokens:,} estimated tokens, threshold {due} ({self.budget.rule})"
         return CompactResult(
             messages=[raw if isinstance(raw, dict) else dict(raw) for raw in self._sent.raws],
             status=(applied or events)[-1].status if events else "not-due",

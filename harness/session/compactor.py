@@ -223,7 +223,7 @@ class SessionCompactor:
         saved_tokens = tokens_before - event.tokens_after
         causes = []
         if saved_tokens < least_share * tokens_before:
-            causes.append(f"it saved {saved_tokens} of {tokens_before} tokens, fewer than {format_percent(least_share)}")
+            causes.append(f"it saved {saved_tokens:,} of {tokens_before:,} tokens, fewer than {format_percent(least_share)}")
         after = fold(view, Entry(view.items[-1].item_id.event + 1 if view.items else 1, event), self.policy.counter)
         next_plan = self.policy.plan(after, self.budget, None, "step" if event.moment in HOOKS_WITHOUT_PAUSE else event.moment)
         if next_plan is not None:
@@ -359,7 +359,7 @@ class SessionCompactor:
         """Return the summarizer's review of its first answer; empty if the prompt for the review is too long."""
         limit = slot.max_input_tokens
         if limit is not None and (tokens := self._count_tokens(slot, prompt)) > limit:
-            sizes = f"the prompt has {tokens} tokens, and the summarizer reads at most {limit}"
+            sizes = f"the prompt has {tokens:,} tokens, and the summarizer reads at most {limit:,}"
             outcome.notes.append(f"the draft was not reviewed: {sizes}")
             return []
         return [self._call_summarizer(prompt, slot, outcome).text]
@@ -459,8 +459,8 @@ class SessionCompactor:
         summarized_ids = {item for insert in patch.insert for item in insert.stands_for}
         tokens_set_aside = sum(item.tokens for item in view.set_aside if item.item_id in summarized_ids)
         if tokens_after >= view.tokens + tokens_set_aside:
-            beside = f", {tokens_set_aside} set aside" if tokens_set_aside else ""
-            reason = f"{attempt.reason}, but {tokens_after} tokens would not be fewer than {view.tokens}{beside}"
+            beside = f", {tokens_set_aside:,} set aside" if tokens_set_aside else ""
+            reason = f"{attempt.reason}, but {tokens_after:,} tokens would not be fewer than {view.tokens:,}{beside}"
             return replace(attempt, reason=reason)
         return replace(
             attempt,
@@ -486,11 +486,12 @@ def _describe_rest(view: View) -> str:
     system = sum(item.tokens for item in view.items[:1])
     summary_items = view.items[find_first_index(view.items, view.summaries) :]
     summaries = sum(item.tokens for item in summary_items if item.item_id in view.summaries)
-    text = f"the system message has {system} tokens, summaries {summaries}, kept messages {view.tokens - system - summaries}"
+    kept = view.tokens - system - summaries
+    text = f"the system message has {system:,} tokens, summaries {summaries:,}, kept messages {kept:,}"
     elsewhere_tokens = view.calibration.measure(0)
     if elsewhere_tokens <= 0:  # unknown while the reports do not show the ratio
         return text
-    return f"{text}, and what is in no message, such as tool definitions, about {elsewhere_tokens}"
+    return f"{text}, and what is in no message, such as tool definitions, about {elsewhere_tokens:,}"
 
 
 def _should_hold_back(view: View) -> bool:
@@ -569,7 +570,6 @@ def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
     request = build_summary_request(replace(slot, stands_for=kept_ids), view)
     mark = user(f"({lost} older messages of {messages} are left out here; together they are too long to be read.)")
     request = replace(request, to_summarize=(mark, *request.to_summarize))
-    note = (
-        f"the oldest messages were left out: {lost} of {messages} (the summarizer reads at most {slot.max_input_tokens} tokens)"
-    )
+    read = f"the summarizer reads at most {slot.max_input_tokens or 0:,} tokens"
+    note = f"the oldest messages were left out: {lost:,} of {messages:,} ({read})"
     return SummaryPrompt(slot.format.build_prompt(request), request, kept_ids, note)

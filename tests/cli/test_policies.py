@@ -68,7 +68,7 @@ def test_the_list_says_what_acts_in_a_session_of_one_prompt(listed):
 @pytest.mark.slow
 def test_a_policy_is_drawn_with_what_it_keeps_and_summarizes():
     shown = harness("policies", "show", "keep-last", "--set", "keep_last=4", "--window", "40000", "--rounds", "1").stdout
-    assert "0.8 × (40000 − 11000 reserved) = 23200 tokens" in shown
+    assert "0.8 × (40,000 − 11,000 reserved) = 23,200 tokens" in shown
     assert "LastMessages(count=4)" in shown
     before, after = re.findall(r"^  (?:before|after) +([█░▓]+)  ([\d,]+) tokens, (\d+) messages$", shown, re.MULTILINE)
     assert int(before[1].replace(",", "")) > int(after[1].replace(",", ""))
@@ -89,7 +89,7 @@ def test_the_warnings_of_a_policy_are_shown():
     shown = within("policies", "show", "message-window", "--set", "preserve_last_n=100", "--window", "20000").stdout
     assert re.search(r"^  warning +\S", shown, re.MULTILINE)
     late = within("policies", "show", "anthropic-clear-tool-uses", "--window", "20000").stdout
-    assert re.search(r"^  warning +it acts at 100000 tokens at the earliest", late, re.MULTILINE)
+    assert re.search(r"^  warning +it acts at 100,000 tokens at the earliest", late, re.MULTILINE)
 
 
 def test_a_field_of_a_wrong_type_is_refused_in_words():
@@ -101,7 +101,7 @@ def test_a_field_of_a_wrong_type_is_refused_in_words():
 def test_constants_are_scaled_where_that_is_asked():
     shown = within("policies", "show", "reserve-recent", "--window", "32768", "--nominal-window", "131072").stdout
     assert "reserve_tokens=4096" in shown
-    assert "32768 − 4096 reserved = 28672 tokens" in shown
+    assert "32,768 − 4,096 reserved = 28,672 tokens" in shown
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_constants_are_scaled_where_that_is_asked():
         (("keep-lst",), "unknown policy 'keep-lst'; did you mean 'keep-last'? `harness policies` describes each policy"),
         (("keep-last", "--set", "keep_lst=3"), "did you mean 'keep_last'"),
         (("keep-last", "--set", "keep_last=0"), "keep_last=0 must be at least 1"),
-        (("keep-last", "--window", "9000"), "leave nothing of the window of 9000"),
+        (("keep-last", "--window", "9000"), "leave nothing of the window of 9,000"),
         (("keep-last", "--set", "keep_last"), "write FIELD=VALUE"),
     ],
 )

@@ -61,7 +61,9 @@ def check(*rules: Rule) -> None:
 @pytest.mark.parametrize("reducer", [forgetting(1_000), Mask(keep_tokens=1_000)])
 @pytest.mark.parametrize("trigger", [Full(), Full(measure="reported", above=True), AnyOf((Full(), MoreThan(count=3)))], ids=repr)
 def test_a_rule_that_retains_as_much_as_the_threshold_is_refused(reducer: Reducer, trigger: Trigger) -> None:
-    with pytest.raises(UsageError, match=r"'piped' retains 1000 tokens and is triggered at 1000 tokens \(1000 tokens, fixed\)"):
+    with pytest.raises(
+        UsageError, match=r"'piped' retains 1,000 tokens and is triggered at 1,000 tokens \(1,000 tokens, fixed\)"
+    ):
         check(Rule(trigger=trigger, reducer=reducer))
 
 
@@ -97,20 +99,20 @@ def test_a_maximum_of_retained_tokens_is_no_minimum() -> None:
 
 WIDE = 128_000
 IN_VAIN: list[tuple[Policy, int, str]] = [
-    (Pi(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is triggered at 16384 tokens"),
-    (ReserveRecent(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is triggered at 16384 tokens"),
-    (LangChainSummary(keep_share=0.9), WIDE, r"115200 tokens \(keep_share\) and is triggered at 102400 tokens"),
-    (LangChainSummary(keep_tokens=102_400), WIDE, r"102400 tokens \(keep_tokens\) and is triggered at 102400 tokens"),
+    (Pi(), 32_768, r"20,000 tokens \(keep_recent_tokens\) and is triggered at 16,384 tokens"),
+    (ReserveRecent(), 32_768, r"20,000 tokens \(keep_recent_tokens\) and is triggered at 16,384 tokens"),
+    (LangChainSummary(keep_share=0.9), WIDE, r"115,200 tokens \(keep_share\) and is triggered at 102,400 tokens"),
+    (LangChainSummary(keep_tokens=102_400), WIDE, r"102,400 tokens \(keep_tokens\) and is triggered at 102,400 tokens"),
     (
         LangChainSummary(trigger_share=None, trigger_messages=10, keep_messages=50),
         WIDE,
         r"51 messages \(keep_messages\) and is triggered at 11 messages",
     ),
-    (DeepAgents(keep_share=1.0), WIDE, r"128000 tokens \(keep_share\) and is triggered at 108800 tokens"),
-    (Ratio(keep_share=1.0), WIDE, r"everything \(keep_share\) and is triggered at 102400 tokens"),
-    (SimplifiedGeminiCli(keep_share=1), WIDE, r"everything \(keep_share\) and is triggered at 64000 tokens"),
-    (GeminiCli(keep_share=1.0, adapted=True), WIDE, r"everything \(keep_share\) and is triggered at 64000 tokens"),
-    (InspectTrim(preserve=1), WIDE, r"everything \(preserve\) and is triggered at 115200 tokens"),
+    (DeepAgents(keep_share=1.0), WIDE, r"128,000 tokens \(keep_share\) and is triggered at 108,800 tokens"),
+    (Ratio(keep_share=1.0), WIDE, r"everything \(keep_share\) and is triggered at 102,400 tokens"),
+    (SimplifiedGeminiCli(keep_share=1), WIDE, r"everything \(keep_share\) and is triggered at 64,000 tokens"),
+    (GeminiCli(keep_share=1.0, adapted=True), WIDE, r"everything \(keep_share\) and is triggered at 64,000 tokens"),
+    (InspectTrim(preserve=1), WIDE, r"everything \(preserve\) and is triggered at 115,200 tokens"),
     (
         PydanticWindow(trigger_messages=20, keep_messages=40),
         WIDE,
@@ -119,7 +121,7 @@ IN_VAIN: list[tuple[Policy, int, str]] = [
     (
         PydanticSummary(trigger_share=0.5, keep_tokens=64_000),
         WIDE,
-        r"64000 tokens \(keep_tokens\) and is triggered at 64000 tokens",
+        r"64,000 tokens \(keep_tokens\) and is triggered at 64,000 tokens",
     ),
 ]
 
@@ -171,16 +173,16 @@ def test_the_defaults_of_a_preset_stand_in_a_small_window_too(kind: str) -> None
 @pytest.mark.parametrize(
     ("policy", "explanation"),
     [
-        (AnthropicClear(), "it acts at 100000 tokens at the earliest, and the window has 32768"),
-        (PydanticClear(), "it acts at 100000 tokens at the earliest, and the window has 32768"),
-        (OpenCodePrune(adapted=True), "it acts at 60001 tokens at the earliest, and the window has 32768"),
+        (AnthropicClear(), "it acts at 100,000 tokens at the earliest, and the window has 32,768"),
+        (PydanticClear(), "it acts at 100,000 tokens at the earliest, and the window has 32,768"),
+        (OpenCodePrune(adapted=True), "it acts at 60,001 tokens at the earliest, and the window has 32,768"),
         (PydanticClear(trigger_messages=9), ""),
         (AnthropicClear(trigger_tokens=32_768), ""),
         (MessageWindow(), ""),
         (MessageWindow(max_messages=32_766), ""),
         (
             MessageWindow(max_messages=32_767),
-            "it acts at 32769 messages at the earliest, and the window has 32768 tokens: it will never act",
+            "it acts at 32,769 messages at the earliest, and the window has 32,768 tokens: it will never act",
         ),
         (Dexto(least_messages=100_000), ""),  # it masks whatever their number is
         (RooCode(least_messages=100_000), ""),  # nor does its hard limit ask for messages
@@ -199,10 +201,10 @@ def test_a_policy_that_can_never_be_due_in_a_window_is_reported(policy: Policy, 
     ("trigger", "messages", "expected"),
     [
         (Full(), 9_000, ""),
-        (Full(), 9_001, "it acts at 9001 messages at the earliest, and the window has 9000 tokens"),
-        (MoreThan(count=3), 9_001, "it acts at 9001 messages"),
+        (Full(), 9_001, "it acts at 9,001 messages at the earliest, and the window has 9,000 tokens"),
+        (MoreThan(count=3), 9_001, "it acts at 9,001 messages"),
         (AnyOf((Full(), MoreThan(count=20_000))), 10, ""),
-        (MoreThan(count=20_000), 9_001, "it acts at 20001 messages"),
+        (MoreThan(count=20_000), 9_001, "it acts at 20,001 messages"),
     ],
     ids=repr,
 )
@@ -294,9 +296,9 @@ def test_an_accepted_policy_can_act_on_some_view(policy: Policy, window_tokens: 
 @pytest.mark.parametrize(
     ("policy", "window_tokens", "leaves"),
     [
-        (Crush(left_tokens=500_000), 300_000, "reserves of 500000 tokens"),
-        (RooCode(), 8_192, "reserve of 8192 tokens"),
-        (RooSliding(max_output_tokens=250_000), 200_000, "reserve of 250000 tokens"),
+        (Crush(left_tokens=500_000), 300_000, "reserves of 500,000 tokens"),
+        (RooCode(), 8_192, "reserve of 8,192 tokens"),
+        (RooSliding(max_output_tokens=250_000), 200_000, "reserve of 250,000 tokens"),
     ],
     ids=repr,
 )
@@ -309,7 +311,7 @@ def test_the_field_that_keeps_too_much_is_named() -> None:
     policy = ReserveRecent(reserve_tokens=100, keep_recent_tokens=900)
     check_feasible(policy, policy.budget(Window(tokens=1_001, source="configuration")))
     with pytest.raises(
-        UsageError, match=r"900 tokens \(keep_recent_tokens\) and is triggered at 900 tokens \(1000 − 100 reserved"
+        UsageError, match=r"900 tokens \(keep_recent_tokens\) and is triggered at 900 tokens \(1,000 − 100 reserved"
     ):
         check_feasible(policy, policy.budget(Window(tokens=1_000, source="configuration")))
 

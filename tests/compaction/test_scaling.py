@@ -157,7 +157,7 @@ def test_the_window_that_a_policy_gives_itself_is_the_one_it_is_scaled_to() -> N
 def test_the_rule_says_that_it_was_scaled_and_by_what() -> None:
     fit = fit_policy(KeepLast(), window(32_000), 128_000)
     rule = fit.policy.budget(window(32_000)).rule + fit.scale_note
-    assert rule.startswith("0.8 × (32000 − 2750 reserved) = 23400 tokens")
+    assert rule.startswith("0.8 × (32,000 − 2,750 reserved) = 23,400 tokens")
     assert rule.endswith("constants scaled by 0.25, from a nominal window of 128000")
     assert fit_policy(KeepLast(), window(32_000), None).scale_note == ""
 

@@ -88,9 +88,9 @@ def test_the_log_and_the_live_session_say_why_the_target_cannot_be_reached() -> 
     [notice] = played.notices
     assert notice.endswith(". Compaction pauses until the conversation has grown by a tenth.")
     newest = played.compactions[-1]
-    assert newest.shortfall.startswith("compaction cannot reach its target here: the policy is due again at once (183")
-    assert " tokens ≥ threshold 17414); the system message has 1500 tokens, summaries 12" in newest.shortfall
-    assert "kept messages 16676, and what is in no message, such as tool definitions, about" in newest.shortfall
+    assert newest.shortfall.startswith("compaction cannot reach its target here: the policy is due again at once (18,3")
+    assert " tokens ≥ threshold 17,414); the system message has 1,500 tokens, summaries 12" in newest.shortfall
+    assert "kept messages 16,676, and what is in no message, such as tool definitions, about" in newest.shortfall
     assert newest.explanation == f"{newest.reason}; {newest.shortfall}"
     totals = SessionTotals()
     for entry in played.entries:

@@ -38,7 +38,7 @@ from tests.experiment.tiny_task import tiny
 OPENCODE = policy_from_plain({"kind": "opencode@v1", "summarizer": "scripted/extractive"})
 TRIAL = Trial(task=TINY, policy=OPENCODE, window_tokens=32_768, max_steps=4, sandbox=SandboxChoice(backend="local"))
 EXPERIMENT = Experiment(name="tight", base=TRIAL)
-WARNING = "policy 'opencode@v1' is due at 768 tokens (32768 − 32000 for the answer = 768 tokens; window from configuration)"
+WARNING = "policy 'opencode@v1' is due at 768 tokens (32,768 − 32,000 for the answer = 768 tokens; window from configuration)"
 REMEDY = "raise window_tokens, lower max_output_tokens, or set nominal_window_tokens to the window"
 PLAN = f"""
 [trial]
@@ -143,7 +143,7 @@ def test_a_grid_that_cannot_run_opens_without_warnings_and_says_why_when_it_is_s
     assert widget.warnings == ()
     widget.start()
     assert widget.wait(60) == "failed"
-    assert "reserves of 32000 tokens leave nothing" in widget.failure
+    assert "reserves of 32,000 tokens leave nothing" in widget.failure
     widget.close()
 
 

@@ -132,7 +132,7 @@ def test_an_oracle_policy_gets_the_future_of_the_sample():
 
 
 def test_a_policy_that_does_not_work_in_a_window_is_refused():
-    with pytest.raises(UsageError, match="leave nothing of the window of 9000"):
+    with pytest.raises(UsageError, match="leave nothing of the window of 9,000"):
         run_on_sample(KeepLast(), 9_000)
 
 

@@ -283,7 +283,7 @@ def test_a_policy_that_needs_a_forecast_is_refused():
 def test_the_result_says_why_and_what_went():
     result = compact(FULL, "keep-last", window_tokens=32_000, summarizer=lambda prompt: "all is well")
     assert result.status == "applied"
-    assert result.reason == f"{result.tokens_before} tokens ≥ threshold {16_800}"
+    assert result.reason == f"{result.tokens_before:,} tokens ≥ threshold {16_800:,}"
     assert result.removed == tuple(range(1, 12))
     assert "all is well" in result.summary
     assert result.cost_usd is None or result.cost_usd == 0
@@ -296,7 +296,7 @@ def test_a_list_that_fits_is_returned_with_the_reason():
     result = compact(FULL[:3], "keep-last", window_tokens=32_000, summarizer="scripted/extractive")
     assert result.messages == FULL[:3]
     assert (result.status, result.removed, result.cost_usd) == ("not-due", (), 0)
-    assert "threshold 16800" in result.reason
+    assert "threshold 16,800" in result.reason
 
 
 def test_a_function_that_writes_summaries_reads_the_prompt_as_chat_messages_and_may_fail():

@@ -99,16 +99,16 @@ def test_an_unknown_window_is_warned_of_with_its_effect_on_the_policy(policy, ex
 
 def test_the_policy_is_checked_as_it_will_run():
     trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/empty"), window_tokens=8_000)
-    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing of the window of 8000"):
+    with pytest.raises(UsageError, match="reserves of 11,000 tokens leave nothing of the window of 8,000"):
         check_trials([trial])
     check_trials([replace(trial, nominal_window_tokens=32_000)])
-    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
+    with pytest.raises(UsageError, match="reserves of 11,000 tokens leave nothing"):
         check_trials([replace(trial, nominal_window_tokens=32_000), replace(trial, nominal_window_tokens=8_000)])
 
 
 def test_a_policy_that_keeps_more_than_its_threshold_leaves_is_refused_before_it_starts():
     trial = Trial(task="flashcards", policy=ReserveRecent(summarizer="scripted/empty"), window_tokens=32_768)
-    with pytest.raises(UsageError, match=r"retains 20000 tokens \(keep_recent_tokens\) and is triggered at 16384"):
+    with pytest.raises(UsageError, match=r"retains 20,000 tokens \(keep_recent_tokens\) and is triggered at 16,384"):
         check_trials([trial])
     check_trials([replace(trial, nominal_window_tokens=131_072)])
     check_trials([replace(trial, window_tokens=65_536)])
@@ -136,9 +136,9 @@ def test_a_threshold_below_the_first_request_is_reported_with_its_arithmetic():
     first += count_tool_tokens(tools)  # the provider, whose reports the policy uses, counts them
     tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
     (warning,) = collect_warnings([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
-    assert f"due at {first + 800} tokens" in warning
+    assert f"due at {first + 800:,} tokens" in warning
     assert (
-        f"has {first} tokens with the system prompt and the tool definitions, which leaves 800 tokens for a summary of up to 800"
+        f"has {first:,} tokens with the system prompt and the tool definitions, which leaves 800 tokens for a summary of up to 800"
         in warning
     )
     assert collect_warnings([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
@@ -149,7 +149,7 @@ def test_a_policy_that_estimates_tokens_is_not_warned_of_because_of_tool_definit
     first = sum(policy.counter.count(one) for one in (FIRST_MESSAGE, user(TASK.prompt)))
     tight = Trial(task="flashcards", policy=replace(policy, trigger_tokens=first + 800), window_tokens=32_768)
     (warning,) = collect_warnings([tight])
-    assert f"has {first} tokens with the system prompt, which leaves 800 tokens" in warning
+    assert f"has {first:,} tokens with the system prompt, which leaves 800 tokens" in warning
     assert collect_warnings([replace(tight, policy=replace(policy, trigger_tokens=first + 801))]) == ()
 
 
@@ -159,10 +159,10 @@ def test_a_policy_due_before_its_first_request_is_reported_with_a_remedy_and_the
         for task in ("flashcards", "bug-hunt")
     ]
     (warning,) = collect_warnings(trials)
-    assert "is due at 768 tokens (32768 − 32000 for the answer" in warning
+    assert "is due at 768 tokens (32,768 − 32,000 for the answer" in warning
     assert "compacts at nearly every step, because the first request of task 'flashcards' has" in warning
     assert (
-        "leaves 0 tokens for a summary of up to 4096 tokens (likewise for 1 other task); raise window_tokens, lower " in warning
+        "leaves 0 tokens for a summary of up to 4,096 tokens (likewise for 1 other task); raise window_tokens, lower " in warning
     )
     assert warning.endswith(
         "max_output_tokens, or set nominal_window_tokens to the window that the policy's constants were made for"
@@ -182,7 +182,7 @@ def test_retained_tokens_count_towards_the_tokens_that_the_threshold_must_leave(
     )
     assert "compacts again and again, because" in warning
     assert (
-        "tokens for a summary of up to 13107 tokens and 9000 retained tokens; raise window_tokens, lower reserve_tokens"
+        "tokens for a summary of up to 13,107 tokens and 9,000 retained tokens; raise window_tokens, lower reserve_tokens"
         in warning
     )
 
@@ -197,8 +197,8 @@ def test_a_window_that_the_reserves_nearly_fill_is_warned_of():
 @pytest.mark.parametrize(
     ("policy", "window_tokens", "warning"),
     [
-        (KeepLast(context_window=200_000), None, "context_window=200000 is larger than the model's window of 128000 tokens"),
-        (KeepLast(), 200_000, "window_tokens=200000 is larger than the model's window of 128000 tokens"),
+        (KeepLast(context_window=200_000), None, "context_window=200000 is larger than the model's window of 128,000 tokens"),
+        (KeepLast(), 200_000, "window_tokens=200000 is larger than the model's window of 128,000 tokens"),
         (KeepLast(context_window=128_000), None, ""),
         (KeepLast(), 128_000, ""),
     ],
@@ -213,7 +213,7 @@ def test_an_explicit_window_above_that_of_the_registry_is_warned_of(policy, wind
 def test_a_policy_that_is_scaled_to_a_small_window_is_looked_at_as_scaled():
     trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=9_000)
     assert collect_warnings([replace(trial, nominal_window_tokens=36_000)]) == ()
-    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
+    with pytest.raises(UsageError, match="reserves of 11,000 tokens leave nothing"):
         collect_warnings([trial])
 
 
@@ -223,7 +223,7 @@ def test_a_policy_that_cannot_be_due_in_the_window_of_its_trials_is_warned_of():
         [trial, replace(trial, seed=1), replace(trial, nominal_window_tokens=200_000), replace(trial, window_tokens=None)]
     )
     assert warning.startswith(
-        "policy 'anthropic-clear-tool-uses': it acts at 100000 tokens at the earliest, and the window has 32768"
+        "policy 'anthropic-clear-tool-uses': it acts at 100,000 tokens at the earliest, and the window has 32,768"
     )
 
 

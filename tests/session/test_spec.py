@@ -333,7 +333,7 @@ def test_the_default_policy_fits_every_local_model(monkeypatch):
     monkeypatch.setattr("harness.models.local.weights.check", lambda _: None)  # the weights need not be installed
     model = "local/smollm2-135m"
     local = SessionSpec(request="look", policy=KeepLast(), model=model)
-    with pytest.raises(UsageError, match="the reserves of 11000 tokens leave nothing"):
+    with pytest.raises(UsageError, match="the reserves of 11,000 tokens leave nothing"):
         check_spec(local)
     check_spec(replace(local, nominal_window_tokens=choose_nominal_tokens(model, None)))
 

@@ -521,7 +521,7 @@ def test_an_invalid_setting_is_reported_and_cleared_by_the_next_move(link, explo
     linked = link(explorer)
     page.get_by_label("window", exact=True).select_option("8192")
     linked.settle()
-    assert "leave nothing of the window of 8192" in page.get_by_role("alert").inner_text()
+    assert "leave nothing of the window of 8,192" in page.get_by_role("alert").inner_text()
     page.get_by_role("checkbox", name="constants scaled").click()
     linked.settle()
     assert page.get_by_role("alert").inner_text() == ""

@@ -54,7 +54,7 @@ class MakeHeadroom:
         has_note = any(item.message.text == NOTE for item in view.items[:first])
         insert = () if has_note else (Insert(message=user(NOTE), after=view.items[first - 1].item_id),)
         return CompactionPlan(
-            reason=f"{reason}; target {target_tokens} at {growth:.0f} tokens for each step",
+            reason=f"{reason}; target {target_tokens:,} at {growth:,.0f} tokens for each step",
             forget=tuple(item.item_id for item in gone),
             insert=insert,
         )

@@ -112,7 +112,7 @@ class WindowTable:
             return UNKNOWN_BUDGET
         other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
         threshold = dict(self.thresholds).get(window.tokens, other)
-        return make_budget(window, threshold, f"{threshold} tokens are allowed in a window of {window.tokens}")
+        return make_budget(window, threshold, f"{threshold:,} tokens are allowed in a window of {window.tokens:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ class RemainingTokens:
             return UNKNOWN_BUDGET
         reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)
         threshold = subtract_reserves(window, reserved)
-        return make_budget(window, threshold, f"{window.tokens} − {reserved} = {threshold} tokens")
+        return make_budget(window, threshold, f"{window.tokens:,} − {reserved:,} = {threshold:,} tokens")
 
 
 SYSTEM = "You write the summary by which another session goes on with this one. Leave nothing out that it needs."

@@ -46,7 +46,7 @@ class CollapseBand:
         saved = {change.item: tokens for change, tokens in changes}
         is_too_long = view.tokens > limit
         if sum(saved.values()) < self.least_saved_share * view.tokens and not is_too_long:
-            return CompactionPlan(reason=f"{reason}, but shortening would save {sum(saved.values())} of {view.tokens} tokens")
+            return CompactionPlan(reason=f"{reason}, but shortening would save {sum(saved.values()):,} of {view.tokens:,} tokens")
         dropped = self._drop(band, view.tokens - limit, saved)
         kept = tuple(change for change, _ in changes if change.item not in dropped)
         return CompactionPlan(reason=reason, replace=kept, forget=tuple(dropped))

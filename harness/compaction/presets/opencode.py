@@ -148,11 +148,11 @@ class PromptCeiling:
             return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
         reserved = max(output, self.buffer_tokens)
-        usable, formula = subtract_reserves(window, reserved), f"{window.tokens} − {reserved} for the answer or as a buffer"
+        usable, formula = subtract_reserves(window, reserved), f"{window.tokens:,} − {reserved:,} for the answer or as a buffer"
         limit = window.input_tokens if self.input_limit_tokens is None else self.input_limit_tokens
         if limit is not None and limit - self.buffer_tokens < usable:
-            usable, formula = limit - self.buffer_tokens, f"input limit of {limit} − {self.buffer_tokens}"
-        rule = f"{formula} = {usable} tokens; window from {window.source}"
+            usable, formula = limit - self.buffer_tokens, f"input limit of {limit:,} − {self.buffer_tokens:,}"
+        rule = f"{formula} = {usable:,} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
 
 
@@ -486,5 +486,5 @@ class OpenCodePrune(Preset):
             completed_only=True,
             stop_at_summary=True,
         )
-        budget_rule = NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}")
+        budget_rule = NoThreshold(rule=f"more than {self.least_saved_tokens:,} tokens of results beyond {self.protect_tokens:,}")
         return Pipeline(budget_rule, (Rule(Prunable(mask=mask), mask, hook="step" if self.adapted else "turn", quiet=True),))

@@ -45,7 +45,7 @@ class SummarizeSplitTurn:
         start = floor + LastTokens(tokens=self.keep_tokens).find_start(view.items[floor:], budget)
         cut = Snap(direction="forward").find_legal_index(view.items, start)
         if start <= floor or cut == len(view.items):
-            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens:,} tokens")
         turn = self._find_split_turn(view, floor, cut)
         former = tuple(item for item in view.items[1:cut] if item.item_id in view.summaries)
         before = tuple(item for item in view.items[floor:turn] if item not in former)

@@ -108,7 +108,7 @@ class Recency(StrictFields):
             return plan
         kept_tokens = count_kept_tokens(plan, view, self.counter)
         forgotten_ids = select_older(view, kept_tokens, protected=find_protected(plan, view))
-        reason = f"{plan.reason}; the newest messages instead of what {name_policy(self.of)!r} keeps, {kept_tokens} tokens"
+        reason = f"{plan.reason}; the newest messages instead of what {name_policy(self.of)!r} keeps, {kept_tokens:,} tokens"
         if not forgotten_ids:
             return CompactionPlan(reason=f"{reason}, but all messages have no more tokens")
         return CompactionPlan(reason=reason, forget=forgotten_ids)
@@ -159,7 +159,7 @@ def keep_newest(compaction: Compaction, before: View, counter: Counter) -> Compa
         step=compaction.step,
         moment=compaction.moment,
         status="applied",
-        reason=f"{compaction.reason}; the newest messages of {compaction.tokens_after} tokens instead",
+        reason=f"{compaction.reason}; the newest messages of {compaction.tokens_after:,} tokens instead",
         patch=patch,
         tokens_before=compaction.tokens_before,
         tokens_after=Estimated(before.tokens + patched.added_tokens),

@@ -98,7 +98,7 @@ class SummarizeBeforeRecent:
         if not self._is_enough(view, budget, start, turn):
             cut = max(turn, Snap(legal="assistant").find_legal_index(view.items, start))
         if cut <= first:
-            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
+            return CompactionPlan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens:,} tokens")
         before, within = view.items[1:turn], view.items[turn:cut]
         slot = Slot(
             after=view.items[0].item_id,

@@ -45,11 +45,11 @@ class ShareMinusReserve:
         usable = int(self.share * window.tokens - self.reserve_tokens)
         if usable <= 0:
             raise UsageError(
-                f"the reserve of {self.reserve_tokens} tokens leaves nothing of {self.share:g} × the window of {window.tokens} "
-                f"({window.source}); raise window_tokens or lower the reserve"
+                f"the reserve of {self.reserve_tokens:,} tokens leaves nothing of {self.share:g} × the window of "
+                f"{window.tokens:,} ({window.source}); raise window_tokens or lower the reserve"
             )
         threshold = usable + 1
-        rule = f"more than {self.share:g} × {window.tokens} − {self.reserve_tokens}, that is {threshold} tokens"
+        rule = f"more than {self.share:g} × {window.tokens:,} − {self.reserve_tokens:,}, that is {threshold:,} tokens"
         return make_budget(window, threshold, rule)
 
 

@@ -116,7 +116,7 @@ def test_messages_too_long_for_the_summarizer_are_left_out_and_the_event_notes_i
     assert (event.status, event.failure) == ("applied", "")
     assert event.summarizer_usage is not None
     assert 2_000 < event.summarizer_usage.prompt_tokens <= 3_000
-    assert "of 23 (the summarizer reads at most 3000 tokens)" in event.reason
+    assert "of 23 (the summarizer reads at most 3,000 tokens)" in event.reason
     (insert,) = event.patch.insert
     assert len(event.patch.forget) == 23
     assert insert.stands_for == event.patch.forget[-len(insert.stands_for) :]
@@ -142,7 +142,7 @@ def test_a_trigger_in_tokens_takes_the_place_of_the_share_but_leaves_the_reserve
     for kind in (KeepLast, DropAll):
         early = kind(trigger_tokens=20_000, threshold=0.9).budget(WINDOW)
         assert (early.threshold_tokens, early.reserved_tokens) == (20_000, 11_000)
-        assert early.rule.endswith("at most 20000 tokens")
+        assert early.rule.endswith("at most 20,000 tokens")
         assert kind(trigger_tokens=10**6).budget(WINDOW).threshold_tokens == WINDOW.tokens - 11_000
 
 
@@ -318,7 +318,7 @@ def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, float]
 
 
 def test_reserves_over_the_window_are_refused_with_the_numbers() -> None:
-    with pytest.raises(UsageError, match=r"11000.*8192"):
+    with pytest.raises(UsageError, match=r"11,000.*8,192"):
         KeepLast().budget(Window(tokens=8_192, source="configuration"))
 
 

@@ -49,7 +49,7 @@ def test_all_but_the_newest_three_results_are_cleared():
 def test_no_result_is_cleared_if_that_would_save_too_little():
     _, event = compacted(PydanticClear(trigger_tokens=500, least_saved_tokens=1_000), session(5), 10_000)
     assert event.status == "no-op"
-    assert "fewer than 1000" in event.reason
+    assert "fewer than 1,000" in event.reason
 
 
 def test_each_text_of_a_message_is_rounded_up():

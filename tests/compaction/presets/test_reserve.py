@@ -297,5 +297,5 @@ def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, int]) 
 
 
 def test_a_reserve_over_the_window_is_refused_with_the_numbers() -> None:
-    with pytest.raises(UsageError, match="16384 tokens leave nothing of the window of 16000"):
+    with pytest.raises(UsageError, match="16,384 tokens leave nothing of the window of 16,000"):
         ReserveRecent().budget(Window(tokens=16_000, source="configuration"))

@@ -156,7 +156,7 @@ def test_every_peer_that_asks_for_a_summary_is_looked_at() -> None:
         ("message-window", "at most 100 messages, 1 first and 20 last ones preserved"),
         ("mini-swe-agent", "no compaction"),
         ("none", "no compaction"),
-        ("opencode-prune", "more than 20000 tokens of results beyond 40000"),
+        ("opencode-prune", "more than 20,000 tokens of results beyond 40,000"),
         ("openhands-v0", "at most 120 events"),
         ("paced", "every 20 steps"),
         ("pydantic-window", "more than 80 requests and answers"),

@@ -170,10 +170,14 @@ def test_results_since_the_last_call_count_unless_the_report_alone_is_measured()
 @pytest.mark.parametrize(
     ("model", "usable", "rule"),
     [
-        ("gpt-5", 272_000, "input limit = 272000 tokens; window from registry"),
-        ("openai/gpt-5-mini", 272_000, "input limit = 272000 tokens; window from registry"),
-        ("gpt-4o", 111_616, "128000 − 16384 for the answer = 111616 tokens; window from registry"),
-        ("anthropic/claude-3-5-sonnet-20241022", 191_808, "200000 − 8192 for the answer = 191808 tokens; window from registry"),
+        ("gpt-5", 272_000, "input limit = 272,000 tokens; window from registry"),
+        ("openai/gpt-5-mini", 272_000, "input limit = 272,000 tokens; window from registry"),
+        ("gpt-4o", 111_616, "128,000 − 16,384 for the answer = 111,616 tokens; window from registry"),
+        (
+            "anthropic/claude-3-5-sonnet-20241022",
+            191_808,
+            "200,000 − 8,192 for the answer = 191,808 tokens; window from registry",
+        ),
     ],
 )
 def test_the_usable_input_is_the_registrys_input_limit_where_there_is_one(model: str, usable: int, rule: str) -> None:

@@ -173,7 +173,7 @@ def test_a_long_session_is_summarized_within_what_it_reads_under_any_policy(mode
     assert event.status == "applied", event.failure
     assert event.summarizer_usage is not None
     assert limit_tokens / 2 < event.summarizer_usage.prompt_tokens <= limit_tokens
-    assert f"the summarizer reads at most {limit_tokens} tokens" in event.reason
+    assert f"the summarizer reads at most {limit_tokens:,} tokens" in event.reason
 
 
 @REAL
