@@ -89,6 +89,21 @@ def test_the_strip_has_a_row_for_each_fact_on_the_axis_of_the_curve(link, lossy,
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [600, 400])
+def test_in_a_narrow_widget_no_name_of_a_fact_is_cut_and_the_axis_stays_the_same(link, post, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    link(SessionInspector("flashcards", sender=post))
+    page.get_by_role("button", name="show all").click()
+    names = page.locator(".s-name")
+    assert max(len(text) for text in names.all_inner_texts()) > 15
+    assert all(names.evaluate_all("all => all.map(one => one.scrollWidth <= one.clientWidth)"))
+    track, plot = (page.locator(name).first.bounding_box() for name in (".s-track", ".h-plot"))
+    assert abs(track["x"] - plot["x"]) < 2
+    assert abs(track["width"] - plot["width"]) < 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
 def test_a_session_without_facts_shows_messages_and_says_why(link, post, page):
     inspector = SessionInspector(compacted_session(), sender=post)
     linked = link(inspector)
