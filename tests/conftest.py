@@ -29,6 +29,7 @@ from harness.gateway import environment as gateway_environment
 from harness.models.local import weights
 from harness.models.local.catalogue import look_up_weights
 from tests.peers import environments
+from tests.prepared import end_watched
 
 # jsonschema would import this package to check IRIs, which no test needs; the import alone builds a grammar for two seconds
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
@@ -183,6 +184,12 @@ def _no_network() -> Iterator[None]:
     attempts = tuple(_attempts)
     _attempts.clear()
     assert attempts == (), "the test tried to use the network and caught the exception"
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    yield
+    end_watched()
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,9 @@ import sys
 import threading
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+Process = TypeVar("Process", bound="subprocess.Popen[str]")
 
 CHECKOUT = Path(__file__).parents[1]
 MODULES = ("harness.cli.agent", "harness.experiment.run_trial")
@@ -94,6 +96,27 @@ class PreparedProcess(subprocess.Popen[str]):
             self._status.close()
             (self.returncode,) = struct.unpack("!i", answer) if len(answer) == 4 else (-signal.SIGKILL,)
         return self.returncode
+
+
+_watched: list["subprocess.Popen[str]"] = []
+
+
+def watch(process: Process) -> Process:
+    """Have a process ended after the test, whatever the test does, e.g. if an assertion fails before the test ends it."""
+    _watched.append(process)
+    return process
+
+
+def end_watched() -> None:
+    """Kill the watched processes that still run, and close the pipes to all of them."""
+    while _watched:
+        process = _watched.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def run(

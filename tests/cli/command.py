@@ -10,7 +10,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from harness.cli import main
-from tests.prepared import PreparedProcess, run
+from tests.prepared import PreparedProcess, run, watch
 
 CHECKOUT = Path(__file__).parents[2]
 TINY = f"{Path(__file__).parents[1] / 'experiment' / 'tiny_task.py'}:tiny"
@@ -51,14 +51,14 @@ def within(*arguments: str | Path, given: str | bytes = "") -> Result:
 
 
 def started(*arguments: str | Path, **options: Any) -> PreparedProcess:
-    """Start `harness` in a process that the caller must end."""
+    """Start `harness` in a process, which is killed after the test if it still runs then."""
     words = [*map(str, arguments)]
-    return PreparedProcess(START, *words, modules=list_slow_modules(words), **(_streams() | options))
+    return watch(PreparedProcess(START, *words, modules=list_slow_modules(words), **(_streams() | options)))
 
 
 def started_anew(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
-    """Start `harness` in a process that imports all modules, and that the caller must end."""
-    return subprocess.Popen([sys.executable, "-c", START, *map(str, arguments)], text=True, **(_streams() | options))
+    """Start `harness` in a process that imports all modules, and that is killed after the test if it still runs then."""
+    return watch(subprocess.Popen([sys.executable, "-c", START, *map(str, arguments)], text=True, **(_streams() | options)))
 
 
 def _streams() -> dict[str, Any]:
