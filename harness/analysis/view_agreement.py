@@ -13,6 +13,7 @@ from harness.analysis.formatting import format_points
 from harness.analysis.intervals import Interval, compute_bounded_mean_bounds
 from harness.errors import format_count
 from harness.replay.probe import Probe
+from harness.replay.sentences import describe_privacy
 from harness.text import format_percent
 
 
@@ -113,8 +114,8 @@ def describe_probe(probe: Probe) -> list[str]:
 def describe_asking(probe: Probe) -> list[str]:
     """Return how often a probe asked, where texts went, and what was left out, in sentences."""
     known = f"; {probe.known_calls:,} answers were known" if probe.known_calls else ""
-    where = f"texts went to {' and '.join(probe.hosts)}" if probe.hosts else "nothing was sent"
-    lines = [f"Asked {probe.model} {format_count(probe.calls, 'time')} for ${probe.spent_usd:,.2f}{known}; {where}."]
+    asked = f"Asked {probe.model} {format_count(probe.calls, 'time')} for ${probe.spent_usd:,.2f}{known}."
+    lines = [f"{asked} {describe_privacy(probe.hosts)}."]
     if probe.summarizer:
         first = "a policy's first summary of a stretch only, since later ones build on it"
         lines.append(f"Summaries were written by {probe.summarizer}: {first}.")

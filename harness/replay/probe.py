@@ -112,7 +112,11 @@ class ProbePlan:
             return f"Probe of {self.model}: all {self.known_calls:,} answers are known from an earlier probe; nothing is sent."
         names = self.model if self.summarizer in {"", self.model} else f"{self.model} and {self.summarizer}"
         known = f", {self.known_calls:,} more answers are known" if self.known_calls else ""
-        cost = f"at most about ${self.estimated_usd:,.2f}, limit ${self.limit_usd:,.2f}" if self.is_priced else "without a price"
+        cost = (
+            f"at most about ${self.estimated_usd:,.2f}, limit ${self.limit_usd:,.2f}"
+            if self.is_priced
+            else "free of charge, on a machine of yours"
+        )
         where = " and ".join(self.hosts)
         return (
             f"Probe: sends texts of {format_count(self.count_sessions(), 'session')} to {names} on {where}, up to "

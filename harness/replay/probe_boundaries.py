@@ -194,7 +194,7 @@ def draw_boundaries(
         if on_progress is not None:
             on_progress(done, len(files))
     for control in [setting for setting in settings if _never_compacts(setting)]:
-        kept[control.name] = _copy_for_control(control, kept, count)
+        kept[control.name] = _copy_for_control(control, kept, count, seed)
         draw.counts[control.name].found = len(kept[control.name])
     for name, chosen in kept.items():
         draw.counts[name].drawn = len(chosen)
@@ -287,13 +287,12 @@ def _rank(boundaries: Sequence[Boundary], seed: int) -> list[_Ranked]:
     return [_Ranked(rank, digest, one) for rank, (digest, one) in enumerate(digests)]
 
 
-def _copy_for_control(control: ReplaySetting, kept: Mapping[str, Sequence[_Ranked]], count: int) -> list[_Ranked]:
-    """Return the boundaries drawn for other settings, each place once, with the full view in place of the compacted one."""
-    by_place = {ranked.boundary.place: ranked for chosen in kept.values() for ranked in chosen}
-    chosen = sorted(by_place.values(), key=lambda one: one[:2])[:count]
-    return [
-        one._replace(
-            boundary=replace(one.boundary, setting=control, view=one.boundary.messages, evicted_tokens=0, asks_summary=False)
-        )
-        for one in chosen
-    ]
+def _copy_for_control(control: ReplaySetting, kept: Mapping[str, Sequence[_Ranked]], count: int, seed: int) -> list[_Ranked]:
+    """Return boundaries drawn for other settings, each place once, with the full view in place of the compacted one."""
+    by_session: dict[tuple[str, str], dict[Place, Boundary]] = {}
+    for ranked in (one for chosen in kept.values() for one in chosen):
+        one = ranked.boundary
+        copied = replace(one, setting=control, view=one.messages, evicted_tokens=0, asks_summary=False)
+        by_session.setdefault(one.place[:2], {})[one.place] = copied
+    again = [ranked for places in by_session.values() for ranked in _rank(list(places.values()), seed)]
+    return sorted(again, key=lambda one: one[:2])[:count]
