@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.compaction.description import name_policy
 from harness.conversation.codec import to_canonical_json
@@ -39,7 +39,7 @@ from harness.integrations.usage import read_usage
 from harness.models.overflows import is_overflow
 from harness.models.registry import look_up_window
 from harness.policies import resolve_policy
-from harness.protocols import Clock, Policy
+from harness.protocols import Clock, Log, Policy
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.text import replace_control_characters
 
@@ -69,6 +69,7 @@ class _Answer:
     messages: Sequence[Raw]
     usage: Usage | None
     at_seconds: float
+    model_seconds: float
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class _Session:
     """Name that the agent gives its session, and the digest of its tools."""
     arm: Arm
     compactor: Compactor
-    clock: "_SettableClock"
+    clock: "SettableClock"
     history: list[Raw] = field(default_factory=list)
     """Messages of the last request as `normalize` returns them."""
     answer: _Answer | None = None
@@ -89,7 +90,16 @@ class _Session:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class _SettableClock:
+class OpenedLog(NamedTuple):
+    """Log for a new session, which the caller who opened it closes."""
+
+    session_id: str
+    log: Log
+    clock: "SettableClock"
+    """Clock that gives the time of each event in the log."""
+
+
+class SettableClock:
     """Clock of a session's log, which can be set to the time of an answer that is logged later."""
 
     def __init__(self, clock: Clock) -> None:
@@ -97,10 +107,12 @@ class _SettableClock:
         self.set_seconds: float | None = None
 
     def __call__(self) -> float:
+        """Return the time in seconds since the epoch."""
         return self._clock() if self.set_seconds is None else self.set_seconds
 
     @contextmanager
     def stop_at(self, seconds: float) -> Iterator[None]:
+        """Give the same time within the context."""
         self.set_seconds = seconds
         try:
             yield
@@ -113,7 +125,9 @@ class SessionRecorder:
 
     Args:
         arms: Treatments, of which each new session gets one at random.
-        journal: Journal file with one session for each conversation.
+        journal: Journal file with one session for each conversation. None keeps each log in memory. Default: `None`.
+        open_log: Function that opens the log of a new session in place of the journal, given whether the agent offers tools.
+            Default: `None`.
         window_tokens: Context window of the agents' models in tokens; None looks it up by the name of the model.
         summarizer: Model that writes summaries, as for `Compactor`. Default: `None`.
         model: Name of the upstream's model, if that is not what agents name. Default: `''`.
@@ -130,7 +144,8 @@ class SessionRecorder:
         self,
         arms: Sequence[Arm],
         *,
-        journal: Path,
+        journal: Path | None = None,
+        open_log: Callable[[bool], OpenedLog] | None = None,
         window_tokens: int | None,
         summarizer: SummarizerChoice = None,
         model: str = "",
@@ -141,6 +156,7 @@ class SessionRecorder:
     ) -> None:
         self._arms, self._journal, self._window_tokens, self._summarizer = tuple(arms), journal, window_tokens, summarizer
         self._model, self._header, self._report, self._clock = model, session_header.lower(), report, clock
+        self._open_log = open_log
         self._random, self._seed = Random(seed), seed
         self._open: list[_Session] = []  # the session of the last request is the last one
         self._calls: dict[str, _Session] = {}
@@ -158,11 +174,11 @@ class SessionRecorder:
         try:
             match question["kind"]:
                 case "request":
-                    return {"messages": self._take_request(question)}
+                    return {"messages": self.take_request(question)}
                 case "answer":
-                    self._take_answer(question)
+                    self.take_answer(question)
                 case "failure":
-                    self._take_failure(question)
+                    self.take_failure(question)
         except UsageError as error:
             text = re.sub(r"^messages(?=[\[:])", PROTOCOLS[question.get("protocol", "chat")].field, str(error))
             return {"status": MALFORMED_STATUS, "error": f"harness gateway: {text}"}
@@ -187,7 +203,14 @@ class SessionRecorder:
             )
         return f"{format_count(self.sessions, 'session')} recorded in {self._journal}"
 
-    def _take_request(self, question: Mapping[str, Any]) -> list[int | Raw]:
+    def take_request(self, question: Mapping[str, Any]) -> list[int | Raw]:
+        """Return what goes upstream: the index of each message that goes as it is, and other messages themselves.
+
+        Raises:
+            UsageError: The messages are invalid, or the window of the model is unknown.
+            IllegalPlan: The policy proposed messages that providers would refuse.
+            StoreError: The journal cannot be written.
+        """
         protocol = PROTOCOLS[question.get("protocol", "chat")]
         given = check_list(question.get("messages"))
         recognize_shape(given, known=protocol.shape)  # refuses what is no message
@@ -230,7 +253,7 @@ class SessionRecorder:
             count = count_answer_messages(messages, known)
             if answer is not None and count:
                 with session.clock.stop_at(answer.at_seconds):
-                    compactor.record(history[: known + count], usage)
+                    compactor.record(history[: known + count], usage, model_seconds=answer.model_seconds)
             session.history = history
         moment: Moment = "overflow" if session.has_overflowed else "step"
         session.has_overflowed = False
@@ -281,15 +304,17 @@ class SessionRecorder:
         settings: dict[str, Any] = {"window_tokens": window_tokens, "summarizer": self._summarizer, "model": model}
         settings |= {"system": system, "shape": shape}
         Compactor(arm.policy, **settings).record(messages)  # refuses invalid messages before the journal has the session
-        clock = _SettableClock(self._clock)
+        clock = SettableClock(self._clock)
         # a title or another side call of a session that the agent names belongs to the session, as a sub-agent does
-        session_id = TIME_ORDERED_IDS.make_descending()
+        session_id, log = TIME_ORDERED_IDS.make_descending(), None
         if siblings:
             session_id = f"{siblings[0].compactor.session_id.partition('.')[0]}.{session_id}"
+        if self._open_log is not None:
+            session_id, log, clock = self._open_log(bool(key[1]))
         assignment = {"arm": arm.name, "arms": [one.name for one in self._arms], "seed": self._seed, "number": self.sessions + 1}
         setup_json = to_canonical_json({"gateway": assignment}, object) if len(self._arms) > 1 else ""
         compactor = Compactor(
-            arm.policy, journal=self._journal, session_id=session_id, setup_json=setup_json, clock=clock, **settings
+            arm.policy, journal=self._journal, log=log, session_id=session_id, setup_json=setup_json, clock=clock, **settings
         )
         while len(self._open) >= MAX_SESSIONS:
             self._end(self._open.pop(0))
@@ -299,7 +324,8 @@ class SessionRecorder:
         self._report(f"session {session_id}{chosen}: {task}")
         return _Session(key, arm, compactor, clock)
 
-    def _take_answer(self, question: Mapping[str, Any]) -> None:
+    def take_answer(self, question: Mapping[str, Any]) -> None:
+        """Remember the answer to a request, which is logged when the agent sends it back or the session ends."""
         session = self._calls.pop(str(question.get("call_id")), None)
         messages = question.get("messages")
         if session is not None and isinstance(messages, list) and all(isinstance(raw, Mapping) for raw in messages) and messages:
@@ -308,9 +334,10 @@ class SessionRecorder:
             except UsageError:  # of a server that reports something else; the answer counts all the same
                 usage = None
             with session.lock:
-                session.answer = _Answer(messages, usage, self._clock())
+                session.answer = _Answer(messages, usage, self._clock(), float(question.get("seconds") or 0.0))
 
-    def _take_failure(self, question: Mapping[str, Any]) -> None:
+    def take_failure(self, question: Mapping[str, Any]) -> None:
+        """Take in that a request failed; after an overflow, the session is compacted at its next request."""
         session = self._calls.pop(str(question.get("call_id")), None)
         if session is None:
             return
@@ -336,7 +363,7 @@ class SessionRecorder:
         """Log an answer that the agent did not send back."""
         session.history = [*session.history, *map(normalize, answer.messages)]
         with session.clock.stop_at(answer.at_seconds):
-            session.compactor.record(session.history, answer.usage)
+            session.compactor.record(session.history, answer.usage, model_seconds=answer.model_seconds)
 
 
 def make_arms(policies: Mapping[str, Policy | str]) -> tuple[Arm, ...]:

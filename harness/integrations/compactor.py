@@ -91,6 +91,7 @@ class _OpenStep:
     calls: int
     usage: Usage | None
     """Usage reported with the answer; None if it is reported with the results, or never."""
+    model_seconds: float
 
 
 class Compactor:
@@ -108,6 +109,8 @@ class Compactor:
             Default: `''`.
         outputs: Store for texts that a policy takes out of the list and that the agent's own tools can read. Default: `None`.
         journal: Journal file for the log, which widgets, `harness inspect` and `harness.load` open. None keeps the log in memory.
+            Default: `None`.
+        log: Log in place of that in a journal or in memory. The caller logs the end of the session and closes the log.
             Default: `None`.
         session_id: Id of the session in the journal. None makes a new id. Default: `None`.
         model: Name of the agent's model, for the log and for the cost of answers whose usage is reported.
@@ -141,6 +144,7 @@ class Compactor:
         system: str = "",
         outputs: OutputStore | None = None,
         journal: str | os.PathLike[str] | None = None,
+        log: Log | None = None,
         session_id: str | None = None,
         model: str = "unknown",
         setup_json: str = "",
@@ -163,7 +167,7 @@ class Compactor:
         self._system, self._model, self._setup_json, self._clock = system, model, setup_json, clock
         self.session_id = session_id or TIME_ORDERED_IDS.make_descending()
         self._journal = None if journal is None else Journal.open(journal)
-        self._restore(CompactState(shape=shape), self._open_log())
+        self._restore(CompactState(shape=shape), log or self._open_log())
 
     def _open_log(self) -> Log:
         if self._journal is None:
@@ -257,6 +261,8 @@ class Compactor:
     def close(self) -> None:
         """Log the end of the session and close its journal, if there is one; may be called more than once."""
         if self._journal is None:
+            if self._open_step:
+                self._finish_step(None)
             return
         journal, self._journal = self._journal, None
         if self._pieces:
@@ -335,18 +341,25 @@ class Compactor:
             if summarizer:
                 summarizer.loop = None
 
-    def record(self, messages: Sequence[Mapping[str, Any]], usage: Usage | Mapping[str, Any] | None = None) -> None:
+    def record(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        usage: Usage | Mapping[str, Any] | None = None,
+        *,
+        model_seconds: float = 0.0,
+    ) -> None:
         """Log new messages without asking the policy, such as the last answer of a loop.
 
         Args:
             messages: Messages of the conversation, as for `compact`.
             usage: Token usage of the newest answer, as for `compact`.
+            model_seconds: Time in seconds that the model took for the newest answer.
 
         Raises:
             UsageError: As for `compact`.
         """
         raws, reported = check_list(messages), read_usage(usage)
-        self._log_pieces(self._take_new(raws), reported)
+        self._log_pieces(self._take_new(raws), reported, model_seconds)
 
     def record_overflow(self, detail: str) -> None:
         """Log that the provider refused the last list as too long.
@@ -468,8 +481,8 @@ class Compactor:
         """Return whether the model has answered in the session, or in the new messages."""
         return bool(self.view.steps or self._open_step) or any(piece.message.role == "assistant" for piece in pieces)
 
-    def _log_pieces(self, pieces: Iterable[Piece], usage: Usage | None) -> None:
-        """Log messages, and a step for each answer among them; the usage belongs to the newest answer."""
+    def _log_pieces(self, pieces: Iterable[Piece], usage: Usage | None, model_seconds: float = 0.0) -> None:
+        """Log messages, and a step for each answer among them; usage and time of the model belong to the newest answer."""
         pieces = list(pieces)
         newest = max((index for index, piece in enumerate(pieces) if piece.message.role == "assistant"), default=-1)
         if pieces and not self._pieces:
@@ -482,7 +495,8 @@ class Compactor:
                 view = self.view
                 calls = len(piece.message.calls)
                 reported = usage if index == newest else None
-                self._open_step = _OpenStep(view.steps + 1, self._requests.prepare(view), view, calls, reported)
+                seconds = model_seconds if index == newest else 0.0
+                self._open_step = _OpenStep(view.steps + 1, self._requests.prepare(view), view, calls, reported, seconds)
             if self._open_step:
                 step = self._open_step.number
             else:
@@ -509,7 +523,7 @@ class Compactor:
                 kept_prefix_tokens=opened.prepared.kept_prefix_tokens,
                 calls=opened.calls,
                 call_errors=sum(result.status != "completed" for message in results for result in message.results),
-                model_seconds=0.0,
+                model_seconds=opened.model_seconds,
                 tool_seconds=0.0,
                 **self._overhead.take()._asdict(),
             )

@@ -178,6 +178,8 @@ class _Handler:
         except ContextOverflow as error:
             text = render_overflow_message(wording, error.prompt_tokens or 0, model.window.tokens)
             raise _Refusal(400, text) from None
+        except UsageError as error:  # of a model that keeps the conversation and cannot continue it
+            raise _Refusal(400, str(error)) from None
         except ModelError as error:
             raise _Refusal(502, str(error)) from None
 

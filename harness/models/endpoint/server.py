@@ -4,6 +4,7 @@ The server can inject faults, such as rate limits. It listens on loopback only. 
 HTTP itself is the work of aiohttp in `application`, which is imported when a server starts.
 """
 
+import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,13 @@ from harness.task import Task
 
 @contextmanager
 def serve_endpoint(
-    find: FindModel, *, names: Iterable[str] = (), faults: Iterable[Fault] = (), key: str | None = None, port: int = 0
+    find: FindModel,
+    *,
+    names: Iterable[str] = (),
+    faults: Iterable[Fault] = (),
+    key: str | None = None,
+    port: int = 0,
+    listening: socket.socket | None = None,
 ) -> Iterator[ModelEndpoint]:
     """Run an HTTP server for models while the context is open.
 
@@ -39,12 +46,13 @@ def serve_endpoint(
         faults: Faults to inject; if several apply to a request, the first is used.
         key: Secret key that every request must contain; None accepts all requests.
         port: Port number of the server; 0 chooses a free port.
+        listening: Socket that listens already, such as a Unix socket, in place of a port. The server closes it.
 
     Raises:
         UsageError: The port cannot be used.
     """
     try:
-        endpoint = ModelEndpoint(find, tuple(names), tuple(faults), key=key, port=port)
+        endpoint = ModelEndpoint(find, tuple(names), tuple(faults), key=key, port=port, listening=listening)
     except (OSError, OverflowError) as error:
         raise UsageError(f"port {port} cannot be used: {error}; choose another port, or 0 for a free one") from None
     from harness.models.endpoint.application import ServerLoop  # noqa: PLC0415  aiohttp is slow to import
