@@ -67,7 +67,13 @@ def inspect_abilities(policy: object) -> Abilities:
     if not isinstance(pipeline, Pipeline):
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
     reducers = (part for rule in pipeline.rules for part in walk_parts(rule.reducer))
-    return Abilities(can_act=bool(pipeline.rules), can_summarize=any(isinstance(part, SummaryFormat) for part in reducers))
+    return Abilities(can_act=bool(pipeline.rules), can_summarize=any(map(_writes_summaries, map(type, reducers))))
+
+
+@cache
+def _writes_summaries(kind: type) -> bool:
+    # once for each class, because a check of a protocol takes longer than the rest of the search
+    return issubclass(kind, SummaryFormat)
 
 
 def describe_memory(policy: object) -> str:

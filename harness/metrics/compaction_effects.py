@@ -5,6 +5,7 @@ number or an identifier is found by its form, and counts as surviving if the sam
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -208,7 +209,7 @@ class _VisibleTexts:
 
     def __init__(self) -> None:
         self._lines: dict[ItemId, tuple[Message, str]] = {}
-        self._ids_by_word: dict[str, set[ItemId]] = {}
+        self._ids_by_word: defaultdict[str, set[ItemId]] = defaultdict(set)
 
     def catch_up(self, view: View) -> None:
         """Add the messages that came behind those that are known."""
@@ -222,7 +223,7 @@ class _VisibleTexts:
         line = _put_on_line(message)
         self._lines[item_id] = message, line
         for word in set(_WORD.findall(line)):
-            self._ids_by_word.setdefault(word, set()).add(item_id)
+            self._ids_by_word[word].add(item_id)
 
     def remove(self, item_id: ItemId) -> Message | None:
         """Remove a message and return it; None if there is none."""
@@ -236,9 +237,14 @@ class _VisibleTexts:
 
     def contains(self, text: str) -> bool:
         """Return whether a message has a text as a whole."""
-        nowhere = frozenset[ItemId]()
-        ids = min((self._ids_by_word.get(word, nowhere) for word in _WORD.findall(text)), key=len, default=self._lines.keys())
-        return any(_contains(self._lines[item_id][1], text) for item_id in ids)
+        rarest: set[ItemId] | None = None
+        for word in _WORD.findall(text):
+            ids = self._ids_by_word.get(word)
+            if ids is None:  # the usual case: most texts are in the removed message alone
+                return False
+            if rarest is None or len(ids) < len(rarest):
+                rarest = ids
+        return any(_contains(self._lines[item_id][1], text) for item_id in (self._lines if rarest is None else rarest))
 
 
 def _contains(visible: str, text: str) -> bool:

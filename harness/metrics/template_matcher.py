@@ -47,18 +47,20 @@ class TemplateMatcher:
     """
 
     def __init__(self, script: Script) -> None:
-        # templates are grouped by tool, argument names and fixed beginnings, so that a call is compared with few of them
-        self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[_ArgumentPieces]]]] = {}
+        # templates are grouped by tool, argument names and beginnings up to the first `$`, so that a call is compared with few of
+        # them; only those are split into pieces, since a script has thousands of templates and a short session calls few tools
+        self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[tuple[str, ...]]]]] = {}
+        self._pieces: dict[str, tuple[_TemplatePiece, ...]] = {}
         first_prefixes: dict[_CallShape, set[str]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
             ordered = sorted(call.arguments)
-            arguments = tuple([_split_template(text) for _, text in ordered])
+            texts = tuple([text for _, text in ordered])
             shape = call.tool, tuple([name for name, _ in ordered])
-            prefixes = tuple([pieces[0].fixed_text for pieces in arguments])
+            prefixes = tuple([text.partition("$")[0] for text in texts])
             first_prefixes.setdefault(shape, set()).update(prefixes[:1] or ("",))
             by_lengths = self._by_shape.setdefault(shape, {}).setdefault(tuple(map(len, prefixes)), {})
-            by_lengths.setdefault(prefixes, []).append(arguments)
+            by_lengths.setdefault(prefixes, []).append(texts)
         self._first_prefixes = {shape: tuple(prefixes) for shape, prefixes in first_prefixes.items()}
         """Fixed beginnings of the first argument of all templates, of which each matching call has one."""
 
@@ -89,7 +91,14 @@ class TemplateMatcher:
         if texts and not texts[0].startswith(self._first_prefixes.get(shape, ())):
             return
         for lengths, by_prefixes in self._by_shape.get(shape, {}).items():
-            yield from by_prefixes.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
+            for template in by_prefixes.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ()):
+                yield tuple([self._split(text) for text in template])
+
+    def _split(self, text: str) -> tuple[_TemplatePiece, ...]:
+        pieces = self._pieces.get(text)
+        if pieces is None:
+            pieces = self._pieces[text] = _split_template(text)
+        return pieces
 
 
 def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
