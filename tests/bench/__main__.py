@@ -41,7 +41,7 @@ IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 PARTS: Mapping[str, tuple[Callable[[], Iterable[Figure]], ...]] = {
     "starting": (starting.starts,),
     "overhead": (overhead.trivial, overhead.whole, overhead.scripted, overhead.operations, overhead.management),
-    "editing": (editing.editing, editing.counterfactual, editing.live),
+    "editing": (editing.editing, editing.counterfactual, editing.edits, editing.live),
     "reading": (reading.reading,),
     "importing": (importing.importing,),
     "replaying": (replaying.replaying,),

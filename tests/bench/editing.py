@@ -1,8 +1,12 @@
-"""CPU time of a step under policies that edit the conversation, in short and long trials.
+"""CPU time of a step and of one edit under policies that edit the conversation, in short and long trials.
 
 `python -m tests.bench.editing` prints a table of all policies, or of those that are named; this takes about five minutes. The
 window has 65,536 tokens, in which every policy acts that acts at all, and a user message comes every 20 steps, since some
 policies act only before a turn. The model counts its prompts, and answers of the summarizer always have the same length.
+
+The time of a step grows with the length of a session for a reason that is no fault: in 200 steps, `inspect-edit` acts twice, in
+3,000 more than 2,000 times. The time of one edit does not depend on this. It is the time that a session takes longer than one of
+`none`, divided by its compactions, in a window so narrow that policies act often in short sessions, too.
 """
 
 import json
@@ -44,6 +48,12 @@ SHORT, LONG = 200, 3_000
 EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses", "message-window")
 """Policies that `make bench` measures; the last four edit the conversation at nearly every step once they are due."""
 ROUNDS = 3
+NARROW_WINDOW_TOKENS, NOMINAL_WINDOW_TOKENS = 16_384, 200_000
+"""Window of sessions in which single edits are measured, and the window that the constants of policies are scaled down from."""
+FREQUENT = ("swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses", "cline-basic", "inspect-edit", "pydantic-clear")
+"""Policies that act at least 20 times in 200 steps of the narrow window, and nearly always later on."""
+FREQUENT_IN_TRIALS = ("swe-agent", "cline-basic")
+"""Policies of which single edits are measured in whole trials, too, which take ten times as long as counterfactual runs."""
 LIVE_EDITING = ("keep-last", "swe-agent", "complexity-trap-mask", "langchain-clear-tool-uses")
 LIVE_LONG = 1_000
 """Number of steps of a long live session; the scripted model reads all messages again after each edit."""
@@ -54,9 +64,10 @@ LIVE_WINDOW_TOKENS = 262_144
 class CountingModel:
     """Model that makes one tool call per step and reports the estimated tokens of its prompts, which it reads from events."""
 
-    name, window = "counting", Window(tokens=WINDOW_TOKENS, source="configuration")
+    name = "counting"
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, window_tokens: int = WINDOW_TOKENS) -> None:
+        self.window = Window(tokens=window_tokens, source="configuration")
         self._steps, self._number, self._prompt_tokens = steps, 0, 0
 
     def listen(self, heard: Entry | TransientEvent) -> None:
@@ -94,12 +105,14 @@ class EverySeventh:
         return [Need(len(messages) - at, lost_for_good=False) if at % 7 == 0 else None for at in range(len(messages))]
 
 
-def run_trial(policy_name: str, outputs: Sequence[str]) -> tuple[float, int]:
+def run_trial(
+    policy_name: str, outputs: Sequence[str], window_tokens: int = WINDOW_TOKENS, nominal_window_tokens: int | None = None
+) -> tuple[float, int]:
     """Run a trial with a journal and metrics; return the CPU milliseconds of a step and the number of compactions."""
     forget()
     steps, policy, totals = len(outputs) + 1, load_policy_class(policy_name)(), TrialTotals()
     task = replace(load_task("flashcards")(1), later_messages=make_user_messages(steps))
-    entries, model = list[Entry](), CountingModel(steps)
+    entries, model = list[Entry](), CountingModel(steps, window_tokens)
 
     def listen(heard: Entry | TransientEvent) -> None:
         totals(heard)
@@ -111,7 +124,9 @@ def run_trial(policy_name: str, outputs: Sequence[str]) -> tuple[float, int]:
         began = time.process_time()
         with Journal.open(Path(folder) / "journal.sqlite") as journal:
             with closing(journal.open_session_log("bench", created_at_ms=0, clock=time.time, write_interval_seconds=1.0)) as log:
-                spec = SessionSpec(request=task.prompt, task=task, policy=policy, max_steps=steps)
+                spec = SessionSpec(
+                    request=task.prompt, task=task, policy=policy, max_steps=steps, nominal_window_tokens=nominal_window_tokens
+                )
                 resources = SessionResources(
                     session_id="bench", log=log, clock=time.time, on_event=listen, model=model, summarizer=InstantSummarizer(),
                     tools=[InstantTool(TOOL, iter(outputs))], oracle=EverySeventh(), outputs=MemoryOutputs(),
@@ -157,10 +172,16 @@ def record_session(steps: int) -> tuple[Entry, ...]:
     return tuple(log.entries())
 
 
-def run_counterfactual(policy_name: str, entries: tuple[Entry, ...]) -> tuple[float, int]:
+def run_counterfactual(
+    policy_name: str,
+    entries: tuple[Entry, ...],
+    window_tokens: int = WINDOW_TOKENS,
+    nominal_window_tokens: int | None = None,
+) -> tuple[float, int]:
     """Run a policy on a recorded session; return the CPU milliseconds of a step and the number of compactions."""
     began = time.process_time()
-    spec = CounterfactualSpec(policy=load_policy_class(policy_name)(), window_tokens=WINDOW_TOKENS)
+    policy = load_policy_class(policy_name)()
+    spec = CounterfactualSpec(policy=policy, window_tokens=window_tokens, nominal_window_tokens=nominal_window_tokens)
     run = CounterfactualRun(RecordedSession(name="bench", entries=entries), SessionTrace(entries), spec)
     run.advance()
     milliseconds = 1_000 * (time.process_time() - began) / run.steps
@@ -180,6 +201,50 @@ def counterfactual() -> Iterator[Figure]:
         yield Figure(name=f"CPU of a counterfactual step, {name}: 3,000 ÷ 200 steps", value=ratio, unit="×", bar=3.0)
         other = median(times[name, LONG] / times["none", LONG] for times in rounds)
         yield Figure(name=f"CPU of a counterfactual step at 3,000 steps: {name} ÷ none", value=other, unit="×", bar=4.0)
+
+
+def edits() -> Iterator[Figure]:
+    """Measure one edit in short and long trials and counterfactual runs, and compare; this takes some minutes.
+
+    The time of an edit is that of what it changes, not that of the view, which is 15 times as long in a long session.
+    """
+    outputs = {steps: make_outputs(steps) for steps in (SHORT, LONG)}
+    recorded = {steps: record_session(steps) for steps in outputs}
+    narrow = NARROW_WINDOW_TOKENS, NOMINAL_WINDOW_TOKENS
+    runs = {
+        "a counterfactual run": (FREQUENT, ROUNDS, lambda name, steps: run_counterfactual(name, recorded[steps], *narrow)),
+        "a trial": (FREQUENT_IN_TRIALS, 1, lambda name, steps: run_trial(name, outputs[steps], *narrow)),
+    }
+    for place, (names, rounds, run) in runs.items():
+        run("none", SHORT)  # import what is imported once
+        for name in names:
+            pairs = [(measure_edit(run, name, SHORT), measure_edit(run, name, LONG)) for _ in range(rounds)]
+            ratio, long_ms = median(long / short for short, long in pairs), median(long for _, long in pairs)
+            yield Figure(name=f"CPU of an edit in {place}, {name}: 3,000 ÷ 200 steps", value=ratio, unit="×", bar=3.0)
+            yield Figure(name=f"CPU of an edit in {place} of 3,000 steps, {name}", value=long_ms, unit="ms", bar=None)
+
+
+def measure_edit(run: Callable[[str, int], tuple[float, int]], policy_name: str, steps: int) -> float:
+    """Return the CPU milliseconds that one compaction adds to sessions of so many steps, of which 3,000 are run in all.
+
+    Args:
+        run: Function that runs a policy in a session of so many steps, and returns the CPU milliseconds of a step and the number
+            of compactions.
+        policy_name: Public name of the policy, which takes turns with `none`.
+        steps: Number of steps of each session.
+
+    Raises:
+        RuntimeError: The policy acts less often than every tenth step, so that a difference of whole sessions says little.
+    """
+    added_ms, compactions = 0.0, 0
+    for _ in range(LONG // steps):
+        plain_ms, _ = run("none", steps)
+        edited_ms, edits_in_session = run(policy_name, steps)
+        added_ms += (edited_ms - plain_ms) * steps
+        compactions += edits_in_session
+    if compactions < LONG / 10:
+        raise RuntimeError(f"{policy_name} acted {compactions} times in {LONG} steps, too seldom to measure one edit")
+    return added_ms / compactions
 
 
 def run_live_session(policy_name: str, steps: int) -> tuple[float, int]:
