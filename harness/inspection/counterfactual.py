@@ -57,6 +57,31 @@ class TraceStep(NamedTuple):
     asked_seconds: float | None = None
     """Time right before the model call of the step, in seconds; None if the session has no times."""
 
+    def make_end_event(self, usage: Usage) -> StepFinished:
+        """Return the end of the step with another usage; every run makes one for each step, so it is done without `replace`."""
+        event = self.end_event
+        return StepFinished(
+            step=event.step,
+            view_tokens=event.view_tokens,
+            view_messages=event.view_messages,
+            usage=usage,
+            cost_usd=event.cost_usd,
+            request_digest=event.request_digest,
+            kept_prefix_messages=event.kept_prefix_messages,
+            kept_prefix_tokens=event.kept_prefix_tokens,
+            calls=event.calls,
+            call_errors=event.call_errors,
+            model_seconds=event.model_seconds,
+            tool_seconds=event.tool_seconds,
+            finish_reason=event.finish_reason,
+            impossible_usage=event.impossible_usage,
+            truncation_seconds=event.truncation_seconds,
+            planning_seconds=event.planning_seconds,
+            compaction_seconds=event.compaction_seconds,
+            snapshot_seconds=event.snapshot_seconds,
+            writing_seconds=event.writing_seconds,
+        )
+
 
 class SessionTrace:
     """Messages and steps of a recorded session, prepared once for counterfactual runs of several compaction policies."""
@@ -392,18 +417,17 @@ class CounterfactualRun:
         self._add_messages(step.messages_at_end, step.end_event.step)
         self._last_step = step.end_event.step
         self._usage = self._estimate_usage(step, sent_tokens)
-        self._fold_event(replace(step.end_event, usage=self._usage))  # the recorded report measured the recorded messages
+        self._fold_event(step.make_end_event(self._usage))  # the recorded report measured the recorded messages
         self._ends.append(len(self._history))
 
     def _estimate_usage(self, step: TraceStep, sent_tokens: int) -> Usage:
-        answers = self.trace.messages[step.messages_at_request : step.messages_at_end][:1]
-        calibration = self.trace.calibration
-        output_tokens = (
-            sum(map(self.counter.count, answers))
-            if calibration is None
-            else round(sum(calibration.count_texts(self.trace.measure_texts(answer)) for answer in answers))
-        )
-        return Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
+        return Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(self._count_answer_tokens(step)))
+
+    def _count_answer_tokens(self, step: TraceStep) -> int:
+        answers = self.trace.messages[step.messages_at_request : min(step.messages_at_request + 1, step.messages_at_end)]
+        if self.trace.calibration is None:
+            return sum(map(self.counter.count, answers))
+        return round(self.trace.calibration.count_texts(self.trace.sum_texts(answers)))
 
     def _count_sent_tokens(self) -> int:
         """Return the estimated tokens of a request with the messages in view, as the provider would count them."""

@@ -79,8 +79,8 @@ class StretchSizes:
         self._timed_trace = SessionTrace(self.stretch.entries, self.stretch.times_ms)
         self.trace = SessionTrace([entry for entry in self.stretch.entries if not isinstance(entry.event, StepTimed)])
         """Messages and steps without their times, which few policies read and which take long to log."""
-        self.longest_message = max(sum(self.trace.measure_texts(message)) for message in self.trace.messages)
-        """Length in characters of the longest message."""
+        self.added_characters = self._measure_added()
+        """Characters of the messages between each request and the one before it, with the answer to that."""
         self._own_tokens: dict[Counter, Numbers] = {}
         self._uncut_runs: dict[int, CounterfactualRun] = {}
         reported = [step.end_event.usage.prompt_tokens for step in self.trace.steps]
@@ -96,6 +96,11 @@ class StretchSizes:
         self.output_tokens = np.array([step.end_event.usage.output_tokens for step in self.trace.steps], np.float64)
         seconds = [step.asked_seconds for step in self._timed_trace.steps]
         self.asked_seconds = np.array([np.nan if value is None else value for value in seconds], np.float64)
+
+    def _measure_added(self) -> Numbers:
+        ends = [step.messages_at_request for step in self.trace.steps]
+        pairs = zip([0, *ends[:-1]], ends, strict=True)
+        return np.array([sum(self.trace.sum_texts(self.trace.messages[start:end])) for start, end in pairs], np.float64)
 
     def _fit_one_ratio(self, reported: Sequence[int], is_reported: Sequence[bool]) -> RecordedCalibration | None:
         estimates = list(count_uncompacted_tokens(self.trace, QuarterOfCharacters()))
@@ -249,7 +254,7 @@ class StretchSizes:
         return _Bound(
             estimated_tokens=self.estimated_tokens,
             own_tokens=self._own_tokens[policy.counter],
-            answer_tokens=per_character * self.longest_message + 1,
+            added_tokens=per_character * self.added_characters + 1,
             limit_tokens=math.inf if isinstance(policy, NoCompaction) else limit,
         )
 
@@ -271,8 +276,8 @@ class _Bound:
     """Tokens of each request as it was, as the provider would count them."""
     own_tokens: Numbers
     """Tokens of each request as it was, as the policy estimates them."""
-    answer_tokens: float
-    """Tokens of the longest answer."""
+    added_tokens: Numbers
+    """Tokens that the report on the request before each one does not cover, by either count: its answer and the results."""
     limit_tokens: float
 
     def count_quiet_steps(self, start: int, view_tokens: int = 0, view: View | None = None) -> int:
@@ -287,7 +292,7 @@ class _Bound:
         if view is not None:  # the rest of the recording follows this view
             reported = reported - self.estimated_tokens[start - 1] + view_tokens
             own = own - self.own_tokens[start - 1] + view.tokens + view.saved_tokens
-        largest = np.maximum(reported, MAX_RESCALE_FACTOR * own) + self.answer_tokens
+        largest = np.maximum(reported, MAX_RESCALE_FACTOR * own) + self.added_tokens[start:]
         reaches = np.nonzero(largest >= self.limit_tokens)[0]
         return int(reaches[0]) if len(reaches) else len(largest)
 

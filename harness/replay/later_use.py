@@ -17,7 +17,7 @@ import numpy as np
 from harness.conversation.events import Compaction, Entry, Event, ItemId, MessageAdded
 from harness.conversation.messages import Message, ToolCall
 from harness.conversation.tokens import QuarterOfCharacters
-from harness.conversation.view import View, drop_rolled_back, fold
+from harness.conversation.view import View, drop_rolled_back, fold, fold_entries
 from harness.inspection.distinctive_words import MAX_WORDS_PER_KIND, WORD_KINDS, Survival, WordFinder, count_survival, split_views
 
 CALLS_AFTER = 20
@@ -88,6 +88,8 @@ class _Turn:
     message: Message
     words: Mapping[str, frozenset[str]]
     tokens: int
+    calls: tuple[tuple[str, tuple[str, str], str], ...]
+    """Id, digest and target of each call."""
 
 
 def count_later_use(entries: Sequence[Entry]) -> tuple[BoundaryCounts, ...]:
@@ -137,16 +139,20 @@ class _Session:
         self.cuts: list[tuple[int, Compaction, View, View]] = []
         """Number of messages before each compaction, with the views before and after it."""
         self.place_of_item: dict[ItemId, int] = {}
+        unfolded: list[Entry] = []  # the view is needed at compactions only
         for entry in entries:
-            before, view = view, fold(view, entry, counter)
+            unfolded.append(entry)
             match entry.event:
                 case MessageAdded(message=message):
-                    self.place_of_item[view.items[-1].item_id] = len(self.turns)
-                    self.turns.append(
-                        _Turn(message=message, words=self.finder.find_words(message), tokens=counter.count(message))
-                    )
-                case Compaction() as event if _removes_messages(event):
-                    self.cuts.append((len(self.turns), event, before, view))
+                    self.place_of_item[ItemId(entry.seq)] = len(self.turns)
+                    words, calls = self.finder.find_words(message), message.calls if message.role == "assistant" else ()
+                    digests = tuple([(call.call_id, _digest(call), _find_target(call)) for call in calls])
+                    self.turns.append(_Turn(message=message, words=words, tokens=counter.count(message), calls=digests))
+                case Compaction() as event:
+                    before = fold_entries(view, unfolded[:-1], counter)
+                    view, unfolded = fold(before, entry, counter), []
+                    if _removes_messages(event):
+                        self.cuts.append((len(self.turns), event, before, view))
         self.results = _pair_results(self.turns)
 
     def count_compactions(self) -> Iterator[BoundaryCounts]:
@@ -180,18 +186,18 @@ class _Session:
         self, place: int, evicted: Sequence[int], seen: Iterable[Mapping[str, frozenset[str]]], *, is_real: bool, step: int
     ) -> BoundaryCounts:
         gone = set(evicted)
-        calls = {_digest(call) for index in evicted for call in self.turns[index].message.calls}
-        targets = {target for index in evicted for call in self.turns[index].message.calls if (target := _find_target(call))}
+        calls = {digest for index in evicted for _, digest, _ in self.turns[index].calls}
+        targets = {target for index in evicted for *_, target in self.turns[index].calls if target}
         repeated = same = repeated_tokens = same_tokens = followed = 0
         for index in range(place, len(self.turns)):
             if followed >= CALLS_AFTER:
                 break
-            for call in self.turns[index].message.calls:
+            for call_id, digest, target in self.turns[index].calls:
                 followed += 1
-                tokens = self.results.get(call.call_id, 0)
-                is_equal = _digest(call) in calls
+                tokens = self.results.get(call_id, 0)
+                is_equal = digest in calls
                 repeated, repeated_tokens = repeated + is_equal, repeated_tokens + tokens * is_equal
-                is_same = is_equal or _find_target(call) in targets
+                is_same = is_equal or target in targets
                 same, same_tokens = same + is_same, same_tokens + tokens * is_same
         lost, surviving = self.sort_words(evicted, seen)
         return BoundaryCounts(

@@ -230,9 +230,7 @@ class _Replayer:
             name: choose_terms(name, self.base.model, known, "1h" if self.keeps_hour and name == OWN else "")
             for name in self.plan.rules
         }
-        costs = [self.price(AS_IT_WAS, self.as_it_was, rule, one) for rule, one in terms.items()]
-        by_hand = self.compact_by_hand()
-        costs += [self.price(BY_HAND, by_hand, rule, one) for rule, one in terms.items()]
+        costs = self.price(AS_IT_WAS, self.as_it_was, terms) + self.price(BY_HAND, self.compact_by_hand(), terms)
         impossible = []
         for setting in self.plan.settings:
             try:
@@ -240,7 +238,7 @@ class _Replayer:
             except HarnessError as error:
                 impossible.append(f"{setting.name}: {error}")
                 sizes = self.as_it_was
-            costs += [self.price(setting.name, sizes, rule, one) for rule, one in terms.items()]
+            costs += self.price(setting.name, sizes, terms)
         return replace(
             self.base,
             paid=paid + _sum_left_out(self.session.calls),
@@ -265,20 +263,27 @@ class _Replayer:
             [one.fold(setting, policy, window) if one.stretch.is_known else one.measure_as_it_was() for one in self.stretches]
         )
 
-    def price(self, name: str, sizes: CallSizes, rule: str, terms: Terms) -> SettingCost:
-        """Return the cost of the covered calls under a setting."""
+    def price(self, name: str, sizes: CallSizes, terms: Mapping[str, Terms]) -> list[SettingCost]:
+        """Return the cost of the covered calls under a setting, for each rule."""
         chosen = select_calls(sizes, self.is_covered)
         gaps, output = self.gaps[self.is_covered], self.output[self.is_covered]
-        priced = price_sizes(chosen, output, gaps, terms, self.result_tokens)
-        return SettingCost(
-            setting=name,
-            rule=rule,
-            bill=priced.bill,
-            reread_usd=priced.reread_usd,
-            compactions=int(chosen.is_cut.sum()),
-            evicted_tokens=float(chosen.evicted_tokens.sum()),
-            largest_tokens=float(chosen.prompt_tokens.max(initial=0.0)),
-        )
+        compactions, evicted_tokens = int(chosen.is_cut.sum()), float(chosen.evicted_tokens.sum())
+        largest_tokens = float(chosen.prompt_tokens.max(initial=0.0))
+        costs = []
+        for rule, one in terms.items():
+            priced = price_sizes(chosen, output, gaps, one, self.result_tokens)
+            costs.append(
+                SettingCost(
+                    setting=name,
+                    rule=rule,
+                    bill=priced.bill,
+                    reread_usd=priced.reread_usd,
+                    compactions=compactions,
+                    evicted_tokens=evicted_tokens,
+                    largest_tokens=largest_tokens,
+                )
+            )
+        return costs
 
     def sum_paid(self) -> tuple[PaidParts, float]:
         """Return the paid cost of the session's steps by part, and the part of it in covered calls."""
