@@ -206,7 +206,7 @@ def _fork(terminal: Dialog, step: int) -> None:
 
 
 def _fork_after(terminal: Dialog, round_number: int) -> None:
-    _print_fork(terminal, terminal.live.fork_after_compaction, round_number)
+    _print_fork(terminal, lambda number: terminal.live.fork_at_compaction(number, "facts put back"), round_number)
 
 
 def _quit(_: Dialog, __: int | None) -> None:
@@ -228,7 +228,7 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
         "STEP",
     ),
     "fork": SlashCommand("start a new session from the end of a step", _fork, "STEP"),
-    "fork-after": SlashCommand("start a new session after a compaction, reminded of dropped facts", _fork_after, "ROUND"),
+    "fork-after": SlashCommand("start a new session after a compaction, with the lost facts put back", _fork_after, "ROUND"),
     "help": SlashCommand("show this list", _print_help),
     "quit": SlashCommand("end the session (or Ctrl-D)", _quit),
 }

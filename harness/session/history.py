@@ -6,7 +6,6 @@ task (values that the agent has to remember) a compaction removed.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from harness.agent.loop import Stop
 from harness.agent.tool_execution import make_interrupted_result
@@ -25,14 +24,13 @@ from harness.conversation.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.conversation.messages import Message, assistant, sanitize_message, tool, user
+from harness.conversation.messages import Message, assistant, sanitize_message, tool
 from harness.conversation.tokens import Counter
 from harness.conversation.truncation import name_output
-from harness.conversation.view import View, drop_rolled_back, fold_all
+from harness.conversation.view import drop_rolled_back
 from harness.errors import UsageError, format_count
 from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import EXACT, Reader
-from harness.models.scripted.visible_state import FactReader, extract_searchable_text
 from harness.session.spec import find_setup
 from harness.store.records import UnfinishedStep
 from harness.task import LaterMessage, Task
@@ -311,23 +309,6 @@ def _list_event_messages(event: Event) -> Iterable[Message]:
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
 
 
-REMINDER_HEADING = "Do not forget:"
-
-
-class DroppedFacts(NamedTuple):
-    """Facts of a task that a compaction removed from the messages that the model sees."""
-
-    fact_names: tuple[str, ...]
-    """Names of the facts that the compaction removed, in the order of the task."""
-    lines: tuple[str, ...]
-    """Lines from before the compaction that stated the newest values of these facts, in their original order."""
-
-    @property
-    def reminder(self) -> str:
-        """User message that repeats the lines with the facts that a compaction removed."""
-        return "\n".join((REMINDER_HEADING, *self.lines))
-
-
 def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
     """Return the number of the log event that records one of a session's compactions, such as the second one.
 
@@ -366,13 +347,12 @@ def find_compaction_end(entries: Sequence[Entry], compaction_seq: int) -> int:
     return end
 
 
-def find_dropped_facts(
+def list_dropped_facts(
     entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter, reader: Reader = EXACT
-) -> DroppedFacts:
-    """Return the facts of a task that a compaction removed from the model's sight.
+) -> tuple[str, ...]:
+    """Return the names of the facts of a task that a compaction removed from the model's sight, in the order of the task.
 
-    These are the facts whose newest value the model could see before the compaction but not after it. The result contains the
-    original lines that stated the facts, so that a fork of the session can be reminded of exactly these lines.
+    These are the facts whose newest value the model could see before the compaction but not after it.
 
     Args:
         entries: Entries of the session's log, at least up to the compaction.
@@ -380,25 +360,9 @@ def find_dropped_facts(
         compaction_seq: Number of the log event that records the compaction.
         counter: Token counter of the session's compaction policy.
         reader: Rule by which the scripted agent finds values in the texts that it sees.
-
-    Source: restoration of dropped facts as in arXiv 2608.16370.
     """
     live_entries = [entry for entry in drop_rolled_back(entries) if entry.seq <= compaction_seq]
     probes = measure_session(live_entries, task, counter, reader).probes
     names = {fact.number: fact.name for fact in probes.facts}
     dropped_numbers = [row.fact for row in probes.rows if row.event == compaction_seq and row.seen_before and not row.seen_after]
-    facts = tuple(names[number] for number in sorted(dropped_numbers))
-    return DroppedFacts(facts, _find_fact_lines(fold_all(live_entries[:-1], counter), task, frozenset(facts), reader))
-
-
-def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str], reader: Reader) -> tuple[str, ...]:
-    """Return the newest line that states each named fact, in the order of the messages."""
-    newest = dict[str, tuple[int, str]]()
-    lines = [
-        (FactReader(task.facts, EXACT if item.message.role == "tool" else reader), line)
-        for item in view.items
-        for line in extract_searchable_text(item.message).splitlines()
-    ]
-    for index, (line_reader, line) in enumerate(lines):
-        newest.update({name: (index, line) for name in line_reader.find_values(user(line)) if name in fact_names})
-    return tuple(line for _, line in sorted(set(newest.values())))
+    return tuple(names[number] for number in sorted(dropped_numbers))

@@ -19,8 +19,8 @@ from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.loop import Outcome, Stop
 from harness.agent.tool_execution import LoopDecision
 from harness.conversation.codec import to_path
-from harness.conversation.events import Compaction, Entry, Event, EventListener, MessageAdded, MessageQueued, SessionState
-from harness.conversation.messages import File, user
+from harness.conversation.events import Compaction, Entry, Event, EventListener, MessageQueued, SessionState
+from harness.conversation.messages import File
 from harness.conversation.tokens import Budget
 from harness.conversation.view import View, fold_all
 from harness.errors import StoreError, UsageError
@@ -33,7 +33,6 @@ from harness.session import history
 from harness.session.control import SessionControl, UnfinishedWork
 from harness.session.diffs import FilePatch, build_patches
 from harness.session.execution import CopiedFiles, SessionResult
-from harness.session.history import find_compaction, find_compaction_end, find_dropped_facts
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
@@ -504,66 +503,29 @@ class LiveSession:
         entries = self.entries
         return self._branch(entries, history.find_step_end(entries, step), (), (to_path(journal), spec), on_event)
 
-    def fork_after_compaction(
-        self,
-        round_number: int,
-        journal: str | os.PathLike[str] | None = None,
-        *,
-        remind: bool = True,
-        spec: SessionSpec | None = None,
-        on_event: EventListener = ignore,
-    ) -> "LiveSession":
-        """Create another session that continues right after a compaction, reminded of the facts that were removed.
-
-        If the compaction took place at the beginning of a turn, the new session also has the user message of that turn.
-
-        A user message repeats the lines with the facts that the model saw
-        before the compaction but not after it. A second fork with `remind=False` differs in this message only, so a comparison of
-        the two forks shows the effect of losing these facts.
-
-        Args:
-            round_number: Number of the compaction among the applied compactions of the session, from 1.
-            journal: Journal file of the new session. None uses the journal of this session.
-            remind: Whether to add the user message that repeats the removed facts.
-            spec: Configuration of the new session. None copies the configuration of this session, except `keep`.
-            on_event: Listener that receives log entries and transient events of the new session.
-
-        Returns:
-            New session, which is not started yet; call `start`, then `send` or `resume`.
-
-        Raises:
-            UsageError: There is no such compaction, the session has no task, so that its facts are unknown, or the workspace
-                could not be saved then.
-            StoreError: The new session could not be written.
-        """
-        task, entries = self.spec.task, self.entries
-        if task is None:
-            raise UsageError("the facts that a compaction removed are only known in a session with a task; set SessionSpec.task")
-        compaction_seq = find_compaction(entries, round_number)
-        dropped_facts = find_dropped_facts(entries, task, compaction_seq, self.spec.policy.counter, self.spec.reader)
-        step = history.find_last_step(entries[:compaction_seq]) + 1
-        reminder = (MessageAdded(message=user(dropped_facts.reminder), step=step),) if remind and dropped_facts.lines else ()
-        end = find_compaction_end(entries, compaction_seq)
-        return self._branch(entries, end, reminder, (to_path(journal), spec), on_event)
-
     def fork_at_compaction(
         self,
         compaction: int,
         arm: str | Policy,
         journal: str | os.PathLike[str] | None = None,
         *,
+        spec: SessionSpec | None = None,
         on_event: EventListener = ignore,
     ) -> "LiveSession":
-        """Create another session that continues from a compaction with another effect of the compaction.
+        """Create another session that continues from a compaction, as it was or with another effect of the compaction.
 
-        Unlike twins, the fork can be talked to, and its policy stays active.
+        Unlike twins, the fork can be talked to, and its policy stays active. If the compaction took place at the beginning of a
+        turn, the fork also has the user message of that turn.
 
         Args:
             compaction: Number of the compaction among the applied compactions of the session, from 1.
-            arm: `facts put back` puts the facts that the compaction lost back where they stood. `not compacted` leaves out this
-                and all later compactions, in the largest window that the model has. Another policy, as an object or by name,
-                continues from before the compaction. The other names in `harness.session.twins.TWIN_ARMS` are allowed, too.
+            arm: `as it was` changes nothing. `facts put back` puts the facts that the compaction lost back where they stood.
+                `not compacted` leaves out this and all later compactions, in the largest window that the model has. Another
+                policy, as an object or by name, continues from before the compaction. The other names in
+                `harness.session.twins.TWIN_ARMS` are allowed, too.
             journal: Journal file of the new session. None uses the journal of this session.
+            spec: Configuration of the new session, in which `arm` may change policy and window. None copies the configuration
+                of this session, except `keep`.
             on_event: Listener that receives log entries and transient events of the new session.
 
         Returns:
@@ -575,7 +537,7 @@ class LiveSession:
             StoreError: The new session could not be written.
         """
         entries = self.entries
-        fork = plan_fork(entries, self.spec, compaction, arm)
+        fork = plan_fork(entries, self.spec, compaction, arm, spec)
         return self._branch(entries, fork.to_event, fork.events, (to_path(journal), fork.spec), on_event)
 
     @classmethod

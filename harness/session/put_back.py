@@ -3,6 +3,8 @@
 A fact is put back with the lines that stated its newest value. If the message with the value was replaced or summarized, the
 lines are added to the text that stands for it; if it was evicted, they become a message of the user at its place. The control
 puts a text without facts, of equal length in characters, at the same places.
+
+Source: restoration of dropped facts as in arXiv 2608.16370.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +19,7 @@ from harness.errors import UsageError
 from harness.models.scripted.patterns import FactMatch
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import FactReader, extract_searchable_text
-from harness.session.history import find_dropped_facts
+from harness.session.history import list_dropped_facts
 from harness.task import Fact, Task
 
 PUT_BACK_HEADING = "From earlier in this conversation:"
@@ -70,7 +72,7 @@ def find_lost_facts(
     Raises:
         UsageError: `names` contains a fact that the compaction did not lose.
     """
-    lost = find_dropped_facts(entries, task, compaction_seq, counter, reader).fact_names
+    lost = list_dropped_facts(entries, task, compaction_seq, counter, reader)
     if unknown := sorted(set(names or ()) - set(lost)):
         known = ", ".join(lost) or "it lost none"
         raise UsageError(f"facts: the compaction did not lose {', '.join(unknown)}; choose from the facts that it lost: {known}")

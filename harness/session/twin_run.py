@@ -421,7 +421,9 @@ class CompactionFork(NamedTuple):
     """Configuration of the fork, whose policy stays active."""
 
 
-def plan_fork(entries: Sequence[Entry], spec: SessionSpec, number: int, arm: str | Policy) -> CompactionFork:
+def plan_fork(
+    entries: Sequence[Entry], spec: SessionSpec, number: int, arm: str | Policy, fork_spec: SessionSpec | None = None
+) -> CompactionFork:
     """Return what a session consists of that continues from a compaction and can be talked to.
 
     Args:
@@ -430,6 +432,7 @@ def plan_fork(entries: Sequence[Entry], spec: SessionSpec, number: int, arm: str
         number: Number of the compaction among the applied compactions of the session, from 1.
         arm: Name from `TWIN_ARMS`, or another policy as an object or by name. The fork `not compacted` has no compaction later
             either, and the largest window that the model has. Another policy compacts when it finds that necessary.
+        fork_spec: Configuration of the fork before the arm changes it. None copies that of the session, except `keep`.
 
     Raises:
         UnknownName: There is no such arm or policy.
@@ -443,10 +446,12 @@ def plan_fork(entries: Sequence[Entry], spec: SessionSpec, number: int, arm: str
     events: list[Event] = [*tail]
     if compaction.tree_id:  # of a trial, whose log has no other snapshots
         events.insert(0, WorkspaceSaved(step=history.find_last_step(entries[: seq - 1]), tree_id=compaction.tree_id))
+    if fork_spec is None:
+        fork_spec = replace(spec, keep=None)
     if not isinstance(resolved, str):
-        spec = replace(spec, policy=resolved)
+        fork_spec = replace(fork_spec, policy=resolved)
     elif resolved == "not compacted":
-        spec = replace(spec, policy=NoCompaction(), window_tokens=_lift_window(spec))
+        fork_spec = replace(fork_spec, policy=NoCompaction(), window_tokens=_lift_window(fork_spec))
     else:
         if resolved == "newest messages":
             before = fold_all(drop_rolled_back(entries[: seq - 1]), spec.policy.counter)
@@ -456,4 +461,4 @@ def plan_fork(entries: Sequence[Entry], spec: SessionSpec, number: int, arm: str
             lost = find_lost_facts(entries, spec.task, seq, spec.policy.counter, spec.reader)
             compaction = put_back(compaction, seq, lost, spec.policy.counter, is_control=resolved == "control text")
         events.insert(len(events) - len(tail), replace(compaction, tree_id=""))
-    return CompactionFork(seq - 1, tuple(events), replace(spec, keep=None))
+    return CompactionFork(seq - 1, tuple(events), fork_spec)

@@ -1383,25 +1383,24 @@ def test_a_scripted_sub_agent_answers_in_a_live_session(living):
 
 
 @pytest.mark.slow
-def test_a_fork_is_reminded_of_the_facts_that_a_compaction_dropped(living):
+def test_a_fork_has_the_facts_that_a_compaction_dropped_and_its_own_configuration(living):
     policy = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/empty", "threshold": 0.5, "keep_last": 2})
     live = living(policy=policy, window_tokens=16_000)
     assert live.wait(SECONDS) == "idle", live.failure
     assert not live.close().checks[0].passed, "the port was forgotten"
-    restored = living.too(live.fork_after_compaction(1, spec=replace(live.spec, policy=policy_from_plain({"kind": "none"}))))
-    plain = living.too(
-        live.fork_after_compaction(1, remind=False, spec=replace(live.spec, policy=policy_from_plain({"kind": "none"})))
-    )
-    assert len(restored.entries) == len(plain.entries) + 1
-    assert "The port is 4000." in restored.entries[-1].event.message.text
+    calm = replace(live.spec, policy=policy_from_plain({"kind": "none"}))
+    restored, plain = (living.too(live.fork_at_compaction(1, arm, spec=calm)) for arm in ("facts put back", "as it was"))
+    assert len(restored.entries) == len(plain.entries)
+    assert restored.spec.policy == plain.spec.policy == calm.policy
     for fork, passes in ((restored, True), (plain, False)):
+        assert any("The port is 4000." in message.text for message in fork.view.messages) is passes
         fork.start()
         fork.wait(SECONDS)
         fork.resume()
         assert fork.wait(SECONDS) == "idle", fork.failure
         assert fork.close().checks[0].passed is passes
     with pytest.raises(UsageError, match="no compaction of round 999"):
-        live.fork_after_compaction(999)
+        live.fork_at_compaction(999, "as it was")
 
 
 @pytest.mark.slow
@@ -1411,11 +1410,11 @@ def test_a_fork_after_a_compaction_between_two_turns_has_the_message_of_the_turn
     live.send("Which port was it?")
     assert live.wait(SECONDS) == "idle", live.failure
     assert [entry.event.moment for entry in live.entries if isinstance(entry.event, Compaction)] == ["turn"]
-    reminded, plain = living.too(live.fork_after_compaction(1)), living.too(live.fork_after_compaction(1, remind=False))
-    assert user_texts(plain)[-1] == "Which port was it?"
-    assert user_texts(reminded)[:-1] == user_texts(plain)
-    assert "The port is 4000." in user_texts(reminded)[-1]
-    assert plain.queued_messages == reminded.queued_messages == ()
+    restored, plain = (living.too(live.fork_at_compaction(1, arm)) for arm in ("facts put back", "as it was"))
+    assert user_texts(restored)[-1] == user_texts(plain)[-1] == "Which port was it?"
+    stated = [any("The port is 4000." in message.text for message in fork.view.messages) for fork in (restored, plain)]
+    assert stated == [True, False]
+    assert plain.queued_messages == restored.queued_messages == ()
     plain.start()
     plain.wait(SECONDS)
     plain.resume()

@@ -138,8 +138,8 @@ def test_a_threshold_below_the_first_request_is_reported_with_its_arithmetic():
     (warning,) = collect_warnings([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
     assert f"due at {first + 800:,} tokens" in warning
     assert (
-        f"has {first:,} tokens with the system prompt and the tool definitions, which leaves 800 tokens for a summary of up to 800"
-        in warning
+        f"has {first:,} tokens with the system prompt and the tool definitions, which leaves 800 tokens for a summary of up to "
+        "800" in warning
     )
     assert collect_warnings([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
 

@@ -11,7 +11,7 @@ from harness.conversation.view import find_violation, fold, fold_all
 from harness.errors import UnknownName, UsageError
 from harness.models.scripted.visible_state import FactReader
 from harness.policies import policy_from_plain
-from harness.session.history import find_dropped_facts
+from harness.session.history import list_dropped_facts
 from harness.session.live_session import LiveSession
 from harness.session.put_back import FILLER, find_lost_facts, put_back, write_filler
 from harness.session.twins import TABLE_COLUMNS, TWIN_ARMS
@@ -204,7 +204,7 @@ def test_put_back_facts_are_in_view_again_and_the_control_adds_as_many_character
         views = [fold(lost.before, Entry(entry.seq, event), counter) for event in (entry.event, restored, control)]
         assert all(find_violation(view.messages) is None for view in views)
         before, without, with_facts, with_filler = (find_values(view, task) for view in (lost.before, *views))
-        assert set(lost.fact_names) == set(find_dropped_facts(entries, task, entry.seq, counter).fact_names)
+        assert set(lost.fact_names) == set(list_dropped_facts(entries, task, entry.seq, counter))
         assert {name: with_facts[name] for name in lost.fact_names} == {name: before[name] for name in lost.fact_names}
         assert with_filler == without
         assert views[1].tokens == views[2].tokens == restored.tokens_after

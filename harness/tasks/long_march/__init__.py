@@ -30,6 +30,7 @@ story, or before sentences without information); misleading sentences about othe
 from collections.abc import Iterator
 from functools import lru_cache
 
+from harness.errors import format_count
 from harness.task import Cell, Check, Grader, Submission, Task, World
 from harness.tasks.kit.explanations import explain_statements
 from harness.tasks.kit.graders import make_check
@@ -78,7 +79,9 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     walked_cairns = submission.read_text("log/walked.txt").split()
     steps = submission.expected["steps"]
-    detail = f"log/walked.txt should have each of {steps:,} posts once, in order; it has {len(walked_cairns):,} entries"
+    detail = (
+        f"log/walked.txt should have each of {steps:,} posts once, in order; it has {format_count(len(walked_cairns), 'entry')}"
+    )
     detail += f", {len(set(walked_cairns)):,} of them different"
     yield "each_post_once", walked_cairns == [str(post) for post in range(steps)], detail
     for name, (path, lines) in submission.expected["notes"].items():
