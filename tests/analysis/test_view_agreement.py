@@ -1,4 +1,4 @@
-"""Agreement of actions less noise: shares by session, intervals over sessions, and what is said."""
+"""Agreement of actions less noise: shares by session, intervals over sessions, and what is sentences."""
 
 import numpy as np
 import pandas as pd
@@ -91,9 +91,9 @@ def test_everything_left_out_is_said():
         calls=7,
         spent_usd=0.5,
     )
-    said = " ".join(describe_asking(probe))
-    assert "Asked m 7 times for $0.50. Texts of sessions went to the host api.openai.com for the probe." in said
-    assert "in 1 of 1 session the recording has no descriptions" in said
-    assert "2 whose full view does not fit the model's window, 1 with a tool call without its result" in said
-    assert "3 failed (the provider failed: 3), 4 not asked." in said
-    assert "The probe stopped: the next call could cost more than what is left of $1.00." in said
+    sentences = " ".join(describe_asking(probe))
+    assert "Asked m 7 times for $0.50. Texts of sessions went to the host api.openai.com for the probe." in sentences
+    assert "in 1 of 1 session the recording has no descriptions" in sentences
+    assert "2 whose full view does not fit the model's window, 1 with a tool call without its result" in sentences
+    assert "3 failed (the provider failed: 3), 4 not asked." in sentences
+    assert "The probe stopped: the next call could cost more than what is left of $1.00." in sentences

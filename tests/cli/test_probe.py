@@ -17,23 +17,13 @@ MODEL = "hosted_vllm/scripted/flashcards:attentive"
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for number in range(3):
-        write_recording(tmp_path / "projects" / f"project-{number}" / f"s{number}.jsonl", 6, characters=4_000)
+        write_recording(tmp_path / "projects" / f"project-{number}" / f"s{number}.jsonl", 6, characters=4_000 + 400 * number)
     return tmp_path / "projects"
 
 
 def test_host_and_cost_are_said_before_the_first_call_and_page_and_tables_have_the_probe(folder, tmp_path):
-    options = (
-        "--policies",
-        "drop-all,none",
-        "--thresholds",
-        "14K",
-        "--workers",
-        "1",
-        "--probe",
-        MODEL,
-        "--probe-boundaries",
-        "1",
-    )
+    policies = ("--policies", "drop-all,none", "--thresholds", "14K")
+    options = (*policies, "--workers", "1", "--probe", MODEL, "--probe-boundaries", "3")
     files = ("--csv", tmp_path / "tables", "--page", tmp_path / "bill.html", "--record", tmp_path / "answers.jsonl")
     with serve_endpoint(make_model_finder([load_task("flashcards")(1)], window_tokens=1_000_000)) as endpoint:
         result = harness("replay", folder, *options, *files, HOSTED_VLLM_API_BASE=endpoint.address)
@@ -44,11 +34,11 @@ def test_host_and_cost_are_said_before_the_first_call_and_page_and_tables_have_t
     lines = result.stdout.splitlines()
     announced = next(place for place, line in enumerate(lines) if line.startswith("Probe: sends texts of 3 sessions to "))
     assert lines[announced].startswith(f"Probe: sends texts of 3 sessions to {MODEL} on this machine, up to {answered} calls (")
-    assert lines[announced + 1].startswith("drop-all at 14K, 1 boundary in 1 session: same call ")
-    assert lines[announced + 2].startswith("none, 1 boundary in 1 session: same call 100 % (full view again: 100 %), +0 points [")
+    assert lines[announced + 1].startswith("drop-all at 14K, 3 boundaries in 3 sessions: same call ")
+    assert lines[announced + 2].startswith("none, 3 boundaries in 3 sessions: same call 100 % (full view again: 100 %), +0 [")
     assert any(line.startswith("Tools: in 3 of 3 sessions the recording has no descriptions") for line in lines)
     assert f"all {answered} answers are known from an earlier probe; nothing is sent." in again.stdout
-    assert lines[announced + 1 : announced + 3] == [line for line in again.stdout.splitlines() if " boundaries in " in line]
+    assert lines[announced + 1 : announced + 3] == [line for line in again.stdout.splitlines() if " 3 boundaries in " in line]
     table = pd.read_csv(tmp_path / "tables" / "probe.csv").set_index("setting")
     assert table.loc["none", ["asked", "same_call", "same_call_again"]].tolist() == [3, 3, 3]
     answers = pd.read_csv(tmp_path / "tables" / "probe_answers.csv")
