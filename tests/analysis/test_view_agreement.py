@@ -1,4 +1,4 @@
-"""Agreement of actions less noise: shares by session, intervals over sessions, and what is sentences."""
+"""Agreement of actions less noise: shares by session, intervals over sessions, and what is said."""
 
 import numpy as np
 import pandas as pd
