@@ -1,6 +1,7 @@
 """Boundary probe: a scripted model is asked over HTTP at the boundaries of sessions that a scripted agent recorded."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ from harness.experiment.trial import Trial
 from harness.models.endpoint.faults import parse_fault
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.replay import plan_probe, replay_sessions, run_probe
+from harness.replay.excerpts import MASK
+from harness.reporting.page.bill import render_bill_page
 from harness.tasks import load_task
+from tests.models.openai_stub import Say, serving
+from tests.replay.recorded import write_recording
 
 pytestmark = pytest.mark.slow
 
@@ -188,3 +193,28 @@ def test_a_name_that_the_session_does_not_know_is_not_shown(replay, serve, monke
     assert len(probe.answers)
     assert set(probe.answers["full_tool"]) == {"(unknown tool)"}
     assert probe.answers["same_tool"].all()
+
+
+def test_no_key_is_sent_and_hostile_answers_are_not_shown(tmp_path, monkeypatch):
+    key = "a1B2c3D4e5F6g7H8i9J0k1L2"
+    path = tmp_path / "folder" / "p" / "s.jsonl"
+    write_recording(path, 6, characters=4_000)
+    path.write_text(path.read_text().replace("Read all files", f"With API_KEY={key}, read all files"))
+    replay = replay_sessions(tmp_path / "folder", [FORGETFUL], [14_000], ["own"], workers=1, cache_folder=tmp_path / "cache")
+    reads = [Say(calls=(("c", "Read", json.dumps({"file_path": name})),)) for name in ("a.py", "b.py")]
+    hostile = "</script><img src=x onerror=alert(1)>\x1b[31m"
+    with serving(*reads, Say(pieces=("All was read.",)), Say(pieces=(hostile,))) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        probe = run_probe(plan_probe(replay, "hosted_vllm/any", record=tmp_path / "answers.jsonl"))
+        sent = [json.dumps(request) for request in stub.asked]
+    assert len(sent) == 4
+    assert not any(key in request for request in sent)
+    assert all(f"API_KEY={MASK}" in request for request in sent)
+    assert [tool["function"]["name"] for tool in stub.asked[0]["tools"]] == ["Read"]
+    assert "All was read." in sent[3]
+    (row,) = probe.answers.to_dict("records")
+    assert (row["full_tool"], row["again_tool"], row["compacted_tool"]) == ("Read", "Read", "")
+    assert (row["same_tool_again"], row["same_call_again"], row["same_tool"], row["same_call"]) == (True, False, False, False)
+    page = render_bill_page(replay, (), probe)
+    assert "onerror" not in page + probe.answers.to_csv() + "".join([*describe_probe(probe), *describe_asking(probe)])
+    assert "says something" in page
