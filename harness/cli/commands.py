@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "task": ("tasks:task_command", "Create a task of your own, or check one."),
     "policies": ("policies", "List the compaction policies, describe one, or show its effect."),
     "models": ("models:models_command", "List the small local models, or download them."),
-    "serve-scripted": ("models:serve_command", "Serve the scripted models in the formats of OpenAI and Anthropic."),
+    "serve-scripted": ("models:serve_command", "Serve the scripted models in the formats of OpenAI, Anthropic and Gemini."),
     "cache": ("cache", "Show or empty the cache of sandbox commands and their results."),
     "doctor": ("doctor", "Check which sandboxes, models and keys work on this machine."),
 }

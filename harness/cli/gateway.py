@@ -17,6 +17,7 @@ from harness.policies import policy_from_plain
 from harness.process import install_signal_handler
 
 DEFAULT_PORT = 8788
+EXAMPLE = "keep-last,threshold=0.6"
 DEFAULT_JOURNAL = Path("gateway.sqlite")
 
 
@@ -51,9 +52,9 @@ def command(
     """Serve an endpoint for other agents that applies a policy and records their sessions.
 
     An agent uses the printed address as its base URL, with its own key, which goes upstream and is stored nowhere. The endpoint
-    speaks OpenAI's chat completions and responses and Anthropic's messages, also streamed, on this machine only. Each
-    conversation becomes a session in the journal, which `harness inspect`, `harness replay` and every widget open. Ctrl-C stops
-    the gateway and completes the journal.
+    speaks OpenAI's chat completions and responses, Anthropic's messages and Gemini's generateContent, also streamed, on this
+    machine only. Each conversation becomes a session in the journal, which `harness inspect`, `harness replay` and every widget
+    open. Ctrl-C stops the gateway and completes the journal.
 
     A session is told by the header with which the agent names it, or else by the history that a request continues. When an agent
     compacts its own history, that is logged as its own compaction.
@@ -93,7 +94,8 @@ def command(
             serve_proxy(upstream, recorder.answer, port=port) as proxy,
             install_signal_handler(lambda _number, _frame: stop.set()),
         ):
-            click.echo(f"OPENAI_BASE_URL={proxy.address}\nANTHROPIC_BASE_URL={proxy.address.removesuffix('/v1')}")
+            root = proxy.address.removesuffix("/v1")
+            click.echo(f"OPENAI_BASE_URL={proxy.address}\nANTHROPIC_BASE_URL={root}\nGOOGLE_GEMINI_BASE_URL={root}")
             while not stop.wait(MAIN_THREAD_WAIT_SECONDS):
                 proxy.check()
     finally:
@@ -114,6 +116,9 @@ def parse_arm(text: str, number: int = 1) -> Arm:
         UsageError: A field has no value, or an invalid one.
     """
     name, *assignments = (part.strip() for part in text.split(","))
+    for assignment in assignments:
+        if not re.fullmatch(r"[^=\s]+\s*=.*", assignment, re.DOTALL):
+            raise UsageError(f"policy {text!r}: {assignment!r} has no value; write FIELD=VALUE behind a comma, as in {EXAMPLE!r}")
     completed = [re.sub(r"=(?=\.\d)", "=0", assignment) for assignment in assignments]  # .6 is no number in TOML
     fields = options.parse_fields(tuple(completed))
     return Arm(name=text if number == 1 else f"{text} ({number})", policy=policy_from_plain({"kind": name, **fields}))

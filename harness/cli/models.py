@@ -71,10 +71,10 @@ def survival_command() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port to listen on; 0 = any free port.")
 @click.option("--fault", "faults", multiple=True, metavar="FAULT", help="Fault to inject, as KIND[:VALUE]@FIRST[-LAST].")
 def serve_command(task_names: tuple[str, ...], seed: int, window: int | None, port: int, faults: tuple[str, ...]) -> None:
-    """Serve the scripted models over HTTP on this machine, in the formats of OpenAI and of Anthropic.
+    """Serve the scripted models over HTTP on this machine, in the formats of OpenAI, Anthropic and Gemini.
 
-    The server answers chat completions, /v1/responses and Anthropic's /v1/messages, each also streamed, and lists its models at
-    /v1/models. The names are
+    The server answers chat completions, /v1/responses, Anthropic's /v1/messages and Gemini's generateContent, each also
+    streamed, and lists its models at /v1/models. The names are
     those used in a plan, e.g. scripted/flashcards:attentive or scripted/extractive. To use a served model in harness, set
     HOSTED_VLLM_API_BASE to the printed address and name the model hosted_vllm/NAME. Ctrl-C stops the server.
 

@@ -1,12 +1,13 @@
-"""Forms in which agents send their history: OpenAI's chat completions and responses, and Anthropic's messages.
+"""Forms in which agents send their history: OpenAI's chat completions and responses, Anthropic's messages, Gemini's contents.
 
-The recorder compares and logs messages of all three alike; here stands what differs between them.
+The recorder compares and logs messages of all four alike; here stands what differs between them.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harness.conversation.shapes.anthropic import Anthropic
+from harness.conversation.shapes.gemini import Gemini
 from harness.conversation.shapes.openai_responses import OpenAIResponses
 from harness.conversation.shapes.shape import Raw, Shape
 from harness.errors import UsageError
@@ -27,6 +28,7 @@ PROTOCOLS: Mapping[str, AgentProtocol] = {
     "chat": AgentProtocol("messages", None),
     "responses": AgentProtocol("input", OpenAIResponses(), "instructions"),
     "messages": AgentProtocol("messages", Anthropic(), "system"),
+    "contents": AgentProtocol("contents", Gemini(), "systemInstruction"),
 }
 """Protocols by the names that the hook in the proxy uses."""
 
@@ -39,6 +41,8 @@ def read_system(value: object, protocol: AgentProtocol) -> str:
     """
     if not protocol.system_field or value is None:
         return ""
+    if isinstance(value, Mapping) and "parts" in value:
+        value = value["parts"]
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(block, Mapping) and isinstance(block.get("text"), str) for block in value):
@@ -49,17 +53,17 @@ def read_system(value: object, protocol: AgentProtocol) -> str:
 def is_answer(raw: Raw) -> bool:
     """Return whether a message is, or is part of, an answer of the model."""
     if "role" in raw:
-        return bool(raw["role"] == "assistant")
+        return raw["role"] in {"assistant", "model"}
     kind = str(raw.get("type"))
     return kind == "reasoning" or kind.endswith("_call")
 
 
 def count_answer_messages(messages: Sequence[Raw], start: int) -> int:
-    """Return how many messages from an index on are one answer; the items of a response are messages of their own."""
+    """Return how many messages from an index on are one answer; responses and streamed contents have several."""
     count = 0
     while start + count < len(messages) and is_answer(messages[start + count]):
         count += 1
-        if "type" not in messages[start]:
+        if not {"type", "parts"} & messages[start].keys():
             break
     return count
 
@@ -70,19 +74,21 @@ def list_call_ids(raws: Sequence[Raw]) -> list[Any]:
     for raw in raws:
         ids += [call.get("id") for call in raw.get("tool_calls") or () if isinstance(call, Mapping)]
         ids += [block.get("id") for block in _list_blocks(raw) if block.get("type") == "tool_use"]
+        calls = [block["functionCall"] for block in _list_blocks(raw) if isinstance(block.get("functionCall"), Mapping)]
+        ids += [call.get("id") or call.get("name") for call in calls]
         ids += [raw.get("call_id")] if str(raw.get("type")).endswith("_call") else []
     return ids
 
 
-def extract_texts(raws: Sequence[Raw]) -> list[str]:
-    """Return the texts in the messages of an answer."""
+def extract_text(raws: Sequence[Raw]) -> str:
+    """Return the text in messages; agents keep a streamed text whole or in pieces."""
     texts = list[str]()
     for raw in raws:
         content = raw.get("content")
         texts += [content] if isinstance(content, str) else [str(block["text"]) for block in _list_blocks(raw) if "text" in block]
-    return texts
+    return "".join(texts)
 
 
 def _list_blocks(raw: Raw) -> list[Mapping[str, Any]]:
-    content = raw.get("content")
+    content = raw.get("content", raw.get("parts"))
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []

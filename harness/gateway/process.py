@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import select
 import socket
@@ -15,6 +16,7 @@ from typing import Any
 from harness.errors import GatewayFailed, UsageError
 from harness.gateway.channel import Answer, serve_channel
 from harness.gateway.environment import find_interpreter
+from harness.gateway.proxy_hook import GEMINI_MODELS
 
 HOOK = Path(__file__).parent / "proxy_hook.py"
 LOOPBACK = "127.0.0.1"
@@ -43,7 +45,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Address that agents of OpenAI use as their base URL; those of Anthropic omit `/v1`."""
+        """Address that agents of OpenAI use as their base URL; those of Anthropic and Gemini omit `/v1`."""
         return f"http://{LOOPBACK}:{self.port}/v1"
 
     @property
@@ -75,7 +77,16 @@ def describe_upstream(upstream: str) -> list[dict[str, Any]]:
     if not upstream.strip() or (has_scheme and (scheme not in {"http", "https"} or not rest)):
         raise UsageError(f"upstream: must be an http URL or the name of a model (got {upstream!r:.200})")
     where = {"model": "openai/*", "api_base": upstream.rstrip("/")} if has_scheme else {"model": upstream}
-    return [{"model_name": "*", "litellm_params": {**where, "api_key": "no-key-given", "max_retries": 0}}]
+    rows = {"*": where}
+    if has_scheme:
+        rows[f"{GEMINI_MODELS}/*"] = {"model": "gemini/*", "api_base": locate_gemini(upstream)}
+    fixed = {"api_key": "no-key-given", "max_retries": 0}
+    return [{"model_name": name, "litellm_params": {**parameters, **fixed}} for name, parameters in rows.items()]
+
+
+def locate_gemini(upstream: str) -> str:
+    """Return the base URL of Gemini's API on the server of an upstream, which serves it under `/v1beta` instead of `/v1`."""
+    return re.sub(r"(/v1|/v1beta|/v1beta/openai)?/*$", "/v1beta", upstream, count=1)
 
 
 @contextmanager
@@ -99,6 +110,7 @@ def serve_proxy(upstream: str, answer: Answer, *, port: int = 0, is_hooked: bool
             "folder": name,
             "address": str(folder / "hook"),
             "models": models,
+            "upstream": upstream,
             "master_key": f"sk-{secrets.token_hex(24)}",
             "listening": listening.fileno(),
             "hooked": is_hooked,

@@ -8,6 +8,7 @@ provider and nowhere else: neither to the gateway, nor into a file.
 import asyncio
 import json
 import os
+import re
 import socket
 import struct
 import sys
@@ -17,12 +18,24 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 ANSWER_BYTES = 2**30
 """Maximum length of a message of the gateway in bytes."""
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/chat/completions", "/responses")
-CALL_TYPES = {"aresponses": "responses", "anthropic_messages": "messages"}
+CONTENT_PATH = re.compile(r"(/v1beta)?/models/.+:(generateContent|streamGenerateContent)")
+"""Paths of Gemini's API, which name the model."""
+GEMINI_MODELS = "harness-gemini"
+"""Name under which litellm's list of models has those that an upstream with a URL serves by Gemini's API."""
+CALL_TYPES = {
+    "aresponses": "responses",
+    "anthropic_messages": "messages",
+    "agenerate_content": "contents",
+    "agenerate_content_stream": "contents",
+}
 """Names with which the gateway is asked about litellm's types of calls; any other is `chat`."""
+FIELDS = {"responses": "input", "contents": "contents"}
+"""Fields of requests that hold the messages; in other protocols it is `messages`."""
 STORED_FIELDS = ("previous_response_id", "conversation", "prompt")
 """Fields of a request that name messages which the provider stores, so that the gateway can neither record nor change them."""
 RESPONSE_ENDS = ("response.completed", "response.incomplete")
@@ -33,6 +46,12 @@ LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = frozenset(("127.0.0.1", "localhost", "[::1]"))
 GRACE_SECONDS = 2.0
 """Time in seconds that running requests have to finish when the gateway ends."""
+LACKING_STATUSES = (404, 405, 501)
+"""Statuses with which servers answer requests in a protocol that they do not have."""
+UNREACHABLE_STATUS = 502
+_UNREACHABLE = re.compile(
+    r"connection error|connection attempts failed|cannot connect|connection refused|connecterror", re.IGNORECASE
+)
 NO_KEY = "no-key-given"
 """Key with which requests without a key go upstream, because clients of providers insist on one."""
 _Scope = dict[str, Any]
@@ -63,8 +82,33 @@ def find_key(headers: Mapping[str, str]) -> str:
     return (token if scheme.lower() == "bearer" else value).strip() or NO_KEY
 
 
-def make_hook(address: str) -> Any:
-    """Return the hook for litellm's proxy."""
+def find_query_key(url: str) -> str:
+    """Return the key in the address of a request, where clients of Gemini may have it; empty without one."""
+    return next(iter(parse_qs(urlsplit(url).query).get("key", [])), "")
+
+
+def read_system(data: Mapping[str, Any], protocol: str) -> Any:
+    """Return the system prompt that a request sends apart from its messages; None without one."""
+    if protocol == "contents":
+        return data.get("systemInstruction", data.get("system_instruction"))
+    return data.get("instructions" if protocol == "responses" else "system")
+
+
+def list_messages(given: Any, protocol: str) -> Any:
+    """Return the messages of a request as a list, where a protocol allows a text or a single message; anything else as it is."""
+    if protocol == "responses" and isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    return [given] if protocol == "contents" and isinstance(given, dict) else given
+
+
+def make_hook(address: str, upstream: str) -> Any:
+    """Return the hook for litellm's proxy.
+
+    Args:
+        address: Path of the gateway's socket.
+        upstream: Base URL or model of the upstream.
+    """
+    is_url = "://" in upstream
     http_exception = import_module("fastapi").HTTPException
     join_chunks = import_module("litellm").stream_chunk_builder
     logger: Any = import_module("litellm.integrations.custom_logger").CustomLogger
@@ -82,27 +126,35 @@ def make_hook(address: str) -> Any:
         async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> Any:
             headers = data.get("secret_fields", {}).get("raw_headers") or {}
             protocol = CALL_TYPES.get(call_type, "chat")
-            field = "input" if protocol == "responses" else "messages"
+            field = FIELDS.get(protocol, "messages")
+            model = data.get("model")
+            if protocol == "contents":
+                if not is_url and upstream.partition("/")[0] not in {"gemini", "vertex_ai"}:
+                    problem = (
+                        f"the upstream is {upstream!r:.200}, and a request to generateContent goes to a model of Gemini only"
+                    )
+                    raise http_exception(422, {"error": f"harness gateway: {problem}; name one, or a URL, as --upstream"})
+                data["model"] = f"{GEMINI_MODELS}/{model}" if is_url else model
             if protocol == "responses" and (stored := [name for name in STORED_FIELDS if data.get(name) is not None]):
                 advice = "names messages that the provider stores; let the agent send its whole history in input"
                 raise http_exception(422, {"error": f"harness gateway: {stored[0]}: {advice}"})
-            given = data.get(field)
-            messages: Any = [{"role": "user", "content": given}] if protocol == "responses" and isinstance(given, str) else given
+            messages = list_messages(data.get(field), protocol)
             question = {
                 "kind": "request",
                 "call_id": data.get("litellm_call_id"),
                 "headers": {name: value for name, value in headers.items() if name.lower() not in (*KEY_HEADERS, "cookie")},
-                "model": data.get("model"),
+                "model": model,
                 "protocol": protocol,
                 "messages": messages,
-                "system": data.get("instructions") if protocol == "responses" else data.get("system"),
+                "system": read_system(data, protocol),
                 "tools": data.get("tools") or data.get("functions"),
             }
             answer = await ask_gateway(question)
             if "error" in answer:
                 raise http_exception(answer["status"], {"error": answer["error"]})
             data[field] = [messages[part] if isinstance(part, int) else part for part in answer["messages"]]
-            data["api_key"] = find_key(headers)
+            url = str((data.get("proxy_server_request") or {}).get("url") or "")
+            data["api_key"] = find_key(headers) if protocol != "contents" else find_query_key(url) or find_key(headers)
             return data
 
         async def async_post_call_success_hook(self, data: dict[str, Any], user_api_key_dict: Any, response: Any) -> Any:
@@ -124,17 +176,27 @@ def make_hook(address: str) -> Any:
 
         async def async_post_call_failure_hook(
             self, request_data: dict[str, Any], original_exception: Exception, user_api_key_dict: Any, traceback_str: Any = None
-        ) -> None:
+        ) -> Any:
+            """Report a failure, and return the error that the agent gets in its place; None keeps it as it is."""
             key = str(request_data.get("api_key") or NO_KEY)
             status = getattr(original_exception, "status_code", None)
+            if isinstance(original_exception, http_exception):  # a refusal of the gateway itself
+                return None
+            text = str(getattr(original_exception, "message", original_exception)).replace(key, "(key)")
             question = {
                 "kind": "failure",
                 "call_id": request_data.get("litellm_call_id"),
                 "status": status if isinstance(status, int) else None,
                 "name": type(original_exception).__name__,
-                "message": str(getattr(original_exception, "message", original_exception)).replace(key, "(key)"),
+                "message": text,
             }
             await ask_gateway(question)
+            explained = explain_failure(upstream, request_data, status, text)
+            if explained is None:
+                return None
+            # litellm's endpoint for Anthropic's messages ignores what a hook returns, and answers with the exception
+            original_exception.status_code, original_exception.message = explained  # type: ignore[attr-defined]
+            return http_exception(explained[0], {"error": explained[1]})
 
     async def report_answer(data: Mapping[str, Any], response: Any) -> None:
         body = response.model_dump(mode="json", exclude_none=True) if hasattr(response, "model_dump") else response or {}
@@ -142,11 +204,34 @@ def make_hook(address: str) -> Any:
             "kind": "answer",
             "call_id": data.get("litellm_call_id"),
             "messages": list_answer_messages(body),
-            "usage": body.get("usage"),
+            "usage": body.get("usage") or body.get("usageMetadata"),
         }
         await ask_gateway(question)
 
     return Hook()
+
+
+def explain_failure(upstream: str, data: Mapping[str, Any], status: Any, text: str) -> tuple[int, str] | None:
+    """Return status and message of an error that says where a request failed and what to do; None if the error says it itself.
+
+    Args:
+        upstream: Base URL or model of the upstream.
+        data: Request that failed.
+        status: HTTP status of the failure, if it has one.
+        text: Message of the failure, without the agent's key.
+    """
+    shown = f"{text:.500}"
+    if status in {None, 500, 502, 503} and _UNREACHABLE.search(text):
+        problem = f"the upstream {upstream!r:.200} cannot be reached ({shown}); check that it runs, and --upstream"
+        return UNREACHABLE_STATUS, f"harness gateway: {problem}"
+    path = "/v1/responses" if "input" in data else "/v1beta/models/MODEL:generateContent" if "contents" in data else ""
+    if path and status in LACKING_STATUSES:
+        problem = f"the upstream {upstream!r:.200} answered a request to {path} with status {status} ({shown})"
+        return (
+            status,
+            f"harness gateway: {problem}; if it has no {path}, let the agent use another protocol, or name another upstream",
+        )
+    return None
 
 
 def list_answer_messages(body: Mapping[str, Any]) -> list[Any]:
@@ -155,14 +240,21 @@ def list_answer_messages(body: Mapping[str, Any]) -> list[Any]:
         return list(body["output"])
     if "content" in body:
         return [{"role": "assistant", "content": body["content"]}]
+    if "candidates" in body:
+        contents = [candidate.get("content") or {} for candidate in body["candidates"][:1]]
+        return [{"role": "model", "parts": content["parts"]} for content in contents if content.get("parts")]
     return [{"role": "assistant", **choice["message"]} for choice in (body.get("choices") or [])[:1] if choice.get("message")]
 
 
 def join_stream(chunks: list[Any], join_chunks: Callable[[list[Any]], Any]) -> Any:
-    """Return the answer that was streamed as objects of litellm, as bytes of Anthropic's events, or as events of a response."""
+    """Return the answer that was streamed, whole.
+
+    litellm passes a stream on as its own objects, as bytes of the events of Anthropic or Gemini, or as events of a response.
+    """
     if chunks and all(isinstance(chunk, bytes | str) for chunk in chunks):
         text = b"".join(chunk if isinstance(chunk, bytes) else chunk.encode() for chunk in chunks).decode()
-        return join_events([json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")])
+        events = [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")]
+        return join_contents(events) if any("candidates" in event for event in events) else join_events(events)
     if chunks and all(isinstance(chunk, dict) for chunk in chunks):
         return join_events(chunks)
     types = [getattr(chunk, "type", None) for chunk in chunks]
@@ -195,6 +287,21 @@ def join_events(events: list[dict[str, Any]]) -> dict[str, Any]:
     return {"content": [blocks[index] for index in sorted(blocks)], "usage": usage}
 
 
+def join_contents(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the answer that Gemini's events stream; texts that follow each other become one."""
+    parts: list[dict[str, Any]] = []
+    usage: dict[str, Any] = {}
+    for event in events:
+        usage = event.get("usageMetadata") or usage
+        for candidate in (event.get("candidates") or [])[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or []:
+                if parts and part.keys() == parts[-1].keys() and part.keys() <= {"text", "thought"}:
+                    parts[-1] = {**part, "text": parts[-1]["text"] + part["text"]}
+                else:
+                    parts.append(part)
+    return {"candidates": [{"content": {"role": "model", "parts": parts}}], "usageMetadata": usage}
+
+
 async def authorise(request: Any, api_key: str) -> Any:  # noqa: ARG001, litellm passes both by name
     """Accept each request, because only the provider can judge the key."""
     return import_module("litellm.proxy._types").UserAPIKeyAuth(api_key="agent")
@@ -208,10 +315,11 @@ def limit_paths(app: Any, port: int) -> Any:
             path, host = scope["path"].rstrip("/"), dict(scope["headers"]).get(b"host", b"").decode("latin-1")
             if host.rpartition(":")[0] not in LOCAL_NAMES and host not in LOCAL_NAMES:
                 return await refuse(send, 403, f"harness gateway: it serves this machine only, not the host {host!r}")
-            if path != ALIVE_PATH and (path not in PATHS or scope["method"] != "POST"):
-                served = (
-                    f"POST {', '.join(PATHS[:3])} (the base URL is http://{LOOPBACK}:{port}/v1, or without /v1 for Anthropic)"
-                )
+            is_served = path in PATHS or CONTENT_PATH.fullmatch(path)
+            if path != ALIVE_PATH and (not is_served or scope["method"] != "POST"):
+                paths = ", ".join((*PATHS[:3], "/v1beta/models/MODEL:generateContent, …:streamGenerateContent"))
+                base = f"http://{LOOPBACK}:{port}"
+                served = f"POST {paths} (the base URL is {base}/v1, or without /v1 for Anthropic and Gemini)"
                 return await refuse(send, 404, f"harness gateway: {scope['method']} {path!r:.200} is not served; use {served}")
         await app(scope, receive, send)
         return None
@@ -270,7 +378,7 @@ def main() -> None:
 
     uvicorn, app = import_module("uvicorn"), import_module("litellm.proxy.proxy_server").app
     global hook  # noqa: PLW0603, litellm finds the hook by the name of a module's variable
-    hook = make_hook(settings["address"])
+    hook = make_hook(settings["address"], settings["upstream"])
     listening = socket.socket(fileno=settings["listening"])
     port = listening.getsockname()[1]
     server = uvicorn.Server(uvicorn.Config(limit_paths(app, port), log_level="error", access_log=False))

@@ -27,7 +27,7 @@ from harness.errors import HarnessError, UsageError, format_count
 from harness.gateway.agent_protocols import (
     PROTOCOLS,
     count_answer_messages,
-    extract_texts,
+    extract_text,
     is_answer,
     list_call_ids,
     read_system,
@@ -320,7 +320,8 @@ class SessionRecorder:
             self._end(self._open.pop(0))
         self.sessions += 1
         chosen = f", arm {arm.name}" if len(self._arms) > 1 else ""
-        task = replace_control_characters(str((find_first_request(messages) or {}).get("content", ""))[:60]).replace("\n", " ")
+        first_request = find_first_request(messages)
+        task = replace_control_characters(extract_text([first_request])[:60]).replace("\n", " ") if first_request else ""
         self._report(f"session {session_id}{chosen}: {task}")
         return _Session(key, arm, compactor, clock)
 
@@ -418,5 +419,5 @@ def _fits_answer(session: _Session, messages: Sequence[Raw]) -> bool:
     start = len(session.history)
     both = (session.answer.messages, messages[start : start + count_answer_messages(messages, start)])
     given_ids, sent_ids = map(list_call_ids, both)
-    given_texts, sent_texts = map(extract_texts, both)
-    return given_ids == sent_ids and (bool(given_ids) or given_texts == sent_texts)
+    given_text, sent_text = map(extract_text, both)
+    return given_ids == sent_ids and (bool(given_ids) or given_text == sent_text)

@@ -44,7 +44,11 @@ def test_the_lock_holds_the_required_packages_with_hashes_and_no_address() -> No
         (("--upstream", "gpt-4o", "--record-only", "--policy", "none"), "choose one of --policy NAME"),
         (("--upstream", "gpt-4o", "--arm", "none"), "is the only arm"),
         (("--upstream", "gpt-4o", "--policy", "keep-lost"), "unknown policy 'keep-lost'"),
-        (("--upstream", "gpt-4o", "--policy", "keep-last,threshold"), "is not an assignment"),
+        (
+            ("--upstream", "gpt-4o", "--policy", "keep-last,threshold"),
+            "'threshold' has no value; write FIELD=VALUE behind a comma",
+        ),
+        (("--upstream", "gpt-4o", "--arm", "none", "--arm", "keep-last,=3"), "'=3' has no value"),
         (("--upstream", "gpt-4o", "--policy", "keep-last,threshold=.6"), "requests summaries"),
         (("--upstream", "gpt-4o", "--policy", "nowhere.py:mine"), "no policy file 'nowhere.py'"),
     ],
@@ -55,7 +59,9 @@ def test_invalid_options_are_refused_at_once(options: tuple[str, ...], words: st
 
 def test_an_upstream_is_an_address_or_a_model() -> None:
     def read(upstream: str) -> Any:
-        (row,) = describe_upstream(upstream)
+        row, *rest = describe_upstream(upstream)
+        assert row["model_name"] == "*"
+        assert [other["litellm_params"]["model"] for other in rest] == (["gemini/*"] if "://" in upstream else [])
         return row["litellm_params"]
 
     assert read("http://127.0.0.1:8000/v1/") == {
@@ -65,6 +71,13 @@ def test_an_upstream_is_an_address_or_a_model() -> None:
         "max_retries": 0,
     }
     assert read("anthropic/claude-sonnet-4-5")["model"] == "anthropic/claude-sonnet-4-5"
+    for upstream, gemini in (
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1beta"),
+        ("http://127.0.0.1:8000", "http://127.0.0.1:8000/v1beta"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai/", "https://generativelanguage.googleapis.com/v1beta"),
+        ("https://generativelanguage.googleapis.com/v1beta", "https://generativelanguage.googleapis.com/v1beta"),
+    ):
+        assert describe_upstream(upstream)[1]["litellm_params"]["api_base"] == gemini
     for wrong in ("", "ftp://host", "http://"):
         with pytest.raises(UsageError, match="upstream: must be"):
             describe_upstream(wrong)

@@ -80,6 +80,36 @@ def to_anthropic(messages: Sequence[Message]) -> Raws:
     return raws
 
 
+def to_gemini(messages: Sequence[Message]) -> Raws:
+    """Without the system message; the first of several results stands alone, and the others with the user's text behind them."""
+    raws: Raws = []
+    for number, message in enumerate(messages):
+        if message.role == "system":
+            continue
+        if message.role == "tool":
+            (result,) = message.results
+            response = {"error" if result.status == "error" else "output": result.output}
+            part: dict[str, Any] = {
+                "functionResponse": {"id": result.call_id, "name": result.name or "tool", "response": response}
+            }
+            is_third = number > 1 and [one.role for one in messages[number - 2 : number]] == ["tool", "tool"]
+            if is_third:
+                raws[-1]["parts"].append({**part, "x_number": number})
+            else:
+                raws.append({"role": "user", "parts": [{**part, "x_number": number}]})
+            continue
+        parts: list[dict[str, Any]] = [{"text": message.text}] if message.text or not message.calls else []
+        for call in message.calls:
+            function = {"id": call.call_id, "name": call.name, "args": json.loads(call.arguments_json)}
+            parts.append({"functionCall": function, "thoughtSignature": f"signature {number}"})
+        if message.role == "user" and messages[number - 1].role == "tool":
+            raws[-1]["parts"] += [{**part, "x_number": number} for part in parts]
+        else:
+            role = "model" if message.role == "assistant" else "user"
+            raws.append({"role": role, "parts": [{**part, "x_number": number} for part in parts]})
+    return raws
+
+
 def to_langchain(messages: Sequence[Message]) -> Raws:
     kinds = {"system": "system", "user": "human", "assistant": "ai", "tool": "tool"}
     raws: Raws = []
@@ -105,6 +135,7 @@ WRITERS: dict[str, Callable[[Sequence[Message]], Raws]] = {
     "chat": to_chat,
     "responses": to_responses,
     "anthropic": to_anthropic,
+    "gemini": to_gemini,
     "langchain": to_langchain,
     "flat-langchain": to_flat_langchain,
 }
@@ -115,9 +146,8 @@ def list_numbers(raws: Sequence[Any]) -> list[int]:
     numbers: list[int] = []
     for raw in raws:
         fields = raw.get("data", raw)
-        blocks = (
-            [block for block in fields["content"] if isinstance(block, dict)] if isinstance(fields.get("content"), list) else []
-        )
+        content = fields.get("parts", fields.get("content"))
+        blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
         inside = [block["x_number"] for block in blocks if "x_number" in block]
         numbers += inside or ([fields["x_number"]] if "x_number" in fields else [])
     return list(dict.fromkeys(numbers))

@@ -1,6 +1,8 @@
 """One conversation through the gateway in each protocol that agents speak: the record and what goes upstream are the same."""
 
+import http.server
 import json
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -53,7 +55,7 @@ class Answer(NamedTuple):
 
 
 def post(url: str, body: dict[str, Any]) -> tuple[int, str]:
-    headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}", "x-api-key": KEY}
+    headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}", "x-api-key": KEY, "x-goog-api-key": KEY}
     try:
         with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers), timeout=120) as answer:
             return answer.status, answer.read().decode()
@@ -116,6 +118,17 @@ def ask_responses(base: str, history: list[Any], stream: bool) -> Answer:
     return Answer(200, items, [item["call_id"] for item in items if item["type"] == "function_call"])
 
 
+def ask_contents(base: str, history: list[Any], stream: bool) -> Answer:
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    body = {"contents": history, "systemInstruction": {"parts": [{"text": SYSTEM}]}, "generationConfig": {"temperature": 0}}
+    status, text = post(f"{base.removesuffix('/v1')}/v1beta/models/gpt-4o:{method}", body)
+    if status != 200:
+        return Answer(status, [], [], text)
+    contents = [event["candidates"][0]["content"] for event in (list_events(text) if stream else [json.loads(text)])]
+    calls = [part["functionCall"] for content in contents for part in content["parts"] if "functionCall" in part]
+    return Answer(200, contents, [call["id"] for call in calls])
+
+
 def make_chat_result(call_id: str) -> Any:
     return {"role": "tool", "tool_call_id": call_id, "content": OUTPUT}
 
@@ -129,6 +142,18 @@ def make_item_result(call_id: str) -> Any:
     return {"type": "function_call_output", "call_id": call_id, "output": OUTPUT}
 
 
+def make_function_response(call_id: str) -> Any:
+    return {"role": "user", "parts": [{"functionResponse": {"id": call_id, "name": "bash", "response": {"output": OUTPUT}}}]}
+
+
+def make_text(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+def make_content(text: str) -> Any:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
 class Spoken(NamedTuple):
     """How an agent speaks a protocol."""
 
@@ -136,12 +161,14 @@ class Spoken(NamedTuple):
     make_result: Callable[[str], Any]
     place: str
     """Place of the second message in errors."""
+    make_user: Callable[[str], Any] = make_text
 
 
 SPOKEN = {
     "chat": Spoken(ask_chat, make_chat_result, "messages[2]"),
     "messages": Spoken(ask_messages, make_block_result, "messages[1]"),
     "responses": Spoken(ask_responses, make_item_result, "input[1]"),
+    "contents": Spoken(ask_contents, make_function_response, "contents[1]", make_content),
 }
 
 
@@ -155,7 +182,7 @@ def drive(folder: Path, spoken: Spoken, *, stream: bool) -> tuple[list[Request],
         serve_endpoint(lambda _: upstream, key=KEY) as endpoint,
         running(folder, "--upstream", endpoint.address, *options) as base,
     ):
-        history: list[Any] = [{"role": "user", "content": TASK}]
+        history: list[Any] = [spoken.make_user(TASK)]
         for _ in range(STEPS):
             answer = spoken.ask(base, history, stream)
             assert answer.status == 200, answer.error
@@ -166,8 +193,8 @@ def drive(folder: Path, spoken: Spoken, *, stream: bool) -> tuple[list[Request],
             assert answer.status == expected, answer.error
             assert ("context" in answer.error) == (expected == 400)
             if expected == 200:
-                history += [*answer.messages, {"role": "user", "content": "Go on. " + "word " * 500}]
-        own = [history[0], {"role": "user", "content": "Summary: nothing is left."}]
+                history += [*answer.messages, spoken.make_user("Go on. " + "word " * 500)]
+        own = [history[0], spoken.make_user("Summary: nothing is left.")]
         assert spoken.ask(base, own, stream).status == 200
         refused = spoken.ask(base, [history[0], spoken.make_result("x")], stream)
         assert refused.status == 422
@@ -207,7 +234,7 @@ def test_the_record_and_the_requests_are_the_same_in_each_protocol(tmp_path: Pat
     assert any("own compaction" in str(row) for row in record)
     refused, after = requests[OVERFLOWING - 1 : OVERFLOWING + 1]
     assert len(after.messages) < len(refused.messages)  # the policy acted after the overflow
-    for name in ("messages", "responses"):
+    for name in ("messages", "responses", "contents"):
         assert [request.messages for request in driven[name][0]] == [request.messages for request in requests], name
         assert driven[name][1] == record, name
 
@@ -230,3 +257,49 @@ def test_a_response_whose_history_the_provider_stores_is_refused_with_the_field(
         status, text = post(f"{base}/responses", {"model": "gpt-4o", "input": "Hello."})
         assert status == 200, text
         assert upstream.requests[0].messages[-1].text == "Hello."
+
+
+def test_a_signature_of_gemini_goes_back_upstream_and_other_upstreams_are_refused(tmp_path: Path) -> None:
+    bodies: list[tuple[str, Any, str]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            bodies.append((self.path, body, self.headers["x-goog-api-key"]))
+            part = {"functionCall": {"name": "bash", "args": {}}, "thoughtSignature": f"signature {len(bodies)}"}
+            usage = {"promptTokenCount": 10, "candidatesTokenCount": 2, "thoughtsTokenCount": 3, "cachedContentTokenCount": 4}
+            answer = {"candidates": [{"content": {"role": "model", "parts": [part]}}], "usageMetadata": usage}
+            data = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        with running(tmp_path, "--upstream", address, "--record-only", "--window", "9000") as base:
+            history: list[Any] = [make_content(TASK)]
+            for _ in range(2):
+                url = f"{base.removesuffix('/v1')}/v1beta/models/gemini-3-pro:generateContent?key={KEY}"
+                status, text = post(url, {"contents": history, "tools": [{"functionDeclarations": [{"name": "bash"}]}]})
+                assert status == 200, text
+                response = {"functionResponse": {"name": "bash", "response": {"output": "x"}}}
+                history += [json.loads(text)["candidates"][0]["content"], {"role": "user", "parts": [response]}]
+        server.shutdown()
+    assert [path.partition("?")[0] for path, _, _ in bodies] == ["/v1beta/models/gemini-3-pro:generateContent"] * 2
+    assert [key for _, _, key in bodies] == [KEY] * 2
+    assert bodies[1][1]["contents"] == history[:3]
+    assert history[1]["parts"][0]["thoughtSignature"] == "signature 1"
+    steps = [row for row in read_record(tmp_path / "gateway.sqlite") if len(row) == 4]
+    usage = steps[0][1]
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (6, 4, 5)
+    with running(tmp_path, "--upstream", "anthropic/claude-sonnet-4-5", "--record-only") as base:
+        url = f"{base.removesuffix('/v1')}/v1beta/models/gemini-3-pro:generateContent"
+        status, text = post(url, {"contents": [make_content(TASK)]})
+    assert status == 422, text
+    assert "'anthropic/claude-sonnet-4-5', and a request to generateContent goes to a model of Gemini only" in text

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.conversation.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from harness.conversation.messages import Message, Part, Reasoning, ToolCall, ToolResult
 from harness.conversation.shapes.shape import (
     Piece,
     Place,
@@ -18,6 +18,7 @@ from harness.conversation.shapes.shape import (
     read_content,
     read_text_key,
     refuse,
+    split_user_message,
 )
 
 _OWN_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use"})
@@ -68,7 +69,7 @@ class Anthropic:
         pairs = [self._read_block(block, number, index) for index, block in enumerate(content)]
         if role == "assistant":
             return [make_piece(role, pairs, (Source(number, raw),))]
-        return self._split(raw, number, pairs)
+        return split_user_message(Source(number, raw), pairs)
 
     def _read_block(self, block: object, number: int, index: int) -> tuple[Part, Place | None]:
         if not isinstance(block, Mapping):
@@ -93,21 +94,3 @@ class Anthropic:
                 return Reasoning(text=str(block.get("thinking") or "")), None
             case _:
                 return read_block(block, number, Place(0, ("content", index)))
-
-    def _split(self, raw: Raw, number: int, pairs: list[tuple[Part, Place | None]]) -> list[Piece]:
-        """Return a message of the user for each tool result, and one for each run of other blocks."""
-        runs: list[list[int]] = []
-        for index, (part, _) in enumerate(pairs):
-            joins = runs and not isinstance(part, ToolResult) and not isinstance(pairs[runs[-1][-1]][0], ToolResult)
-            runs[-1].append(index) if joins else runs.append([index])
-        if len(runs) <= 1:
-            role = "tool" if pairs and isinstance(pairs[0][0], ToolResult) else "user"
-            return [make_piece(role, pairs or [(Text(text=""), None)], (Source(number, raw),))]
-        return [
-            make_piece(
-                "tool" if isinstance(pairs[run[0]][0], ToolResult) else "user",
-                [pairs[index] for index in run],
-                (Source(number, raw, tuple(run)),),
-            )
-            for run in runs
-        ]

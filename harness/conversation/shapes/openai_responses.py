@@ -38,8 +38,10 @@ class OpenAIResponses:
     name: str = "OpenAI responses"
 
     def owns(self, raw: Raw) -> bool:
-        """Return whether an item has a type or a content block that only responses have."""
+        """Return whether an item has a type or a content block that only responses have, or is a system message."""
         kind, content = raw.get("type"), raw.get("content")
+        if kind is None and raw.get("role") in _SYSTEM_ROLES and isinstance(content, str):
+            return True
         if isinstance(kind, str) and (kind in {"message", "reasoning", "item_reference", "compaction"} or _is_call_type(kind)):
             return True
         return (

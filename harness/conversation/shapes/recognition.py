@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from harness.conversation.shapes.anthropic import Anthropic
+from harness.conversation.shapes.gemini import Gemini
 from harness.conversation.shapes.langchain import LangChain
 from harness.conversation.shapes.openai_chat import OpenAIChat
 from harness.conversation.shapes.openai_responses import OpenAIResponses
@@ -15,10 +16,11 @@ SHAPES: tuple[Shape, ...] = (
     OpenAIChat(),
     OpenAIResponses(),
     Anthropic(),
+    Gemini(),
     LangChain(),
     LangChain(is_nested=False),
 )
-"""Shapes of message lists that can be compacted; the first that owns a message counts."""
+"""Shapes of message lists that can be compacted; the first that owns all messages counts."""
 
 
 def recognize_shape(raws: Sequence[object], first_number: int = 0, known: Shape | None = None) -> Shape | None:
@@ -32,7 +34,7 @@ def recognize_shape(raws: Sequence[object], first_number: int = 0, known: Shape 
     Raises:
         UsageError: A raw message is no dict or has no known shape, or two raw messages have different shapes.
     """
-    shape, witness = known, "the messages before"
+    shapes, witness = [known] if known else [], "the messages before"
     for number, raw in enumerate(raws, first_number):
         if not isinstance(raw, Mapping):
             advice = "; convert objects with model_dump() or messages_to_dict()" if hasattr(raw, "__dict__") else ""
@@ -43,10 +45,12 @@ def recognize_shape(raws: Sequence[object], first_number: int = 0, known: Shape 
             raise refuse(number, f"no known shape ({names}) has a message with the keys {', '.join(map(repr, raw)) or '(none)'}")
         if not owners:
             continue
-        if shape is None:
-            shape, witness = owners[0], f"messages[{number}]"
-        elif shape not in owners:
+        if not shapes:
+            shapes, witness = owners, f"messages[{number}]"
+        elif not (common := [shape for shape in shapes if shape in owners]):
             raise UsageError(
-                f"messages[{number}]: has the shape of {owners[0].name}, but {witness} that of {shape.name}; use one shape"
+                f"messages[{number}]: has the shape of {owners[0].name}, but {witness} that of {shapes[0].name}; use one shape"
             )
-    return shape
+        else:
+            shapes = common
+    return shapes[0] if shapes else None

@@ -183,6 +183,27 @@ def make_piece(role: Any, pairs: Iterable[tuple[Part, Place | None]], sources: t
     return Piece(message=Message(role=role, parts=parts), sources=sources, places=places)
 
 
+def split_user_message(source: Source, pairs: Sequence[tuple[Part, Place | None]]) -> list[Piece]:
+    """Return a message of the user for each tool result in a raw message, and one for each run of other blocks.
+
+    Args:
+        source: Raw message.
+        pairs: Part of each block of the raw message, with its place.
+    """
+    runs: list[list[int]] = []
+    for index, (part, _) in enumerate(pairs):
+        joins = runs and not isinstance(part, ToolResult) and not isinstance(pairs[runs[-1][-1]][0], ToolResult)
+        runs[-1].append(index) if joins else runs.append([index])
+    return [
+        make_piece(
+            "tool" if run and isinstance(pairs[run[0]][0], ToolResult) else "user",
+            [pairs[index] for index in run],
+            (source if len(runs) <= 1 else source._replace(blocks=tuple(run)),),
+        )
+        for run in runs or [[]]
+    ]
+
+
 def look_up(raw: Any, path: tuple[str | int, ...]) -> Any:
     """Return the value at a path of a raw message; None if a key is missing."""
     for step in path:
@@ -246,10 +267,11 @@ def _merge(former: Raw, raw: Raw) -> Raw:
 
 
 def _choose_value(former: object, part: Part) -> object:
-    """Return the new value of a part in the form of the former one: arguments of a call are an object or a JSON text."""
+    """Return the new value of a part in the form of the former one: arguments and outputs are objects or texts."""
     if isinstance(part, ToolCall):
         return part.arguments_json if isinstance(former, str) else parse_arguments(part)
-    return extract_part_text(part)
+    text = extract_part_text(part)
+    return {"output": text} if isinstance(part, ToolResult) and isinstance(former, Mapping) else text
 
 
 def flatten_message(message: Message) -> str:
@@ -288,7 +310,8 @@ def join_pieces(pieces: Iterable[Piece]) -> list[Source]:
 
 def _join_fragments(fragments: Sequence[Source]) -> Source:
     number, first, _ = fragments[0]
-    blocks = [source.raw["content"][index] for source in fragments for index in source.blocks or ()]
-    former = first["content"]
+    key = "parts" if "parts" in first else "content"
+    blocks = [source.raw[key][index] for source in fragments for index in source.blocks or ()]
+    former = first[key]
     is_whole = len(blocks) == len(former) and all(new is old for new, old in zip(blocks, former, strict=True))
-    return Source(number, first if is_whole else {**first, "content": blocks})
+    return Source(number, first if is_whole else {**first, key: blocks})

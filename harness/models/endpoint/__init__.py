@@ -1,1 +1,1 @@
-"""An HTTP server for scripted models with the APIs of OpenAI and Anthropic."""
+"""An HTTP server for scripted models with the APIs of OpenAI, Anthropic and Gemini."""

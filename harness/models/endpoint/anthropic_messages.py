@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.conversation.messages import ToolCall
 from harness.conversation.shapes.anthropic import Anthropic
 from harness.errors import UsageError
 from harness.models.endpoint.completions import CompletionRequest, parse_body, read_limit, split_in_half
-from harness.models.endpoint.shaped_requests import read_messages
-from harness.models.openai_format import INVALID_ARGUMENTS_KEY, JsonObject, decode_tools, is_json_object
+from harness.models.endpoint.shaped_requests import read_arguments, read_messages
+from harness.models.openai_format import JsonObject, decode_tools
 from harness.protocols import Reply, Request
 
 _ERROR_TYPES = {
@@ -110,16 +109,8 @@ def _encode_blocks(reply: Reply) -> list[JsonObject]:
         blocks.append({"type": "thinking", "thinking": message.reasoning, "signature": ""})
     if message.text:
         blocks.append({"type": "text", "text": message.text})
-    calls = ({"type": "tool_use", "id": call.call_id, "name": call.name, "input": _read_input(call)} for call in message.calls)
+    calls = ({"type": "tool_use", "id": call.call_id, "name": call.name, "input": read_arguments(call)} for call in message.calls)
     return [*blocks, *calls]
-
-
-def _read_input(call: ToolCall) -> JsonObject:
-    """Return the arguments of a call, which this API has as an object, so that invalid JSON goes under a key of its own."""
-    if is_json_object(call.arguments_json):
-        arguments: JsonObject = json.loads(call.arguments_json)
-        return arguments
-    return {INVALID_ARGUMENTS_KEY: call.arguments_json}
 
 
 def _choose_stop_reason(reply: Reply) -> str:

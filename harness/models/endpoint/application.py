@@ -16,7 +16,7 @@ from aiohttp import web
 
 from harness.conversation.messages import Message, ToolCall
 from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
-from harness.models.endpoint import anthropic_messages, completions, responses
+from harness.models.endpoint import anthropic_messages, completions, gemini_contents, responses
 from harness.models.endpoint.completions import CompletionRequest
 from harness.models.endpoint.faults import REFUSAL_MESSAGES, UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
 from harness.models.endpoint.model_endpoint import AnsweredRequest, ModelEndpoint
@@ -30,13 +30,14 @@ MAX_THREADS = 64
 """Maximum number of answers that are computed at the same time."""
 POLL_SECONDS = 0.05
 MODELS_PATH = "/v1/models"
-KEY_HEADERS = ("Authorization", "x-api-key")
+KEY_HEADERS = ("Authorization", "x-api-key", "x-goog-api-key")
 
 
 class ApiProtocol(NamedTuple):
     """Form of the requests and answers at one path."""
 
-    parse: Callable[[bytes], CompletionRequest]
+    parse: Callable[[str, bytes], CompletionRequest]
+    """Function that parses a request, given its path and body."""
     encode: Callable[[str, Reply], dict[str, Any]]
     encode_events: Callable[[CompletionRequest, Reply], Iterator[str]]
     encode_error: Callable[[int, str], dict[str, Any]]
@@ -46,21 +47,21 @@ class ApiProtocol(NamedTuple):
 
 PROTOCOLS = {
     "/v1/chat/completions": ApiProtocol(
-        completions.parse_completion_request,
+        lambda _, body: completions.parse_completion_request(body),
         completions.encode_completion,
         lambda asked, reply: completions.encode_chunk_events(asked.model, reply, include_usage=asked.include_usage),
         completions.encode_error,
         "openai",
     ),
     "/v1/responses": ApiProtocol(
-        responses.parse_responses_request,
+        lambda _, body: responses.parse_responses_request(body),
         responses.encode_response,
         lambda asked, reply: responses.encode_response_events(asked.model, reply),
         completions.encode_error,
         "openai",
     ),
     "/v1/messages": ApiProtocol(
-        anthropic_messages.parse_messages_request,
+        lambda _, body: anthropic_messages.parse_messages_request(body),
         anthropic_messages.encode_message,
         lambda asked, reply: anthropic_messages.encode_message_events(asked.model, reply),
         anthropic_messages.encode_anthropic_error,
@@ -68,6 +69,14 @@ PROTOCOLS = {
     ),
 }
 """Protocols by their paths, which clients may also use without `/v1`."""
+CONTENTS_PROTOCOL = ApiProtocol(
+    gemini_contents.parse_contents_request,
+    gemini_contents.encode_contents,
+    lambda asked, reply: gemini_contents.encode_content_events(asked.model, reply),
+    gemini_contents.encode_gemini_error,
+    "gemini",
+)
+"""Protocol of Gemini, whose paths name the model."""
 
 
 class _Refusal(Exception):
@@ -118,13 +127,14 @@ class _Handler:
         """Answer a request."""
         path = request.path.rstrip("/")
         protocol = next((one for name, one in PROTOCOLS.items() if path in {name, name.removeprefix("/v1")}), None)
+        protocol = CONTENTS_PROTOCOL if gemini_contents.PATH.fullmatch(path) else protocol
         is_list = path in {MODELS_PATH, MODELS_PATH.removeprefix("/v1")}
         encode_error = protocol.encode_error if protocol else completions.encode_error
         try:
             if request.method not in {"GET", "POST"}:
                 raise _Refusal(405, f"the method {request.method!r:.80} is not served")
             if request.method != ("GET" if is_list else "POST") or not (is_list or protocol):
-                paths = ", ".join(PROTOCOLS)
+                paths = ", ".join((*PROTOCOLS, gemini_contents.PATH_EXAMPLE))
                 raise _Refusal(404, f"there is nothing at {request.path!r:.200}; try {paths} (POST) or {MODELS_PATH} (GET)")
             self._check_key(request)
             if protocol is None:
@@ -142,7 +152,7 @@ class _Handler:
     async def _complete(self, request: web.Request, protocol: ApiProtocol) -> web.StreamResponse:
         body = await _read_body(request)
         try:
-            asked = await asyncio.to_thread(protocol.parse, body)
+            asked = await asyncio.to_thread(protocol.parse, request.path, body)
         except UsageError as error:
             raise _Refusal(400, str(error)) from None
         number = next(self._endpoint.request_numbers)

@@ -5,6 +5,7 @@ All fields of a request are checked, and an error message names the wrong field.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from harness.conversation.messages import sanitize_message
@@ -33,12 +34,17 @@ def parse_completion_request(body: bytes) -> CompletionRequest:
     return parse_body(body, _parse_request)
 
 
-def parse_body(body: bytes, parse_request: Callable[[Mapping[str, Any]], tuple[Request, bool]]) -> CompletionRequest:
+def parse_body(
+    body: bytes,
+    parse_request: Callable[[Mapping[str, Any]], tuple[Request, bool]],
+    in_path: Mapping[str, Any] = MappingProxyType({}),
+) -> CompletionRequest:
     """Parse and check what the bodies of all protocols have in common.
 
     Args:
         body: Body of the HTTP request.
         parse_request: Function that reads the rest of the body: the request, and whether a streamed answer reports its usage.
+        in_path: Fields `model` and `stream` of a protocol that has them in the path of the request. Default: none.
 
     Raises:
         UsageError: The body is not a valid request; the message names the field, its value and the allowed values.
@@ -47,7 +53,8 @@ def parse_body(body: bytes, parse_request: Callable[[Mapping[str, Any]], tuple[R
         plain = json.loads(body)
         if not isinstance(plain, dict):
             raise UsageError("the body must be a JSON object")
-        model, stream = plain.get("model"), plain.get("stream") or False
+        model, stream = (in_path.get(name, plain.get(name)) for name in ("model", "stream"))
+        stream = stream or False
         if not isinstance(model, str) or not model:
             raise UsageError(f"model: must be a name (got {model!r:.80})")
         if not isinstance(stream, bool):

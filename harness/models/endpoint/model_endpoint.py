@@ -48,7 +48,7 @@ class ModelEndpoint:
 
     @property
     def address(self) -> str:
-        """Address of the server for clients of OpenAI, in the form `http://127.0.0.1:PORT/v1`; Anthropic's omit `/v1`."""
+        """Address for clients of OpenAI, in the form `http://127.0.0.1:PORT/v1`; Anthropic's and Gemini's omit `/v1`."""
         return f"http://{LOOPBACK}:{self.server_address[1]}/v1"
 
 

@@ -1,4 +1,4 @@
-"""Server of scripted models over HTTP, in the formats of OpenAI (chat completions and responses) and of Anthropic (messages).
+"""Server of scripted models over HTTP, in the formats of OpenAI (chat completions, responses), Anthropic and Gemini.
 
 The server can inject faults, such as rate limits. It listens on loopback only. Invalid requests get a 4xx status and a reason.
 HTTP itself is the work of aiohttp in `application`, which is imported when a server starts.

@@ -1,11 +1,13 @@
-"""Messages of requests in the shapes of OpenAI's responses and of Anthropic, read by the converters of `conversation.shapes`."""
+"""Messages of requests in other shapes than that of chat completions, read by the converters of `conversation.shapes`."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.conversation.messages import Message, ToolResult, sanitize_message, system
+from harness.conversation.messages import Message, ToolCall, ToolResult, sanitize_message, system
 from harness.conversation.shapes.shape import Shape
 from harness.errors import UsageError
+from harness.models.openai_format import INVALID_ARGUMENTS_KEY, JsonObject, is_json_object
 
 
 def read_messages(shape: Shape, raws: Sequence[object], where: str, system_prompt: str) -> tuple[Message, ...]:
@@ -30,6 +32,14 @@ def read_messages(shape: Shape, raws: Sequence[object], where: str, system_promp
         messages.insert(0, system(system_prompt))
     names = {call.call_id: call.name for message in messages for call in message.calls}
     return tuple(_name_results(message, names) for message in messages)
+
+
+def read_arguments(call: ToolCall) -> JsonObject:
+    """Return the arguments of a call, for an API that has an object for them; invalid JSON stands under a key of its own."""
+    if is_json_object(call.arguments_json):
+        arguments: JsonObject = json.loads(call.arguments_json)
+        return arguments
+    return {INVALID_ARGUMENTS_KEY: call.arguments_json}
 
 
 def _name_results(message: Message, names: Mapping[str, str]) -> Message:

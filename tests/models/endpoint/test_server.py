@@ -244,6 +244,32 @@ def test_a_model_answers_a_client_of_anthropic_as_in_process():
 
 
 @pytest.mark.parametrize("streams", [False, True])
+def test_a_model_answers_a_client_of_gemini_as_in_process(streams):
+    here = open_model("scripted", task=TASK, seed=7, window_tokens=None).reply(START)
+    contents = [{"role": "user", "parts": [{"text": message.text}]} for message in START.messages if message.role == "user"]
+    system = {"parts": [{"text": message.text} for message in START.messages if message.role == "system"]}
+    method = "streamGenerateContent" if streams else "generateContent"
+    with serve_endpoint(make_model_finder([TASK], seed=7)) as endpoint:
+        path = f"/v1beta/models/scripted/flashcards:attentive:{method}"
+        status, answer = asked(endpoint, {"contents": contents, "systemInstruction": system}, path)
+    assert status == 200
+    events = (
+        [json.loads(line[5:]) for line in answer.splitlines() if line.startswith(b"data:")] if streams else [json.loads(answer)]
+    )
+    parts = [part for event in events for part in event["candidates"][0]["content"]["parts"]]
+    calls = [part["functionCall"] for part in parts if "functionCall" in part]
+    assert [(call["id"], call["name"]) for call in calls] == [(call.call_id, call.name) for call in here.message.calls] != []
+    assert [call["args"] for call in calls] == [json.loads(call.arguments_json) for call in here.message.calls]
+    assert "".join(part.get("text", "") for part in parts) == here.message.text
+    usage = events[-1]["usageMetadata"]
+    assert (usage["promptTokenCount"], usage["totalTokenCount"]) == (
+        here.usage.prompt_tokens,
+        here.usage.prompt_tokens + here.usage.output_tokens,
+    )
+    assert [part for part in parts if "thoughtSignature" in part] == [part for part in parts if "functionCall" in part][:1]
+
+
+@pytest.mark.parametrize("streams", [False, True])
 def test_a_model_answers_a_client_of_the_responses_api_as_in_process(streams):
     here = open_model("scripted", task=TASK, seed=7, window_tokens=None).reply(START)
     items = [{"role": message.role, "content": message.text} for message in START.messages]
@@ -269,6 +295,7 @@ CHAT: list[dict[str, Any]] = [
      "tool_calls": [{"id": CALL_ID, "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
     {"role": "tool", "tool_call_id": CALL_ID, "content": OUTPUT},
 ]  # fmt: skip
+GEMINI_PATH = "/v1beta/models/echo:streamGenerateContent"
 CALL_ITEM = {"type": "function_call", "call_id": CALL_ID, "name": "look", "arguments": "{}"}
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"messages": CHAT, "tools": [{"type": "function", "function": {"name": "look"}}]},
@@ -277,6 +304,17 @@ BODIES: dict[str, dict[str, Any]] = {
         "input": [*CHAT[1:2], {"role": "assistant", "content": "I look."}, CALL_ITEM,
                   {"type": "function_call_output", "call_id": CALL_ID, "output": OUTPUT}],
         "tools": [{"type": "function", "name": "look", "parameters": {}}, {"type": "web_search"}],
+    },
+    "/v1beta/models/echo:generateContent": {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Count."}]},
+            {"role": "model", "parts": [
+                {"text": "I look."}, {"functionCall": {"id": CALL_ID, "name": "look", "args": {}}, "thoughtSignature": "?"}
+            ]},
+            {"role": "user", "parts": [{"functionResponse": {"id": CALL_ID, "name": "look", "response": {"output": OUTPUT}}}]},
+        ],
+        "tools": [{"functionDeclarations": [{"name": "look", "parameters": {}}]}, {"googleSearch": {}}],
     },
     "/v1/messages": {
         "system": [{"type": "text", "text": "Be brief."}],
@@ -304,7 +342,7 @@ def test_one_conversation_is_the_same_request_in_each_protocol():
         for path, body in BODIES.items():
             assert asked(endpoint, {"model": "echo", **body}, path)[0] == 200
     assert seen[0].messages[-1].results[0].name == "look"
-    assert seen == [seen[0]] * 3
+    assert seen == [seen[0]] * len(BODIES)
 
 
 @pytest.mark.parametrize(
@@ -317,6 +355,11 @@ def test_one_conversation_is_the_same_request_in_each_protocol():
         ("/v1/messages", {"messages": ["x"]}, "messages.0: must be an object"),
         ("/v1/messages", {"messages": [{"role": "system", "content": "x"}]}, "pass the system prompt as `system=`"),
         ("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "system": 5}, "system: must be a text or a list"),
+        (GEMINI_PATH, {"contents": "x"}, "contents: must be a list of at least one content"),
+        (GEMINI_PATH, {"contents": [5]}, "contents.0: must be an object"),
+        (GEMINI_PATH, {"contents": [{"role": "system", "parts": []}]}, "pass the system prompt as `systemInstruction`"),
+        (GEMINI_PATH, {"contents": [{"parts": 5}]}, "the parts must be a list"),
+        (GEMINI_PATH, {"contents": [{"parts": []}], "generationConfig": {"maxOutputTokens": 0}}, "maxOutputTokens: must be"),
     ],
 )  # fmt: skip
 def test_a_wrong_request_of_another_protocol_is_refused_in_its_own_form(endpoint, path, fields, message):
@@ -324,10 +367,11 @@ def test_a_wrong_request_of_another_protocol_is_refused_in_its_own_form(endpoint
     assert status == 400
     assert message in json.loads(answer)["error"]["message"]
     assert ("type" in json.loads(answer)) == (path == "/v1/messages")
+    assert (json.loads(answer)["error"].get("status") == "INVALID_ARGUMENT") == (path == GEMINI_PATH)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "field"), [("/v1/responses", "input"), ("/v1/messages", "messages")])
+@pytest.mark.parametrize(("path", "field"), [("/v1/responses", "input"), ("/v1/messages", "messages"), (GEMINI_PATH, "contents")])
 @settings(max_examples=40)
 @given(data=st.data())
 def test_whatever_is_posted_to_another_protocol_gets_an_answer_or_a_refusal(endpoint, path, field, data):
