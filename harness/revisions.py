@@ -69,6 +69,8 @@ REVISIONS: Mapping[str, int] = {
     "easy spec-api": 1,
     # First message of every session. 1: the environment follows the instructions, as a part of its own.
     "system prompt": 1,
+    # How requests of external agents are told apart, compacted and recorded.
+    "external agent": 0,
     # Tools.
     "tool execute_command": 0,
     "tool read_file": 0,

@@ -41,6 +41,7 @@ StopReason: TypeAlias = Literal[
     "store_error",
     "cancelled",
     "timeout",
+    "agent_failed",
     "doom_loop",
     "illegal_plan",
     "broken_off",
@@ -49,7 +50,8 @@ StopReason: TypeAlias = Literal[
 ]
 """Reason why a turn or a session stopped.
 
-Two reasons complete a session: `replied` (an answer without tool calls) and `declared` (the model declared that it is done).
+Two reasons complete a session: `replied` (an answer without tool calls) and `declared` (the model declared that it is done, or an
+external agent ended by itself without an error).
 All other reasons are failures. Those that need an explanation:
 
 - `cut_short`: The output limit, or the end of the context window, cut off the last answer.
@@ -58,6 +60,7 @@ All other reasons are failures. Those that need an explanation:
 - `sandbox_error`: The machine lost the sandbox.
 - `sandbox_killed`: The commands of the model ended the sandbox, for example by using up its memory.
 - `illegal_plan`: The compaction policy proposed an invalid conversation.
+- `agent_failed`: The external agent of a trial ended with an error, or never asked its model.
 - `timeout`: The tools of a trial took too much time, or the trial exceeded its time limit.
 - `broken_off`: The process was killed during a step, as detected when the session is opened again.
 - `crashed`: An error of the program ended the session.

@@ -274,7 +274,9 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         action_misses=totals.cache_counts.misses if totals.cache_counts else None,
         verdict_cached=run.has_cached_verdict,
         scale=1.0 if trial.nominal_window_tokens is None else fitted.scale if fitted else None,
-        output_limits_json=_encode_output_limits(choose_truncation(fitted.policy)) if fitted else None,
+        output_limits_json=_encode_output_limits(choose_truncation(fitted.policy))
+        if fitted and not trial.agent.command
+        else None,
         advisories_json=None if start_event is None else codec.to_canonical_json(start_event.advisories, tuple[Advisory, ...]),
         acts_on=fitted.acts_on if fitted else None,
         activity=totals.classify_activity(fitted.abilities) if fitted else None,

@@ -12,6 +12,7 @@ from harness.compaction.description import choose_truncation, name_policy
 from harness.compaction.scaling import fit_policy
 from harness.conversation.advisories import Advisory, format_advisories
 from harness.conversation.tokens import Window
+from harness.errors import UsageError
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
@@ -19,7 +20,9 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring
 from harness.models.registry import look_up_window
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes import choose_backend
+from harness.sandboxes.bubblewrap import BACKEND as BUBBLEWRAP
 from harness.session.assembly import EXPLORE_SPEC
+from harness.session.external_agent import MAX_PROMPT_BYTES
 from harness.session.preflight import (
     bound_tool_tokens,
     check_session,
@@ -85,6 +88,7 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
             trial.output_limit_scale,
             trial.reader,
             trial.notes,
+            trial.agent,
             id(trial.policy),  # hashing a policy takes longer, and the trials of a grid share theirs
         )
         if arm in fitting:
@@ -100,10 +104,25 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
         other = largest.setdefault(arm, trial)
         if first_tokens[problem] > first_tokens[other.task, other.seed, other.world]:
             largest[arm] = trial
+    for trial in {(trial.task, trial.agent, trial.model, trial.window_tokens): trial for trial in largest.values()}.values():
+        if trial.agent.command:
+            _check_agent(trial, make_task_once(trial.task, trial.seed, trial.world))
     for setting, trial in largest.items():  # a session that can begin with the longest request can begin with the others
         problem = (trial.task, trial.seed, trial.world)
         request_tokens = MAX_SUITE_REQUEST_TOKENS if setting in fitting else first_tokens[problem] + _count_further_tools(trial)
         check_session(build_session_spec(trial, make_task_once(*problem), wiring), trial.task, request_tokens)
+
+
+def _check_agent(trial: Trial, task: Task) -> None:
+    """Refuse a trial whose external agent could not run on this machine, or could not solve the task."""
+    if task.later_messages or task.tools:
+        missing = "messages arrive while the agent works" if task.later_messages else f"it has the tools {', '.join(task.tools)}"
+        raise UsageError(f"agent: an external agent cannot solve the task {trial.task!r}, since {missing}; choose another task")
+    if not _find_window(trial.model, trial.window_tokens).tokens:
+        raise UsageError(f"window_tokens: the window of the model {trial.model!r} is unknown, and an external agent needs one")
+    if (size_bytes := len(trial.agent.render(task.prompt).encode())) > MAX_PROMPT_BYTES:
+        raise UsageError(f"agent.command: {size_bytes:,} bytes with the prompt of {trial.task!r}, at most {MAX_PROMPT_BYTES:,}")
+    trial.agent.find_folders()
 
 
 def _count_further_tools(trial: Trial) -> int:
@@ -207,7 +226,8 @@ class SandboxNeeds:
         """Return the requirements of a trial for its sandbox; trials with equal requirements share one object."""
         if trial.task not in self._runtimes:
             self._runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
-        need = SandboxNeed(trial.sandbox.image, self._runtimes[trial.task], trial.sandbox.backend)
+        backend = BUBBLEWRAP if trial.agent.command else trial.sandbox.backend
+        need = SandboxNeed(trial.sandbox.image, self._runtimes[trial.task], backend)
         return self._shared.setdefault(need, need)
 
     def count(self, groups: Iterable[tuple[Trial, int]]) -> Mapping[SandboxNeed, int]:

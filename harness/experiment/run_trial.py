@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Agent, Stop
@@ -17,12 +18,15 @@ from harness.agent.prompts import SYSTEM_PROMPT
 from harness.agent.tool_execution import ToolTimeLimit
 from harness.conversation.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, TransientEvent
 from harness.errors import IllegalPlan, SandboxError, StoreError, ToolError, VerdictMismatch
+from harness.experiment.external_agent import ExternalSession
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.experiment.token_counts import publish_token_counts, receive_token_counts
+from harness.gateway.recorder import SettableClock
 from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Clock, Log, OutputStore
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
+from harness.sandboxes.agent_relay import AgentRelay, open_relay
 from harness.sandboxes.backends import BACKENDS
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
@@ -73,6 +77,14 @@ def choose_write_interval(models: Iterable[str]) -> float:
     return WRITE_INTERVAL_SECONDS if all(map(is_scripted, models)) else 0.0
 
 
+class _RelayedAgent(NamedTuple):
+    """What the session of an external agent needs besides that of this project's own loop."""
+
+    relay: AgentRelay
+    clock: SettableClock
+    """Clock of the session's log."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TrialSession:
     """Session of a running trial, together with the trial's configuration and the results recorded so far."""
@@ -95,16 +107,22 @@ class _TrialSession:
             run.step_limit = task.step_limit
             run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
+            log_clock = SettableClock(self.clock)
             log = journal.open_session_log(
                 run.session_id,
                 created_at_ms=began_ms,
-                clock=self.clock,
+                clock=log_clock,
                 counter=counter,
                 write_interval_seconds=choose_write_interval(trial.models),
             )
             entries: list[Entry] = []
             with closing(log):
-                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), entries)
+                outputs = journal.open_outputs(run.session_id, self.clock)
+                if trial.agent.command:
+                    with open_relay() as relay:
+                        self._run_in_sandbox(task, log, outputs, entries, _RelayedAgent(relay, log_clock))
+                else:
+                    self._run_in_sandbox(task, log, outputs, entries)
             journal.record_metrics(run.session_id, *measure_session(entries, task, counter, trial.reader))
         except VerdictMismatch:  # puts the other trials of the run in doubt, too
             raise
@@ -116,27 +134,30 @@ class _TrialSession:
             if is_disk_error(error):
                 run.ending = replace(run.ending, status="failed", reason="store_error")
 
-    def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, entries: list[Entry]) -> None:
+    def _run_in_sandbox(
+        self, task: Task, log: Log, outputs: OutputStore, entries: list[Entry], agent: "_RelayedAgent | None" = None
+    ) -> None:
         run = self.trial_run
-        with closing(self._make_sandbox(task)) as sandbox:
+        with closing(self._make_sandbox(task, agent)) as sandbox:
             sandbox.start()
             run.sandbox = sandbox.info
             write_workspace(task, sandbox)
-            run.ending = self._run_session(task, sandbox, log, outputs, entries)
+            run.ending = self._run_session(task, sandbox, log, outputs, entries, agent)
             if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
                 tests_cache = self.job.trial.is_reference or is_drawn_for_test(run.session_id)
                 run.graded_checks, run.has_cached_verdict = grade_with_cache(task, sandbox, run.session_id, reuse=not tests_cache)
             if isinstance(sandbox, CachedSandbox):
                 publish_token_counts(sandbox.cache, sandbox.task)
 
-    def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
+    def _make_sandbox(self, task: Task, agent: "_RelayedAgent | None") -> ServedSandbox | CachedSandbox:
         job, cache_settings = self.job, self.job.cache_settings
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run this trial at once
         name_container = BACKENDS[job.backend].format_container_name
         self.trial_run.container = name_container(sandbox_name) if name_container else None
         choice = replace(job.trial.sandbox, backend=job.backend)
-        uncached_sandbox = choice.open(sandbox_name, task.runtime, unsafe_local=job.unsafe_local)
-        if cache_settings is None or not task.cacheable:
+        folders = () if agent is None else (agent.relay.folder, *job.trial.agent.find_folders())
+        uncached_sandbox = choice.open(sandbox_name, task.runtime, unsafe_local=job.unsafe_local, folders=folders)
+        if cache_settings is None or not task.cacheable or agent is not None:
             return uncached_sandbox
         cache = open_cache(cache_settings.folder, cache_settings.max_bytes, cache_settings.store)
         if is_scripted(job.trial.model):
@@ -147,7 +168,13 @@ class _TrialSession:
         return sandbox
 
     def _run_session(
-        self, task: Task, sandbox: ServedSandbox | CachedSandbox, log: Log, outputs: OutputStore, entries: list[Entry]
+        self,
+        task: Task,
+        sandbox: ServedSandbox | CachedSandbox,
+        log: Log,
+        outputs: OutputStore,
+        entries: list[Entry],
+        agent: "_RelayedAgent | None",
     ) -> Ending:
         run, wiring = self.trial_run, self.job.wiring
 
@@ -171,6 +198,18 @@ class _TrialSession:
             tool_time_limit=None if self.job.tool_time_seconds is None else ToolTimeLimit(self.job.tool_time_seconds),
             price_terms=self.job.price_terms,
         )
+        if agent is not None and isinstance(sandbox, ServedSandbox):
+            external = ExternalSession(
+                self.job.trial.agent,
+                spec,
+                resources,
+                agent.relay,
+                clock=agent.clock,
+                timeout_seconds=self.job.tool_time_seconds,
+                problem=self.job.trial.problem,
+            )
+            run.fitted_policy = external.fitted_policy
+            return external.run(sandbox)
         session = assemble_session(spec, resources)
         session.agent.logs_steps_at_once = is_scripted(self.job.trial.model)
         run.fitted_policy = session.fitted_policy

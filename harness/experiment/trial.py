@@ -21,7 +21,9 @@ from harness.policies import expand_shorthand, policy_from_plain, refuse_unloade
 from harness.policy_file import MEMORY_PREFIX, hash_policy_file
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
+from harness.sandboxes.bubblewrap import BACKEND as BUBBLEWRAP
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
+from harness.session.external_agent import ExternalAgent
 from harness.session.spec import AgentSettings, derive_model_seed
 from harness.task import World
 from harness.tasks import ADDED_TOOLS, hash_task_file
@@ -51,6 +53,10 @@ class Trial(AgentSettings):
             one of its lifetimes, `anthropic-2026-10:1h`; `harness price --list` lists the rules. Reads, writes and costs of the
             trial then follow from the rule. The empty text simulates no cache: all input has the nominal price. Twins of a trial
             are run without a rule. Real models report their own use, so a rule is refused there. Default: `''`.
+        agent: Program that works on the task in place of this project's own loop, e.g.
+            `ExternalAgent(command="mini -m openai/harness -t {prompt} -y --exit-immediately")`. It runs in a sandbox of
+            bubblewrap without a network. Its requests are compacted by `policy` and answered by `model`. Default:
+            `ExternalAgent()`, this project's own loop.
 
     Raises:
         UnknownName: A field or the policy is unknown.
@@ -71,6 +77,7 @@ class Trial(AgentSettings):
     compaction_snapshots: bool = field(default=False, metadata=codec.ADDED_LATER)
     price_rule: str = field(default="", metadata=codec.ADDED_LATER)
     explore: bool = field(default=False, metadata=codec.ADDED_LATER)  # sessions had it in version 0.1 already
+    agent: ExternalAgent = field(default_factory=ExternalAgent, metadata=codec.ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
@@ -92,6 +99,8 @@ class Trial(AgentSettings):
         if reads_time(self.policy) and self.gaps == "none":
             advice = 'set gaps under [trial], e.g. gaps = "claude-code"'
             raise UsageError(f"policy: {self.policy_kind!r} decides by the time between steps, and a trial has none; {advice}")
+        if self.agent.command:
+            self._refuse_for_agent()
         if self.price_rule:
             check_rule_name(self.price_rule)
             if not is_scripted(self.model):
@@ -105,6 +114,25 @@ class Trial(AgentSettings):
         if not 0 < self.command_timeout_seconds < MAX_TIMEOUT_SECONDS:
             bounds = f"above 0 and below {MAX_TIMEOUT_SECONDS}"
             raise UsageError(f"command_timeout_seconds: must be {bounds} (got {self.command_timeout_seconds!r})")
+
+    def _refuse_for_agent(self) -> None:
+        """Refuse settings of this project's own loop, which an external agent has no part in."""
+        for name in _OWN_LOOP_SETTINGS:
+            if (value := getattr(self, name)) != (default := self.__dataclass_fields__[name].default):
+                raise UsageError(
+                    f"{name}: an external agent has its own loop and tools, so it must be {default!r} (got {value!r})"
+                )
+        if hasattr(self.policy, "with_oracle"):
+            raise UsageError(
+                f"policy: {self.policy_kind!r} predicts the steps of this project's own loop, not of an external agent"
+            )
+        if self.sandbox.backend not in {"auto", BUBBLEWRAP} or self.sandbox.image:
+            got = f"{self.sandbox.backend!r}, image {self.sandbox.image!r}"
+            raise UsageError(f"sandbox: an external agent needs the backend {BUBBLEWRAP!r} without an image (got {got})")
+        if self.sandbox.limits.network:
+            raise UsageError(
+                "sandbox.limits.network: an external agent has no network, only its model; it must be False (got True)"
+            )
 
     @property
     def trial_id(self) -> str:
@@ -149,14 +177,16 @@ class Trial(AgentSettings):
         """Yield the names of the parts in `REVISIONS` that decide what the trial sends, counts and pays; some occur twice."""
         agents = [name for name in (self.model, self.sub_agent_model) if name is not None]
         is_simulated = all(map(is_scripted, self.models))
-        yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "system prompt", "prices")
+        yield from (f"task {self.task}", f"{self.world.difficulty} {self.task}", "prices")
+        yield "external agent" if self.agent.command else "system prompt"
         if self.price_rule:
             yield "prompt cache"
         if self.nominal_window_tokens is not None:
             yield "scaling"
-        saves_outputs = choose_truncation(self.policy).saved
-        yield from (f"tool {name}" for name in list_tool_names(saves_outputs, explore=self.explore))
-        yield from (f"tool {name}" for name in ADDED_TOOLS.get(self.task, ()))
+        if not self.agent.command:
+            saves_outputs = choose_truncation(self.policy).saved
+            yield from (f"tool {name}" for name in list_tool_names(saves_outputs, explore=self.explore))
+            yield from (f"tool {name}" for name in ADDED_TOOLS.get(self.task, ()))
         if not is_simulated:
             yield "listed prices"
         if is_scripted(self.model):
@@ -210,11 +240,16 @@ FILE_DIGEST_CHARACTERS = 12
 """Number of hexadecimal digits by which the file of a task is identified in `Trial.revisions`."""
 _ID_NAMES = {"policy": "policy", "task": "task"}
 """Names of the revisions of a trial's policy and task in the data from which the trial's id is computed."""
-_TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
+_OWN_LOOP_SETTINGS = (
+    *("explore", "parallel_tools", "tool_calls", "gaps", "price_rule", "compaction_snapshots", "output_limit_scale"),
+    "command_timeout_seconds",
+)
+"""Fields of a trial that only this project's own loop reads."""
+_TABLE_DEFAULTS = {"agent": ExternalAgent(), "sandbox": SandboxChoice(), "world": World()}
 """Default values of the trial fields that are written as tables of their own in a plan file, such as `sandbox`."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
 _SETTINGS = tuple(field.name for field in fields(AgentSettings) if field.name != "policy")
-FIELD_NAMES = ("task", "policy", "seed", "world", "replicate", *_SETTINGS, "compaction_snapshots", "price_rule")
+FIELD_NAMES = ("task", "policy", "seed", "world", "replicate", *_SETTINGS, "compaction_snapshots", "price_rule", "agent")
 """Names of the fields of a trial, in the order in which plans and code show them."""
 
 
@@ -294,7 +329,7 @@ class SharedFields:
     def make_parts_key(self, trial: Trial) -> tuple[object, ...]:
         """Return everything that `Trial.revisions` and `Trial.find_additions` read."""
         policy = id(self._encode(trial, "policy").value)
-        parts = trial.nominal_window_tokens is not None, bool(trial.price_rule)
+        parts = trial.nominal_window_tokens is not None, bool(trial.price_rule), bool(trial.agent.command)
         task = trial.task, trial.world.difficulty
         return *task, trial.model, trial.explore, trial.explore_model, trial.reader, *parts, policy
 

@@ -36,6 +36,11 @@ def tiny(seed):
     return make_tiny_task(seed, "seq 1 400")
 
 
+def alone(seed):
+    """Return the tiny task without a message that arrives while the agent works."""
+    return replace(tiny(seed), later_messages=())
+
+
 def wordy(seed):
     """Return the tiny task with output of words, which a real tokenizer does not split into digits."""
     return make_tiny_task(

@@ -61,6 +61,7 @@ STOP_REASONS: Mapping[str, str] = {
     "overflow": "a request was longer than the window",
     "doom_loop": "the agent repeated the same call",
     "timeout": "it took too long",
+    "agent_failed": "the external agent ended with an error",
 }
 """Words for reasons for which a session ended early; other reasons are shown with their names."""
 MAX_ERROR_CHARACTERS = 600
