@@ -25,6 +25,7 @@ from harness.reporting.experiment_report import report
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.external_agent import ExternalAgent
 from harness.store.journal import Journal
+from tests.models.openai_stub import Refuse, Say, serving
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.slow]
 
@@ -166,6 +167,37 @@ def test_keys_and_folders_of_this_machine_stay_outside(run: Callable[..., Ran], 
     assert "False no-key-needed no-key-needed False False 0 routes" in " ".join(ran.end.detail.split()), ran.end.detail
 
 
+def test_a_real_model_answers_with_a_key_that_stays_outside(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    write = ("c1", "write_file", json.dumps({"path": "conf.txt", "content": "port=4005\n"}))
+    look = ("c2", "execute_command", json.dumps({"command": "env; cat conf.txt"}))
+    calls = (Say(calls=(call,), finish="tool_calls") for call in (write, look))
+    with serving(*calls, Say(pieces=("It is ", "done."))) as stub:
+        monkeypatch.setenv("OPENAI_API_BASE", stub.base)
+        monkeypatch.setenv("OPENAI_API_KEY", "planted-0123456789")
+        ran = run(replace(BASE, model="openai/gpt-4o", window_tokens=None))
+    record = ran.record
+    assert (record.status, record.success, record.level, record.steps) == ("completed", True, "L3", 3), record.error
+    assert [headers["Authorization"] for headers in stub.headers_seen] == ["Bearer planted-0123456789"] * 3
+    assert [tool["function"]["name"] for tool in stub.asked[0]["tools"]] == [
+        *("execute_command", "read_file", "write_file", "list_directory"),
+    ]
+    assert [message["role"] for message in stub.asked[1]["messages"]] == ["system", "user", "assistant", "tool"]
+    assert "planted" not in str(ran.messages)
+    assert (record.prompt_tokens, record.output_tokens) == (33, 21)
+    assert record.cost_usd
+    assert "It is done." in ran.end.detail
+
+
+def test_a_provider_that_refuses_is_not_the_agents_fault(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(*[Refuse(status=401, error={"message": "Incorrect API key provided"})] * 4) as stub:
+        monkeypatch.setenv("OPENAI_API_BASE", stub.base)
+        monkeypatch.setenv("OPENAI_API_KEY", "planted-0123456789")
+        ran = run(replace(BASE, model="openai/gpt-4o", window_tokens=None))
+    assert (ran.record.status, ran.record.reason, ran.record.steps) == ("failed", "model_error", 0)
+    assert "Incorrect API key provided" in ran.record.error
+    assert "planted-0123456789" not in ran.record.error
+
+
 def test_a_call_without_tools_before_the_work_is_a_session_of_its_own(run: Callable[..., Ran]) -> None:
     title = {"model": "m", "messages": [{"role": "user", "content": "Write a title."}]}
     source = (
@@ -272,12 +304,11 @@ def test_a_policy_that_fails_ends_the_trial_with_its_name(run: Callable[..., Ran
 
 
 def test_a_prompt_that_is_too_long_is_compacted_and_sent_again(run: Callable[..., Ran]) -> None:
-    late = replace(TIGHT, threshold=1.0)
+    late = replace(TIGHT, threshold=1.0, measure="estimate")  # the estimate of numbers is too small
     ran = run(replace(BASE, policy=late, window_tokens=6_000))
-    overflows = [event for event in ran.events if event.kind == "model-call-failed"]
-    assert ran.record.overflows == len(overflows)
-    moments = {event.moment for event in ran.events if isinstance(event, Compaction)}
-    assert (ran.record.status, "overflow" in moments) == ("completed", bool(overflows)), ran.record.error
+    assert (ran.record.status, ran.record.success) == ("completed", True), ran.record.error
+    assert ran.record.overflows == sum(event.kind == "model-call-failed" for event in ran.events) > 0
+    assert "overflow" in {event.moment for event in ran.events if isinstance(event, Compaction)}
 
 
 def test_the_model_of_the_trial_answers_whatever_name_the_agent_uses(run: Callable[..., Ran]) -> None:
