@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from harness.analysis.tables import Tables, iterate_trials
+from harness.analysis.tables import Tables, iterate_parts, iterate_trials
 from harness.metrics.alerts import CACHE_HIT_RATE, AlertMonitor, AlertReading
 
 _STEP_COLUMNS = ("step", "model_seconds", "tool_seconds")
@@ -43,7 +43,8 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     no_summaries = {name: summaries[name].to_numpy()[:0] for name in _SUMMARY_NUMBERS}
     readings = {
         trial_id: tuple(_evaluate_trial(steps, summaries_by_trial.get(trial_id, no_summaries)))
-        for trial_id, steps in _split_by_trial(results.steps, _STEP_COLUMNS, "step")
+        for part in iterate_parts(results, "steps", ("trial_id", *_STEP_COLUMNS))
+        for trial_id, steps in _split_by_trial(part, _STEP_COLUMNS, "step")
     }
     rows = [
         (trial_id, arm, alert.name, value, alert.threshold, reading.fires, step, simulated)

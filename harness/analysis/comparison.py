@@ -32,8 +32,8 @@ from harness.analysis.intervals import Interval
 from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
 from harness.analysis.rule_costs import describe_winners, list_cheapest, price_trials
 from harness.analysis.statistics import PairedCounts, Rate
-from harness.analysis.tables import Tables, require_single_level
-from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
+from harness.analysis.tables import Tables, iterate_parts, require_single_level
+from harness.analysis.trajectories import CHECK_COLUMNS, add_trajectories, count_distinct, list_verdicts
 from harness.analysis.validity import NEEDED_COLUMNS, PlaceboCheck, RequestDigests, find_separated_arms, pair_trials
 from harness.errors import UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Estimand
@@ -365,7 +365,7 @@ class ArmComparer:
 
     def __init__(self, results: Tables) -> None:
         trials = add_total_cost(results.trials)[[*NEEDED_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS, *_CACHE_COLUMNS]]
-        self._trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
+        self._trials = trials.assign(verdicts=list_verdicts(trials, iterate_parts(results, "checks", CHECK_COLUMNS)))
         self._results = results
         self._sides: dict[str, _Side] = {}
 

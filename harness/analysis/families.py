@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans
-from harness.analysis.tables import Selection, Tables, select
+from harness.analysis.tables import SelectedTables, Tables, select
 from harness.conversation import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Family
@@ -88,7 +88,7 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_analysis: bool = Tru
 
 def find_source(results: Tables) -> Tables:
     """Return the results from which trials were selected, or the results themselves if nothing was selected."""
-    while isinstance(results, Selection) and results.source is not None:
+    while isinstance(results, SelectedTables):
         results = results.source
     return results
 

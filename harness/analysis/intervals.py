@@ -23,10 +23,8 @@ MAX_EXACT_FLIPS = 24
 """Maximum number of differences for which the sign-flip test tries all combinations of signs; with more, it draws some."""
 DRAWN_FLIPS = 99_999
 """Number of combinations of signs that the sign-flip test draws, with a fixed seed, if there are too many to try them all."""
-FLIPS_AT_ONCE = 10_000
-"""Number of combinations of signs that are drawn at a time, which bounds the memory."""
 MULTIPLIED_AT_ONCE = 2**17
-"""Number of signs that are multiplied with differences at a time, as numbers of 8 bytes."""
+"""Number of signs that are drawn and multiplied with differences at a time, as numbers of 8 bytes."""
 WEIGHT_DRAWS = 10_000
 """Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
 WEIGHTS_AT_ONCE = 500
@@ -185,7 +183,7 @@ def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: f
     n, mean = values.shape[-1], np.asarray(values.mean(axis=-1))
     place = int(alpha / 2 * WEIGHT_DRAWS)
     if mean.ndim == 0:
-        lower, upper = _sort_weighted_means(tuple(values.tolist()), low, high)
+        lower, upper = _sort_weighted_means(values.tobytes(), low, high)
         return _limit_bounds(mean, lower[place], upper[-1 - place], low, high)
     rows, lows, highs = values.reshape(-1, n), np.empty(mean.size), np.empty(mean.size)
     flat = np.ptp(rows, axis=-1) <= NO_SPREAD
@@ -203,9 +201,15 @@ def _limit_bounds(mean: Array, lower: Array, upper: Array, low: float, high: flo
 
 
 @lru_cache(maxsize=64)
-def _sort_weighted_means(values: tuple[float, ...], low: float, high: float) -> tuple[Weights, Weights]:
-    """Return the sorted means for the lower and the upper bound of one variable; the search for a p-value reads many of them."""
-    row = np.array(values)
+def _sort_weighted_means(values: bytes, low: float, high: float) -> tuple[Weights, Weights]:
+    """Return the sorted means for the lower and the upper bound of one variable; the search for a p-value reads many of them.
+
+    Args:
+        values: Bytes of the array of values, which as the key of a stored result take a quarter of the memory of a tuple.
+        low: Smallest possible value.
+        high: Largest possible value.
+    """
+    row = np.frombuffer(values)
     share = 1.0 if np.ptp(row) <= NO_SPREAD else EXTREME_WEIGHT
     lower, upper = _compute_weighted_means(row, share, low, high)
     return np.sort(lower), np.sort(upper)
@@ -285,25 +289,28 @@ def compute_flip_p(values: Array, null: float = 0.0) -> float:
         return compute_sign_p(int((differences > 0).sum()), len(differences))
     if len(differences) <= MAX_EXACT_FLIPS:
         return _count_flips(sizes, abs(float(differences.sum())))
-    return _draw_flips(tuple(differences.tolist()))
+    return _draw_flips(differences.tobytes())
 
 
 @lru_cache(maxsize=256)
-def _draw_flips(values: tuple[float, ...]) -> float:
+def _draw_flips(values: bytes) -> float:
     """Return the p-value of the sign-flip test from random signs, drawn with a fixed seed.
 
     The text and the page of a report test the same values.
+
+    Args:
+        values: Bytes of the array of values, which as the key of a stored result take a quarter of the memory of a tuple.
     """
-    differences, rng, extreme, left = np.array(values), np.random.default_rng(0), 1, DRAWN_FLIPS
-    total, rows = float(differences.sum()), max(1, MULTIPLIED_AT_ONCE // len(values))
+    differences, rng, extreme, left = np.frombuffer(values), np.random.default_rng(0), 1, DRAWN_FLIPS
+    total = float(differences.sum())
     observed = abs(total) * (1 - NO_SPREAD)
+    # few signs at once, since eight times their bytes would not fit into the processor's cache; a generator makes four signs from
+    # each of its numbers, so that multiples of four rows are the same signs as all rows at once
+    rows = max(4, MULTIPLIED_AT_ONCE // len(differences) // 4 * 4)
     while left:
-        # many signs a draw, since the numbers of a generator depend on how many are drawn at once; few are multiplied at once,
-        # since eight times their bytes would not fit into the processor's cache
-        signs = rng.integers(0, 2, (min(left, FLIPS_AT_ONCE), len(values)), dtype=np.int8)
-        for start in range(0, len(signs), rows):
-            sums = 2 * (signs[start : start + rows].astype(np.float64) @ differences) - total
-            extreme += int((np.abs(sums) >= observed).sum())
+        signs = rng.integers(0, 2, (min(left, rows), len(differences)), dtype=np.int8)
+        sums = 2 * (signs.astype(np.float64) @ differences) - total
+        extreme += int((np.abs(sums) >= observed).sum())
         left -= len(signs)
     return extreme / (DRAWN_FLIPS + 1)
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import order_arms, select_valid
 from harness.analysis.families import find_source, read_families
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_parts
 from harness.analysis.validity import find_repeats
 from harness.errors import HarnessError
 from harness.inspection.autopsy import FactFate, SessionAutopsy, describe_action
@@ -26,6 +27,7 @@ MAX_READ_PAIRS = 12
 KIND_ORDER = ("constraint", "decision", "goal", "superseded", "value")
 """Kinds of facts in the order in which a loss is easy to understand; the others come last."""
 MAX_TEXT_CHARACTERS = 60
+_PROBE_COLUMNS = ("trial_id", "event", "round", "fact", "kind", "seen_before", "seen_after", "used", "used_step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +98,17 @@ def _list_candidates(results: Tables) -> list[_Candidate]:
     trials = trials[~trials["arm"].isin(find_repeats(results.trials))]
     places = ["task", "seed", "replicate"]
     columns = ["trial_id", "session_id", "arm", *places, "success", "score"]
-    probes = results.probes[["trial_id", "event", "round", "fact", "kind", "seen_before", "seen_after", "used", "used_step"]]
-    probes = trials[columns].merge(probes, on="trial_id")
-    probes = probes[probes["seen_before"].astype(bool) & probes["used_step"].notna()]
-    is_seen = probes["seen_after"].astype(bool)
-    lost = probes[~is_seen & (probes["used"] == "wrong") & ~probes["success"].astype(bool)]
-    kept = probes[is_seen & (probes["used"] == "right")]
+    ordered = trials[columns].assign(order=np.arange(len(trials)))
+    parts = [
+        ordered.merge(probes[probes["seen_before"].astype(bool) & probes["used_step"].notna()], on="trial_id")
+        for probes in iterate_parts(results, "probes", _PROBE_COLUMNS)
+    ]
+    if not parts:
+        return []
+    uses = pd.concat(parts).sort_values("order", kind="stable", ignore_index=True).drop(columns="order")
+    is_seen = uses["seen_after"].astype(bool)
+    lost = uses[~is_seen & (uses["used"] == "wrong") & ~uses["success"].astype(bool)]
+    kept = uses[is_seen & (uses["used"] == "right")]
     pairs = lost.merge(kept, on=[*places, "fact"], suffixes=("", "_kept"))
     pairs = pairs[pairs["arm"] != pairs["arm_kept"]]
     if pairs.empty:

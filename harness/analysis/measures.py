@@ -17,7 +17,7 @@ from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.estimands import choose_estimand
 from harness.analysis.estimation import compute_mean_bounds, compute_rate_bounds
 from harness.analysis.formatting import format_short_number, format_usd
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_parts
 from harness.analysis.trajectories import add_trajectories, list_units
 from harness.analysis.validity import pair_trials
 from harness.errors import UnknownName
@@ -218,9 +218,9 @@ def add_measures(results: Tables) -> pd.DataFrame:
     tokens = trials[list(TOKEN_COLUMNS)].astype(float)
     sub_agents = [name for name in TOKEN_COLUMNS if name.startswith("sub_agent_")]
     tokens = tokens.fillna(dict.fromkeys(sub_agents, 0.0)).sum(axis=1, skipna=False)  # other studies have no sub-agents
-    return trials.assign(
-        total_tokens=tokens, retention=trials["trial_id"].map(measure_trial_retention(results.probes)).astype(float)
-    )
+    parts = iterate_parts(results, "probes", ("trial_id", "kind", "seen_before", "seen_after"))
+    shares = pd.concat([*(measure_trial_retention(probes) for probes in parts), pd.Series(dtype=float)])
+    return trials.assign(total_tokens=tokens, retention=trials["trial_id"].map(shares).astype(float))
 
 
 def measure_trial_retention(probes: pd.DataFrame) -> pd.Series:

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_parts
 from harness.conversation.overhead import OverheadPart
 
 OVERHEAD_PARTS: tuple[OverheadPart, ...] = get_args(OverheadPart)
@@ -31,7 +31,9 @@ def measure_overhead(results: Tables) -> pd.DataFrame:
     """
     columns = [f"{part}_seconds" for part in OVERHEAD_PARTS]
     arms = results.trials[["trial_id", "arm"]]  # joined experiments may share a trial, which then belongs to several arms
-    totals = arms.merge(_sum_by_trial(results.steps, columns), on="trial_id").groupby("arm")[["steps", *columns]].sum()
+    parts = iterate_parts(results, "steps", ("trial_id", *columns))
+    sums = pd.concat([_sum_by_trial(rows, columns) for rows in parts] or [pd.DataFrame(columns=["trial_id", "steps", *columns])])
+    totals = arms.merge(sums, on="trial_id").groupby("arm")[["steps", *columns]].sum()
     means = totals[columns].mul(1_000).div(totals["steps"], axis=0)
     table = means.set_axis([f"{part}_ms" for part in OVERHEAD_PARTS], axis=1)
     is_pruning = (results.compactions["status"] == "applied") & (results.compactions["inserted"] == 0)

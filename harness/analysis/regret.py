@@ -21,8 +21,8 @@ import pandas as pd
 from harness.analysis.arms import add_total_cost, order_arms, select_current, select_valid
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.statistics import PairedCounts
-from harness.analysis.tables import Tables, require_single_level
-from harness.analysis.trajectories import add_trajectories, list_verdicts
+from harness.analysis.tables import Tables, iterate_parts, require_single_level
+from harness.analysis.trajectories import CHECK_COLUMNS, add_trajectories, list_verdicts
 from harness.analysis.validity import pair_trials
 
 ORACLE_KIND = "oracle"
@@ -68,7 +68,7 @@ def compute_regrets(results: Tables) -> list[Regret]:
         return []
     require_single_level(trials)
     trials = add_total_cost(trials)
-    trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
+    trials = trials.assign(verdicts=list_verdicts(trials, iterate_parts(results, "checks", CHECK_COLUMNS)))
     return list(_compute_each_regret(trials, oracle_arms))
 
 

@@ -5,9 +5,9 @@ view. A value that they do not find may still be there in other words, and a vis
 Kinds of facts are never pooled.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from harness.analysis.estimands import choose_estimand
 from harness.analysis.estimation import compute_mean_bounds
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import Rate, estimate_rate
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_parts
 from harness.analysis.trajectories import average_units
 
 FACT_KINDS = (
@@ -48,80 +48,121 @@ def measure_retention(results: Tables) -> pd.DataFrame:
     Args:
         results: Tables of results of one experiment.
     """
-    names = ["trial_id", "kind", "seen_after", "seen_in_kept", "stands_after", "used"]
     valid = select_valid(results.trials)[["trial_id", "arm", *_UNIT_COLUMNS]]
-    visible_probes = results.probes.loc[results.probes["seen_before"], names].merge(valid, on="trial_id")
-    places = visible_probes.groupby(["arm", "kind"]).indices
-    is_kept, only_in_summary, stands, is_right = (
-        visible_probes[name].eq(value).to_numpy(dtype=bool, na_value=False)
-        for name, value in (("seen_after", True), ("seen_in_kept", False), ("stands_after", True), ("used", "right"))
-    )
-    trials = _Trials.from_probes(visible_probes)
-    can_stand, is_used = (visible_probes[name].notna().to_numpy() for name in ("stands_after", "used"))
+    tallies = _tally_probes(valid, iterate_parts(results, "probes", _PROBE_COLUMNS))
+    units = _Units(*(valid[name].to_numpy() for name in _UNIT_COLUMNS))
     rows = [
         {
             "arm": arm,
             "kind": kind,
-            "kept": _estimate_kept_share(trials, place, is_kept),
-            "summarized": _estimate_kept_share(trials, place[only_in_summary[place]], is_kept),
-            "unread": _estimate_share(stands[place][~is_kept[place] & can_stand[place]]),
-            "used_kept": _estimate_share(is_right[place][is_kept[place] & is_used[place]]),
-            "used_lost": _estimate_share(is_right[place][~is_kept[place] & is_used[place]]),
+            "kept": _estimate_kept_share(units, tally.all_facts),
+            "summarized": _estimate_kept_share(units, tally.summarized_facts),
+            **{name: estimate_rate(*tally.counts[name]) for name in _COUNTED},
         }
         for arm in order_arms(results.trials)
         for kind in FACT_KINDS
-        if (place := places.get((arm, kind))) is not None
+        if (tally := tallies.get((arm, kind))) is not None
     ]
-    return pd.DataFrame(rows, columns=["arm", "kind", "kept", "summarized", "unread", "used_kept", "used_lost"])
+    return pd.DataFrame(rows, columns=["arm", "kind", "kept", "summarized", *_COUNTED])
 
 
-@dataclass(frozen=True, slots=True)
-class _Trials:
-    """Trials to which probes belong."""
+_PROBE_COLUMNS = ("trial_id", "kind", "seen_before", "seen_after", "seen_in_kept", "stands_after", "used")
+_COUNTED = ("unread", "used_kept", "used_lost")
+"""Rates of which only the counts of all facts are known, without those of each trial."""
+
+
+class _Units(NamedTuple):
+    """Task, seed and replicate of each trial."""
 
     tasks: np.ndarray
     seeds: np.ndarray
     replicates: np.ndarray
-    codes: np.ndarray[tuple[int], np.dtype[np.intp]]
-    """Index in `tasks`, `seeds` and `replicates` of each probe's trial."""
-
-    @classmethod
-    def from_probes(cls, probes: pd.DataFrame) -> Self:
-        """Collect the trials of probes, which have the columns `trial_id`, `task`, `seed` and `replicate`."""
-        codes, _ = pd.factorize(probes["trial_id"])
-        _, first = np.unique(codes, return_index=True)
-        task, seed, replicate = (probes[name].to_numpy()[first] for name in _UNIT_COLUMNS)
-        return cls(task, seed, replicate, codes)
 
 
-def _estimate_kept_share(trials: _Trials, place: np.ndarray, is_kept: np.ndarray) -> Rate:
+class _TrialCounts(NamedTuple):
+    """Numbers of facts in view before the compactions of each of some trials, and how many of them were kept."""
+
+    places: np.ndarray
+    """Indices of the trials."""
+    facts: np.ndarray
+    kept: np.ndarray
+
+
+class _Tally:
+    """Counts of the facts of one arm and kind, which are added up over parts of the table of probes."""
+
+    def __init__(self) -> None:
+        self.all_facts: list[_TrialCounts] = []
+        self.summarized_facts: list[_TrialCounts] = []
+        self.counts = dict.fromkeys(_COUNTED, (0, 0))
+        """Numbers of counted and of all facts of each rate in `_COUNTED`."""
+
+    def add(self, name: str, flags: np.ndarray) -> None:
+        """Count the facts of a rate, each with a flag that says whether the fact counts."""
+        counted, total = self.counts[name]
+        self.counts[name] = counted + int(flags.sum()), total + len(flags)
+
+
+def _tally_probes(valid: pd.DataFrame, parts: Iterable[pd.DataFrame]) -> dict[tuple[str, str], _Tally]:
+    """Count kept and lost facts by arm and kind.
+
+    Args:
+        valid: Valid trials with the columns `trial_id` and `arm`.
+        parts: Parts of the table of probes with the columns `_PROBE_COLUMNS`, each with all rows of the trials in it.
+    """
+    tallies: dict[tuple[str, str], _Tally] = defaultdict(_Tally)
+    arms = valid[["trial_id", "arm"]].assign(place=np.arange(len(valid), dtype=np.int32))
+    for probes in parts:
+        visible = probes.loc[probes["seen_before"], list(_PROBE_COLUMNS)].merge(arms, on="trial_id")
+        is_kept, only_in_summary, stands, is_right = (
+            visible[name].eq(value).to_numpy(dtype=bool, na_value=False)
+            for name, value in (("seen_after", True), ("seen_in_kept", False), ("stands_after", True), ("used", "right"))
+        )
+        can_stand, is_used = (visible[name].notna().to_numpy() for name in ("stands_after", "used"))
+        trials = visible["place"].to_numpy()
+        for key, rows in visible.groupby(["arm", "kind"]).indices.items():
+            tally, kept = tallies[key], is_kept[rows]
+            tally.all_facts.append(_count_by_trial(trials[rows], kept))
+            in_summary = only_in_summary[rows]
+            tally.summarized_facts.append(_count_by_trial(trials[rows][in_summary], kept[in_summary]))
+            tally.add("unread", stands[rows][~kept & can_stand[rows]])
+            tally.add("used_kept", is_right[rows][kept & is_used[rows]])
+            tally.add("used_lost", is_right[rows][~kept & is_used[rows]])
+    return tallies
+
+
+def _count_by_trial(trials: np.ndarray, is_kept: np.ndarray) -> _TrialCounts:
+    """Return the counts of each trial, in the order in which the trials occur.
+
+    Args:
+        trials: Index of the trial of each fact.
+        is_kept: Whether each fact was kept.
+    """
+    codes, places = pd.factorize(trials)
+    return _TrialCounts(places, np.bincount(codes).astype(np.int32), np.bincount(codes, is_kept).astype(np.int32))
+
+
+def _estimate_kept_share(units: _Units, counts: Sequence[_TrialCounts]) -> Rate:
     """Return the numbers of kept and of all facts of one arm and kind, and the mean of the shares of trials with its interval.
 
     Args:
-        trials: Trials of all probes.
-        place: Indices of the probes of one arm and kind, one for each visible fact and compaction.
-        is_kept: Whether the fact was kept, for all probes.
+        units: Task, seed and replicate of each trial.
+        counts: Counts of facts of the trials; each trial occurs once.
     """
-    if not len(place):
-        return _estimate_share(is_kept[place])
-    facts = np.bincount(trials.codes[place])
-    kept = np.bincount(trials.codes[place], is_kept[place])
-    chosen = np.flatnonzero(facts)
-    replicates = trials.replicates[chosen]
-    shares = kept[chosen] / facts[chosen]
-    units = average_units(shares, trials.tasks[chosen].tolist(), trials.seeds[chosen], lambda runs: replicates[runs].tolist())
-    bounds = compute_mean_bounds("bounded", units, choose_estimand(len(units)))
+    places, facts, kept = (np.concatenate(parts) for parts in zip(*counts, strict=True))
+    if not len(places):
+        return estimate_rate(0, 0)
+    tasks, seeds, replicates = (values[places] for values in units)
+    shares = kept / facts
+    averaged = average_units(shares, tasks.tolist(), seeds, lambda runs: replicates[runs].tolist())
+    bounds = compute_mean_bounds("bounded", averaged, choose_estimand(len(averaged)))
     return Rate(
-        successes=int(is_kept[place].sum()),
-        trials=len(place),
+        successes=int(kept.sum()),
+        trials=int(facts.sum()),
         share=float(bounds.value),
         low=float(bounds.low),
         high=float(bounds.high),
     )
-
-
-def _estimate_share(flags: np.ndarray) -> Rate:
-    return estimate_rate(int(flags.sum()), len(flags))
 
 
 def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:

@@ -54,10 +54,13 @@ def describe_versions(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a line for each version of harness whose trials used other revisions of their parts than this version does."""
     raised: dict[str, Counter[str]] = {}
     counts, shared = Counter[str](), SharedFields()
+    current: dict[str, Revisions] = {}
     for version, config_json, stored in zip(
         trials["harness_version"], trials["config_json"], list_revisions(trials), strict=True
     ):
-        if changes := describe_raised(stored, find_current_revisions(config_json, shared)):
+        if config_json not in current:
+            current[config_json] = find_current_revisions(config_json, shared)
+        if changes := describe_raised(stored, current[config_json]):
             name = str(version) or "unknown"
             counts[name] += 1
             raised.setdefault(name, Counter()).update(changes)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from harness.analysis.tables import Tables, iterate_trials
+from harness.analysis.tables import Tables, iterate_parts, iterate_trials
 from harness.errors import UsageError
 from harness.inspection.repricing import DEFAULT_RULES
 from harness.models.rule_prices import find_terms
@@ -41,13 +41,20 @@ def price_trials(results: Tables, rules: Sequence[str] = DEFAULT_RULES) -> pd.Da
         A table with one row for each trial with steps, by its id, and one column for each rule. A rule that needs the price of a
         model which is unknown has no value. Tables without the sizes of prompts give no rows.
     """
-    trials, steps = results.trials, results.steps
-    if not {"trial_id", *_STEP_COLUMNS} <= set(steps) or not set(_TRIAL_COLUMNS) <= set(trials) or not len(steps):
-        return pd.DataFrame(columns=list(rules), dtype="float64")
+    trials, empty = results.trials, pd.DataFrame(columns=list(rules), dtype="float64")
+    if not set(_TRIAL_COLUMNS) <= set(trials):
+        return empty
     names = [*_TRIAL_COLUMNS, *(name for name in _OTHER_COLUMNS if name in trials)]
     trials = trials[names].drop_duplicates("trial_id").set_index("trial_id")
-    priced = [costs for rows in iterate_trials(steps, _STEP_COLUMNS, "step") for costs in _price_steps(rows, trials, rules)]
-    return pd.concat(priced)
+    needed = ("trial_id", *_STEP_COLUMNS)
+    priced = [
+        costs
+        for steps in iterate_parts(results, "steps", needed)
+        if set(needed) <= set(steps)
+        for rows in iterate_trials(steps, _STEP_COLUMNS, "step")
+        for costs in _price_steps(rows, trials, rules)
+    ]
+    return pd.concat(priced) if priced else empty
 
 
 def list_cheapest(costs: Mapping[str, pd.Series]) -> dict[str, list[str]]:

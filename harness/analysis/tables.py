@@ -1,7 +1,8 @@
 """Input of the analysis: tables of trials, steps, compactions and probed facts, from the store or selected from other results."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from harness.analysis.revisions import REVISION_COLUMNS, refuse_mixed_revisions
 from harness.errors import UsageError
 from harness.store.columns import MESSAGE_SIZE_COLUMNS
-from harness.store.results import Results
+from harness.store.results import ReportTables, Results
 
 TRIALS_AT_ONCE = 4_000
 """Number of trials whose rows `iterate_trials` copies at a time."""
@@ -50,7 +51,7 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """Tables of results that are restricted to selected trials of an experiment."""
+    """Tables of results that are given as data frames, such as those of another study."""
 
     trials: pd.DataFrame
     steps: pd.DataFrame
@@ -58,31 +59,88 @@ class Selection:
     probes: pd.DataFrame
     checks: pd.DataFrame | None = None
     """Table of checks: one row per check of a trial says whether the check passed; None if it is unknown."""
-    source: Tables | None = None
-    """Tables from which the trials were selected, which are asked for the messages when they are needed; None if unknown."""
 
     @property
     def message_sizes(self) -> pd.DataFrame:
-        """Table of the messages of the selected trials without their contents; empty without a source."""
-        if self.source is None:
-            return pd.DataFrame(columns=list(MESSAGE_SIZE_COLUMNS))
-        rows = self.source.message_sizes
-        return rows[rows["trial_id"].isin(set(self.trials["trial_id"]))]
+        """Table of messages without their contents, which is empty."""
+        return pd.DataFrame(columns=list(MESSAGE_SIZE_COLUMNS))
 
 
-def select(tables: Tables, trials: pd.DataFrame) -> Selection:
-    """Return tables of results that contain only the given trials and their steps, compactions and probes."""
-    ids = set(trials["trial_id"])
-    steps, compactions, probes = (_select_rows(rows, ids) for rows in (tables.steps, tables.compactions, tables.probes))
-    checks = getattr(tables, "checks", None)
-    if checks is not None:
-        checks = _select_rows(checks, ids)
-    return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes, checks=checks, source=tables)
+class SelectedTables:
+    """Tables of results that are restricted to selected trials of an experiment; rows are selected where a table is first read.
+
+    Args:
+        source: Tables from which the trials were selected.
+        trials: Selected trials.
+    """
+
+    def __init__(self, source: Tables, trials: pd.DataFrame) -> None:
+        self.source, self.trials = source, trials
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """Table of the steps of the selected trials."""
+        return self._select(self.source.steps)
+
+    @cached_property
+    def compactions(self) -> pd.DataFrame:
+        """Table of the compactions of the selected trials."""
+        return self._select(self.source.compactions)
+
+    @cached_property
+    def probes(self) -> pd.DataFrame:
+        """Table of what the compactions of the selected trials kept."""
+        return self._select(self.source.probes)
+
+    @cached_property
+    def checks(self) -> pd.DataFrame | None:
+        """Table of the checks of the selected trials; None if they are unknown."""
+        checks: pd.DataFrame | None = getattr(self.source, "checks", None)
+        return None if checks is None else self._select(checks)
+
+    @property
+    def message_sizes(self) -> pd.DataFrame:
+        """Table of the messages of the selected trials without their contents."""
+        return self._select(self.source.message_sizes)
+
+    def iterate_parts(self, name: str, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """Yield columns of a table in parts; see the function `iterate_parts`, which leaves out empty parts and other columns."""
+        for rows in iterate_parts(self.source, name, tuple(dict.fromkeys([*columns, "trial_id"]))):
+            yield self._select(rows)
+
+    @cached_property
+    def _trial_ids(self) -> pd.Index:
+        return pd.Index(self.trials["trial_id"].unique())
+
+    def _select(self, rows: pd.DataFrame) -> pd.DataFrame:
+        is_chosen = self._trial_ids.get_indexer(rows["trial_id"]) >= 0
+        return rows if is_chosen.all() else rows[is_chosen]  # avoids a slow copy
 
 
-def _select_rows(rows: pd.DataFrame, trial_ids: Collection[str]) -> pd.DataFrame:
-    is_chosen = rows["trial_id"].isin(trial_ids)
-    return rows if is_chosen.all() else rows[is_chosen]  # avoids a slow copy
+def select(tables: Tables, trials: pd.DataFrame) -> SelectedTables:
+    """Return tables of results that contain only the given trials and their steps, compactions, probes and checks."""
+    return SelectedTables(tables, trials)
+
+
+def iterate_parts(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+    """Yield columns of a table in parts, so that millions of rows need not be in memory at once.
+
+    All rows of a trial are in the same part. The rows have the order of the table. No part is empty, so that an empty table has
+    no parts; neither has a table that these results lack, such as the checks of another study.
+
+    Args:
+        tables: Tables of results.
+        name: Name of the table, such as `steps`.
+        columns: Names of the columns; those that the table lacks are left out.
+    """
+    if isinstance(tables, ReportTables | SelectedTables):
+        parts = tables.iterate_parts(name, columns)
+    else:
+        whole = getattr(tables, name, None)
+        parts = iter(() if whole is None else [whole])
+    for rows in parts:
+        if len(rows):
+            yield rows[[column for column in columns if column in rows]]
 
 
 def iterate_trials(rows: pd.DataFrame, columns: Sequence[str], order: str) -> Iterator[pd.DataFrame]:

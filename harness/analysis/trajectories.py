@@ -5,8 +5,9 @@ Trials with equal trajectories add no information, so reports show the number of
 the number of pairs. Estimates use all trials: equal ones are averaged, and never left out.
 """
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,9 @@ import pandas as pd
 
 from harness.analysis.intervals import Array
 from harness.analysis.tables import iterate_trials
+
+CHECK_COLUMNS = ("trial_id", "check", "passed")
+"""Columns of the table of checks from which `list_verdicts` reads the verdicts."""
 
 
 def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -34,27 +38,38 @@ def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
     return pairs.assign(trajectory=np.array(texts, dtype=object), is_trajectory_known=known)
 
 
-def list_verdicts(trials: pd.DataFrame, checks: pd.DataFrame | None) -> pd.Series:
-    """Return, for each trial, a text with the verdicts of its checks; if they are unknown, its success and score.
+def list_verdicts(trials: pd.DataFrame, checks: Iterable[pd.DataFrame]) -> pd.Series:
+    """Return, for each trial, a digest of the verdicts of its checks; if they are unknown, its success and score as text.
+
+    Digests are equal if the same checks passed and the same failed. The verdicts themselves would take a kilobyte for each trial.
 
     Args:
         trials: Trials with the columns `trial_id`, `success` and `score`.
-        checks: Table of checks with the columns `trial_id`, `check` and `passed`; None if the verdicts are unknown.
+        checks: Parts of the table of checks with the columns `CHECK_COLUMNS`, each with all checks of the trials in it; none if
+            the verdicts are unknown.
     """
-    if checks is None or checks.empty:
-        return _list_totals(trials)
     of_trial: dict[str, str] = {}
-    shared: dict[str, str] = {}  # trials with equal verdicts share one text
-    for rows in iterate_trials(checks, ("check", "passed"), "check"):
-        verdicts = [f"{name}={passed}" for name, passed in zip(rows["check"], rows["passed"], strict=True)]
-        trial_ids = rows["trial_id"].to_numpy()
-        ends = [*(np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1).tolist(), len(rows)]
-        for begin, end in pairwise([0, *ends]):
-            text = "|".join(verdicts[begin:end])
-            of_trial[trial_ids[begin]] = shared.setdefault(text, text)
+    for part in checks:
+        for rows in iterate_trials(part, ("check", "passed"), "check"):
+            of_trial |= dict(_digest_verdicts(rows))
+    if not of_trial:
+        return _list_totals(trials)
     listed = trials["trial_id"].map(pd.Series(of_trial, dtype=object))
     is_unknown = listed.isna()
     return listed.where(~is_unknown, _list_totals(trials[is_unknown])) if is_unknown.any() else listed
+
+
+def _digest_verdicts(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield the id of each trial with a digest of its verdicts, from rows that are sorted by trial and check."""
+    (names, name_list), (passes, pass_list) = (pd.factorize(rows[name], use_na_sentinel=False) for name in ("check", "passed"))
+    codes, verdicts = names * len(pass_list) + passes, [f"{name}={passed}" for name in name_list for passed in pass_list]
+    trial_ids, digests = rows["trial_id"].to_numpy(), dict[bytes, str]()
+    for begin, end in pairwise([0, *(np.flatnonzero(trial_ids[1:] != trial_ids[:-1]) + 1).tolist(), len(rows)]):
+        key = codes[begin:end].tobytes()
+        if key not in digests:
+            text = "|".join([verdicts[code] for code in codes[begin:end].tolist()])
+            digests[key] = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+        yield trial_ids[begin], digests[key]
 
 
 def _list_totals(trials: pd.DataFrame) -> pd.Series:

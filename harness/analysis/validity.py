@@ -18,7 +18,7 @@ import pandas as pd
 from harness.analysis.arms import select_valid
 from harness.analysis.revisions import REVISION_COLUMNS, list_revisions, refuse_mixed_revisions
 from harness.analysis.statistics import PairedCounts
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_parts
 from harness.errors import UsageError, format_count
 
 PAIR_COLUMNS = ("task", "seed", "replicate", "summarizer_seed")
@@ -95,18 +95,17 @@ class RequestDigests:
     @classmethod
     def from_results(cls, results: Tables) -> Self:
         """Read each trial's request digests, and the step of its first compaction, from tables of results."""
-        steps = results.steps  # single columns of it are used, since a copy of millions of steps takes much memory
-        trials, trial_ids = pd.factorize(steps["trial_id"])
-        order = np.lexsort((steps["step"].to_numpy(), trials))[np.count_nonzero(trials < 0) :]  # a sub-agent has no trial
-        digests = steps["request_digest"].to_numpy()[order]
-        ends = np.bincount(trials[order], minlength=len(trial_ids)).cumsum().tolist()
+        digests: dict[str, np.ndarray] = {}
+        for steps in iterate_parts(results, "steps", ("trial_id", "step", "request_digest")):
+            trials, trial_ids = pd.factorize(steps["trial_id"])
+            # a sub-agent has no trial
+            order = np.lexsort((steps["step"].to_numpy(), trials))[np.count_nonzero(trials < 0) :]
+            ordered = steps["request_digest"].to_numpy()[order]
+            ends = np.bincount(trials[order], minlength=len(trial_ids)).cumsum().tolist()
+            for trial_id, (begin, end) in zip(trial_ids, pairwise([0, *ends]), strict=True):
+                digests[str(trial_id)] = ordered[begin:end]
         applied = results.compactions[results.compactions["status"] == "applied"]
-        return cls(
-            digests={
-                str(trial_id): digests[begin:end] for trial_id, (begin, end) in zip(trial_ids, pairwise([0, *ends]), strict=True)
-            },
-            first_compaction_steps=applied.groupby("trial_id")["step"].min().to_dict(),
-        )
+        return cls(digests=digests, first_compaction_steps=applied.groupby("trial_id")["step"].min().to_dict())
 
     def list_digests(self, trial_id: str) -> np.ndarray:
         """Return the digests of one trial's requests in order; empty if the trial has no steps."""

@@ -13,7 +13,7 @@ from harness.analysis.estimands import choose_estimand
 from harness.analysis.families import open_outcomes
 from harness.analysis.measures import METRICS, add_measures
 from harness.analysis.row_queries import list_arm_queries, list_pair_queries
-from harness.analysis.tables import Tables, read_report_tables, split_by_level
+from harness.analysis.tables import Tables, iterate_parts, read_report_tables, select, split_by_level
 from harness.errors import UnknownName, UsageError, format_count
 from harness.reporting.section import AGAINST, Section, shorten_arm_names
 from harness.store.results import Results
@@ -106,10 +106,9 @@ def _list_trials(results: Tables, arm: str) -> Section:
     measured = add_measures(results)
     trials = measured[measured["arm"] == arm].sort_values(["task", "seed", "replicate"], kind="stable")
     valid_ids = set(select_valid(trials)["trial_id"])
-    checks = getattr(results, "checks", None)
     failed: dict[str, list[str]] = {}
-    if checks is not None:
-        rows = checks[~checks["passed"].astype(bool) & checks["trial_id"].isin(set(trials["trial_id"]))]
+    for checks in iterate_parts(select(results, trials), "checks", ("trial_id", "title", "passed")):
+        rows = checks[~checks["passed"].astype(bool)]
         for trial_id, title in zip(rows["trial_id"], rows["title"], strict=True):
             failed.setdefault(trial_id, []).append(str(title))
     return Section(

@@ -4,13 +4,15 @@ A summary is only blamed for facts that no kept message shows. Results written b
 summarizer, have bars for what compactions lost of all facts in view.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import ArmSummary
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, iterate_parts
 from harness.analysis.validity import find_repeats
 from harness.errors import format_count
 from harness.reporting.not_worse import find_looping_arms
@@ -32,6 +34,7 @@ MAX_NAMED_ARMS = 3
 NO_SUMMARIZER = "no summarizer"
 """Name of the group of compactions in which no summarizer was called."""
 COUNTING = "A fact that survives a compaction counts again at the next, so these are shares per compaction."
+_PROBE_COLUMNS = ("trial_id", "event", "kind", "seen_before", "seen_after", "seen_in_kept")
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "preference")},
     "error": "error messages",
@@ -55,13 +58,11 @@ def build_lost_fact_sections(results: Tables, arms: Sequence[ArmSummary]) -> Ite
     """
     repeated, looping = find_repeats(results.trials), find_looping_arms(arms)
     chosen = [arm for arm in arms if arm.arm not in repeated and arm.arm not in looping]
-    probes = _join_writers(results, chosen)
-    was_summarized = probes["trial_id"].isin(set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"]))
-    is_lonely = probes["seen_in_kept"].eq(False).to_numpy(dtype=bool, na_value=False)
-    has_summarized_arm = set(probes.loc[was_summarized, "arm"])
+    summarized_arms = _find_summarized_arms(results, chosen)
+    others = [arm for arm in chosen if arm.arm not in summarized_arms]
     parts = {
-        SUMMARIES_HEADING: probes[is_lonely],
-        COMPACTIONS_HEADING: probes[~probes["arm"].isin(has_summarized_arm)],
+        SUMMARIES_HEADING: _count_losses(results, chosen, only_in_summaries=True),
+        COMPACTIONS_HEADING: _count_losses(results, others, only_in_summaries=False),
     }
     remarks = [COUNTING, *_describe_looping(looping, arms)]
     for heading, part in parts.items():
@@ -78,24 +79,69 @@ def build_lost_fact_sections(results: Tables, arms: Sequence[ArmSummary]) -> Ite
             remarks = [COUNTING]
 
 
-def _join_writers(results: Tables, arms: Sequence[ArmSummary]) -> pd.DataFrame:
-    """Return the facts that the model saw before the compactions of some arms, with the model that wrote each summary.
+class _Losses(NamedTuple):
+    """Facts in view before compactions that could be lost, and the compactions, as counts."""
 
-    The columns `arm` and `writer` are added to the table of probes. A compaction without a summarizer has the writer
-    `no summarizer`.
+    counts: pd.DataFrame
+    """Numbers of lost and of all facts (columns `lost` and `facts`) by `arm`, `writer` and `kind`.
+
+    The rows are in the order of the arms and of their trials, because the order of probes is that in which trials happened to
+    finish. A compaction without a summarizer has the writer `no summarizer`.
     """
-    trials = (
-        pd.concat([arm.trials[["trial_id", "arm"]] for arm in arms]) if arms else results.trials.iloc[:0][["trial_id", "arm"]]
-    )
-    # in the order of the arms, because the order of probes is that in which trials happened to finish
-    probes = trials.merge(results.probes, on="trial_id")
-    probes = probes[probes["seen_before"].astype(bool)]
+    compactions: Counter[tuple[str, str]]
+    """Numbers of compactions of each writer and of each arm, by the name of the column and its value."""
+
+
+def _iterate_visible(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[pd.DataFrame]:
+    """Yield the facts that the model saw before the compactions of some arms, in parts with all facts of their trials.
+
+    The columns `arm` and `order`, the place of the trial among those of all arms, are added to the table of probes. Facts are in
+    this order.
+    """
+    if not arms:
+        return
+    trials = pd.concat([arm.trials[["trial_id", "arm"]] for arm in arms])
+    trials = trials.assign(order=np.arange(len(trials)))
+    for probes in iterate_parts(results, "probes", _PROBE_COLUMNS):
+        yield trials.merge(probes[probes["seen_before"].astype(bool)], on="trial_id")
+
+
+def _find_summarized_arms(results: Tables, arms: Sequence[ArmSummary]) -> set[str]:
+    """Return the arms with a compaction of which it is known which facts stood only in replaced messages."""
+    return {
+        str(arm)
+        for probes in _iterate_visible(results, arms)
+        for arm in probes.loc[probes["seen_in_kept"].notna(), "arm"].unique()
+    }
+
+
+def _count_losses(results: Tables, arms: Sequence[ArmSummary], *, only_in_summaries: bool) -> _Losses:
+    """Count lost and kept facts of some arms.
+
+    Args:
+        results: Tables of results.
+        arms: Summaries of the arms.
+        only_in_summaries: Whether only facts are counted that no kept message shows.
+    """
     columns = (results.compactions[name].tolist() for name in ("trial_id", "event", "summarizer"))
     writers = {
         (trial, event): writer for trial, event, writer in zip(*columns, strict=True) if isinstance(writer, str) and writer
     }
-    keys = zip(probes["trial_id"].tolist(), probes["event"].tolist(), strict=True)
-    return probes.assign(writer=pd.Series([writers.get(key, NO_SUMMARIZER) for key in keys], index=probes.index, dtype=object))
+    counts = [pd.DataFrame({"arm": [], "writer": [], "kind": [], "lost": [], "facts": [], "order": []})]
+    compactions = Counter[tuple[str, str]]()
+    for visible in _iterate_visible(results, arms):
+        is_counted = visible["seen_in_kept"].eq(False).to_numpy(dtype=bool, na_value=False)
+        probes = visible[is_counted] if only_in_summaries else visible
+        keys = zip(probes["trial_id"].tolist(), probes["event"].tolist(), strict=True)
+        writer = pd.Series([writers.get(key, NO_SUMMARIZER) for key in keys], index=probes.index, dtype=object)
+        probes = probes.assign(writer=writer, lost=~probes["seen_after"].astype(bool))
+        groups = probes.groupby(["arm", "writer", "kind"], sort=False)
+        counts.append(groups.agg(lost=("lost", "sum"), facts=("lost", "size"), order=("order", "min")).reset_index())
+        for name in ("writer", "arm"):
+            events = probes[[name, "trial_id", "event"]].drop_duplicates()
+            compactions.update({(name, str(value)): count for value, count in events[name].value_counts().items()})
+    ordered = pd.concat(counts[1:] or counts).sort_values("order", kind="stable")
+    return _Losses(ordered.groupby(["arm", "writer", "kind"], sort=False)[["lost", "facts"]].sum().reset_index(), compactions)
 
 
 def _describe_looping(looping: Mapping[str, int], arms: Sequence[ArmSummary]) -> Iterator[str]:
@@ -115,15 +161,18 @@ class _Row(NamedTuple):
     share: float
 
 
-def _list_rows(probes: pd.DataFrame, *, has_repeats: bool) -> list[_Row]:
-    """Return a row for each group of probes, followed by rows for the kinds of facts that were lost most and least.
+def _list_rows(losses: _Losses, *, has_repeats: bool) -> list[_Row]:
+    """Return a row for each group of facts, followed by rows for the kinds of facts that were lost most and least.
+
+    The groups are the models that wrote summaries, or the arms if there is only one such model.
 
     Args:
-        probes: Facts that could be lost, with the columns `arm`, `writer`, `kind` and `seen_after`.
+        losses: Counts of the facts that could be lost.
         has_repeats: Whether repeated arms (A/A) are left out.
     """
-    groups = _group_probes(probes)
-    counts = {name: _count_lost(group) for name, group in groups.items()}
+    column = "writer" if losses.counts["writer"].nunique() > 1 else "arm"
+    groups = {str(name): group for name, group in losses.counts.groupby(column, sort=False)}
+    counts = {name: group.groupby("kind", sort=False)[["lost", "facts"]].sum() for name, group in groups.items()}
     totals = {name: group_counts.sum() for name, group_counts in counts.items()}
     if len(totals) > MAX_GROUPS:
         ordered = sorted(totals, key=lambda name: -totals[name]["lost"] / totals[name]["facts"])
@@ -131,9 +180,9 @@ def _list_rows(probes: pd.DataFrame, *, has_repeats: bool) -> list[_Row]:
     chosen = _choose_kinds([counts[name] for name in totals])
     rows = []
     for name, total in totals.items():
-        label = f"{name}{_list_arms(groups[name], has_repeats=has_repeats)}"
-        compactions = len(groups[name][["trial_id", "event"]].drop_duplicates())
-        rows.append(_make_row(label, total, f"{compactions:,}"))
+        quote = "" if column == "writer" else '"'
+        label = f"{quote}{name}{quote}{_list_arms(groups[name], has_repeats=has_repeats)}"
+        rows.append(_make_row(label, total, f"{losses.compactions[column, name]:,}"))
         shares = counts[name]["lost"] / counts[name]["facts"]
         if len(shares) > 1 and shares.max() - shares.min() > SIMILAR_SHARES:
             kinds = dict.fromkeys(kind for kind in (*chosen.most, chosen.least) if kind in shares)
@@ -146,27 +195,14 @@ def _make_row(label: str, counts: pd.Series, compactions: str) -> _Row:
     return _Row((label, format_percent(share), f"{counts['facts']:,}", compactions), float(share))
 
 
-def _list_arms(probes: pd.DataFrame, *, has_repeats: bool) -> str:
-    arms = list(dict.fromkeys(probes["arm"]))
+def _list_arms(counts: pd.DataFrame, *, has_repeats: bool) -> str:
+    arms = list(dict.fromkeys(counts["arm"]))
     if len(arms) < 2:
         return ""
     if len(arms) > MAX_NAMED_ARMS:
         return f" ({len(arms)} arms together{', without A/A' if has_repeats else ''})"
     *first, last = arms
     return f" ({', '.join(first)} and {last} together)"
-
-
-def _group_probes(probes: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the probes of each model that wrote summaries, or of each arm if there is only one such model."""
-    if probes["writer"].nunique() > 1:
-        return {str(writer): group for writer, group in probes.groupby("writer", sort=False)}
-    return {f'"{arm}"': group for arm, group in probes.groupby("arm", sort=False)}
-
-
-def _count_lost(probes: pd.DataFrame) -> pd.DataFrame:
-    """Return the numbers of lost and of all facts (columns `lost` and `facts`) by kind."""
-    is_lost = ~probes["seen_after"].astype(bool)
-    return is_lost.groupby(probes["kind"], sort=False).agg(lost="sum", facts="size")
 
 
 class _ChosenKinds(NamedTuple):

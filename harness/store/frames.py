@@ -4,6 +4,7 @@ The functions are apart from `results`, which imports them where a table is firs
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -207,6 +208,39 @@ def _convert_compactly(column: Column, chunks: Iterable[pa.Array], shared_texts:
     return pd.Series(np.concatenate(texts), name=column.name, dtype=object)
 
 
+_SEED = re.compile(r'"seed":\d+')
+"""Pattern of the seed in the configuration of a trial."""
+
+
+def share_configurations(parts: "Iterable[pd.Series[Any]]", revisions: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return configurations of trials as texts that are the same string for trials that differ in their seeds only.
+
+    The seed, which is a column of the table of trials, is 0 in the texts. They are left as they are if a trial has no recorded
+    revisions, because these are then recovered from the id of the trial, which depends on the seed.
+
+    Args:
+        parts: Configurations as JSON, in parts, in the order of the trials.
+        revisions: Recorded revisions of each trial as JSON; empty or missing if there are none.
+    """
+    is_recorded = bool((revisions.fillna("") != "").all())
+    shared: dict[object, object] = {}
+    texts = [_hide_seed(text, shared) if is_recorded else text for part in parts for text in part]
+    return pd.Series(texts, index=revisions.index, name="config_json", dtype=object)
+
+
+def _hide_seed(text: object, shared: dict[object, object]) -> object:
+    """Return a configuration with the seed 0; unchanged if its seed is not found, or is not the only one."""
+    if not isinstance(text, str):
+        return text
+    hidden, count = _SEED.subn('"seed":0', text)
+    if count != 1:
+        return text
+    if hidden not in shared:
+        configuration = json.loads(hidden)
+        shared[hidden] = hidden if isinstance(configuration, dict) and "seed" in configuration else None
+    return shared[hidden] or text
+
+
 def build_axes(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a table with one row per trial, its `trial_id`, and one column for each setting under study."""
     values = [json.loads(text) for text in trials["axes_json"]]
@@ -222,15 +256,33 @@ def join_trials(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def join_rows(name: str, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Return a table of several experiments; of a trial that several parts contain, only the rows of the first one."""
-    frames, seen_ids = [], set[str]()
-    for rows in parts:
-        if {"trial_id", "session_id"} <= set(rows):
-            owners = rows["trial_id"].fillna(rows["session_id"])  # sub-agents have sessions that are no trial's
-        else:
-            owners = rows[f"{SOURCES[name].owner}_id"]
-        frames.append(rows[~owners.isin(seen_ids)])
-        seen_ids |= set(owners)
-    return pd.concat(frames, ignore_index=True)
+    return pd.concat(iterate_joined(name, ([rows] for rows in parts)), ignore_index=True)
+
+
+def iterate_joined(name: str, parts: Iterable[Iterable[pd.DataFrame]]) -> Iterator[pd.DataFrame]:
+    """Yield the rows of a table of several experiments, as `join_rows` returns them.
+
+    Args:
+        name: Name of the table.
+        parts: For each experiment, frames with all rows of the trials in them and with the columns `list_owner_columns`.
+    """
+    seen_ids = set[str]()
+    for frames in parts:
+        new_ids = set[str]()
+        for rows in frames:
+            # sub-agents have sessions that are no trial's
+            first, *others = (rows[column] for column in list_owner_columns(name))
+            owners = first.fillna(others[0]) if others else first
+            yield rows[~owners.isin(seen_ids)]
+            new_ids.update(owners)
+        seen_ids |= new_ids
+
+
+def list_owner_columns(name: str) -> list[str]:
+    """Return the columns of a table that say to which trial or session a row belongs: the first of them that is not empty."""
+    names = [column.name for column in TABLES[name]]
+    both = ["trial_id", "session_id"]
+    return both if set(both) <= set(names) else [f"{SOURCES[name].owner}_id"]
 
 
 def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

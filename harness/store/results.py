@@ -20,7 +20,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +45,10 @@ MANIFEST = f"{RESULTS_FOLDER}/manifest.json"
 MAX_MANIFEST_BYTES = 16 * 2**20
 _MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 """Pattern of DuckDB's error message about a table that is not registered yet."""
+
+
+FILES_AT_ONCE = 4
+"""Number of Parquet files that are read at a time, each with the rows of up to 500 trials or sessions."""
 
 
 class Results:
@@ -211,6 +215,24 @@ class Results:
         paths = [] if name in self._tables else self._list_exported(name)
         return convert_table(name, paths, lambda: self._load_table(name), column_names, shared_texts=shared_texts)
 
+    def _iterate_frames(
+        self, name: str, column_names: Sequence[str], shared_texts: dict[str | None, Any]
+    ) -> "Iterator[pd.DataFrame] | None":
+        """Return an iterator over columns of a table in parts, each with all rows of its trials; None to load the whole table.
+
+        Only Parquet files are read in parts; to read a journal takes too long to do it for each use of a table.
+        """
+        from harness.store.frames import convert_table
+
+        paths = [] if name in self._tables else self._list_exported(name)
+        if not paths:
+            return None
+        groups = (paths[start : start + FILES_AT_ONCE] for start in range(0, len(paths), FILES_AT_ONCE))
+        return (
+            convert_table(name, group, lambda: self._load_table(name), column_names, shared_texts=shared_texts)
+            for group in groups
+        )
+
     def _load_table(self, name: str) -> "pa.Table":
         from harness.store.frames import read_parquet
 
@@ -262,7 +284,8 @@ class ReportTables:
     """Tables from which reports on results are made, without the columns that no report and no chart shows.
 
     Rows of all tables with equal texts share one Python string, and digests are numbers, so that the tables of 100,000 trials,
-    and what a report selects from them, take about a third of the memory. Each table is read at its first use and cached.
+    and what a report selects from them, take about a third of the memory. Each table is read at its first use and cached. The
+    largest are not even needed as a whole: `iterate_parts` reads them a few thousand trials at a time.
 
     Args:
         source: Results whose tables are read.
@@ -279,8 +302,18 @@ class ReportTables:
 
     @cached_property
     def trials(self) -> "pd.DataFrame":
-        """Table of trials."""
-        return self._load("trials")
+        """Table of trials; equal configurations of trials that recorded their revisions share a text, in which the seed is 0."""
+        from harness.store.frames import share_configurations
+
+        if isinstance(self._source, JoinedResults):  # joins the tables of its parts
+            return self._load("trials")
+        trials = self._load("trials", ("config_json",))
+        parts = self._source._iterate_frames("trials", ("config_json",), {})
+        texts = [self._source._load_frame("trials", ("config_json",), shared_texts={})] if parts is None else parts
+        configurations = share_configurations((part["config_json"] for part in texts), trials["revisions"])
+        place = [column.name for column in TABLES["trials"]].index("config_json")
+        trials.insert(place, "config_json", configurations)
+        return trials
 
     @cached_property
     def steps(self) -> "pd.DataFrame":
@@ -307,8 +340,20 @@ class ReportTables:
         """Table of messages without their contents."""
         return self._source.message_sizes
 
-    def _load(self, name: str) -> "pd.DataFrame":
-        unused = UNREPORTED_COLUMNS.get(name, frozenset())
+    def iterate_parts(self, name: str, columns: Sequence[str]) -> "Iterator[pd.DataFrame]":
+        """Yield columns of a table in parts that are read from files, or the whole table if it is in memory already.
+
+        All rows of a trial are in the same part, in the order of the table. There may be empty parts and further columns.
+
+        Args:
+            name: Name of the table, such as `steps`.
+            columns: Names of the columns, which reports show.
+        """
+        read = None if name in self.__dict__ else self._source._iterate_frames(name, columns, self._texts)
+        yield from [getattr(self, name)] if read is None else read
+
+    def _load(self, name: str, without: Sequence[str] = ()) -> "pd.DataFrame":
+        unused = UNREPORTED_COLUMNS.get(name, frozenset()).union(without)
         names = [column.name for column in TABLES[name] if column.name not in unused]
         return self._source._load_frame(name, names, shared_texts=self._texts)
 
@@ -347,6 +392,11 @@ class PublishedResults(Results):
         from harness.store.frames import convert_table
 
         return convert_table(name, (), lambda: self._load_table(name), column_names, shared_texts=shared_texts)
+
+    def _iterate_frames(
+        self, name: str, column_names: Sequence[str], shared_texts: dict[str | None, Any]
+    ) -> "Iterator[pd.DataFrame] | None":
+        return None  # the files are not on this machine
 
     def _load_table(self, name: str) -> "pa.Table":
         from harness.store.frames import read_published
@@ -394,6 +444,16 @@ class JoinedResults(Results):
         if name == "trials":
             return join_trials([(part if shared_texts is None else part.report_tables).trials for part in self._parts])
         return join_rows(name, (part._load_frame(name, column_names, shared_texts=shared_texts) for part in self._parts))
+
+    def _iterate_frames(
+        self, name: str, column_names: Sequence[str], shared_texts: dict[str | None, Any]
+    ) -> "Iterator[pd.DataFrame] | None":
+        from harness.store.frames import iterate_joined, list_owner_columns
+
+        names = tuple(dict.fromkeys([*column_names, *list_owner_columns(name)]))
+        parts = [part._iterate_frames(name, names, shared_texts) for part in self._parts]
+        read = [part for part in parts if part is not None]
+        return iterate_joined(name, read) if len(read) == len(parts) else None
 
     def _register(self, name: str) -> None:
         self._connection.register(name, self.trials if name == "trials" else self._load_frame(name))

@@ -64,6 +64,18 @@ def test_many_sign_flips_are_drawn_and_always_give_the_same_p():
     assert compute_flip_p(values) == pytest.approx(compute_student_p(values), abs=0.01)
 
 
+@pytest.mark.parametrize("count", [25, 26, 27, 31])
+def test_drawn_sign_flips_are_the_same_however_many_are_drawn_at_once(count, monkeypatch):
+    values = np.random.default_rng(count).normal(0.2, 1.0, count)
+    monkeypatch.setattr(intervals, "DRAWN_FLIPS", 2_999)
+    found = {
+        intervals._draw_flips.__wrapped__(values.tobytes())
+        for at_once in (1, 100, 1_000, 2**17)
+        if monkeypatch.setattr(intervals, "MULTIPLIED_AT_ONCE", at_once) is None
+    }
+    assert len(found) == 1
+
+
 def test_six_tasks_in_one_direction_are_the_fewest_that_reach_five_percent():
     assert compute_flip_p(np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])) == 2**-5
     assert compute_flip_p(np.array([0.1, 0.2, 0.3, 0.4, 0.5])) > 0.05

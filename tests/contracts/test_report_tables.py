@@ -1,16 +1,30 @@
 """Tables from which reports are made: fewer columns and less memory than the tables of results, and the same report."""
 
+import json
 from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from harness.analysis.alerts import evaluate_alerts
+from harness.analysis.arms import summarize_arms
+from harness.analysis.measures import add_measures
+from harness.analysis.overhead import measure_overhead
+from harness.analysis.retention import measure_retention
+from harness.analysis.rule_costs import price_trials
+from harness.analysis.tables import Tables, iterate_parts, select
+from harness.analysis.trajectories import CHECK_COLUMNS, list_verdicts
+from harness.analysis.validity import RequestDigests
 from harness.inspection.loading import load
 from harness.reporting.experiment_report import report
-from harness.store import frames
+from harness.reporting.lost_facts import build_lost_fact_sections
+from harness.store import block_states, frames
+from harness.store import results as results_module
 from harness.store.columns import TABLES, UNREPORTED_COLUMNS
-from harness.store.results import JoinedResults
+from harness.store.frames import share_configurations
+from harness.store.results import JoinedResults, ReportTables, Results
 from harness.store.tables import export
 from tests.bench import large
 from tests.reporting.page.experiments import write_experiment
@@ -39,7 +53,11 @@ def test_the_other_columns_have_the_values_of_the_whole_table(results, batch_row
         kept = [column for column in whole if column not in UNREPORTED_COLUMNS.get(name, ())]
         assert list(reduced) == kept
         for column in kept:
-            if column == "request_digest":
+            if column == "config_json":
+                for text, seed, stored in zip(reduced[column], whole["seed"], whole[column], strict=True):
+                    settings = json.loads(text)
+                    assert json.loads(stored) == (settings | {"seed": seed} if "seed" in settings else settings)
+            elif column == "request_digest":
                 assert (pd.factorize(reduced[column])[0] == pd.factorize(whole[column])[0]).all()
             else:
                 pd.testing.assert_series_equal(reduced[column], whole[column], check_dtype=False)
@@ -62,13 +80,116 @@ def test_tables_of_several_experiments_are_joined_in_the_same_way(tmp_path, resu
     assert digests.dtype == np.uint64
 
 
+def test_configurations_that_differ_in_the_seed_only_are_one_string():
+    texts = ['{"seed":12,"task":"a"}', '{"seed":3,"task":"a"}', '{"seed":3,"task":"b"}', '{"task":"a"}', None]
+    texts += ['{"seed":1,"world":{"seed":2}}', '{"world":{"seed":2}}']
+    parts = [pd.Series(texts[:2], dtype=object), pd.Series(texts[2:], dtype=object)]
+    shared = share_configurations(parts, pd.Series(["{}"] * len(texts)))
+    assert list(shared) == ['{"seed":0,"task":"a"}'] * 2 + ['{"seed":0,"task":"b"}', *texts[3:]]
+    assert shared[0] is shared[1]
+    assert list(share_configurations(parts, pd.Series(["{}"] * (len(texts) - 1) + [""]))) == texts
+
+
+WHOLE_COLUMNS = {
+    "steps": ("trial_id", "step", "view_tokens", "writing_seconds"),
+    "checks": ("trial_id", "check", "passed"),
+    "probes": ("trial_id", "event", "seen_in_kept", "used_step"),
+    "compactions": ("trial_id", "status"),
+}
+
+
+class Both(NamedTuple):
+    """Tables of one experiment that are read in parts, and the same tables as whole data frames."""
+
+    parts: Results
+    whole: Tables
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Write 60 finished trials, exported to blocks of seven trials or sessions, which are read one by one."""
+    folder = tmp_path_factory.mktemp("parts")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_states, "BLOCK_SIZE", 7)
+        patch.setattr(results_module, "FILES_AT_ONCE", 1)
+        large.write_experiment(folder, 60, steps=12)
+        export(folder / "output" / "journal.sqlite", folder / "output" / "results")
+        results = load(folder / "output")
+        tables = {name: getattr(results, name) for name in NAMES}
+        whole = SimpleNamespace(output=results.output, message_sizes=results.message_sizes, **tables)
+        yield Both(results, cast("Tables", whole))
+
+
 @pytest.mark.slow
-def test_a_report_is_the_same_as_from_the_whole_tables(tmp_path):
-    large.write_experiment(tmp_path, 60, steps=12)
-    results = load(tmp_path / "output")
-    whole = SimpleNamespace(
-        output=results.output, message_sizes=results.message_sizes, **{name: getattr(results, name) for name in NAMES}
+@pytest.mark.parametrize("name", WHOLE_COLUMNS)
+def test_the_parts_of_a_table_are_the_table_and_no_trial_is_in_two(both, name):
+    columns = WHOLE_COLUMNS[name]
+    parts = list(iterate_parts(both.parts.report_tables, name, columns))
+    assert len(parts) > 5
+    assert list(pd.concat(parts)) == list(columns)
+    pd.testing.assert_frame_equal(
+        pd.concat(parts, ignore_index=True), getattr(both.whole, name)[list(columns)], check_dtype=False
     )
-    document, of_whole = report(results), report(whole)
+    of_part = [set(part["trial_id"].dropna()) for part in parts]
+    assert sum(map(len, of_part)) == len(set.union(*of_part))
+    chosen = both.whole.trials.iloc[::3]
+    rows = getattr(both.whole, name)
+    expected = rows.loc[rows["trial_id"].isin(chosen["trial_id"]), list(columns)]
+    for tables in (select(both.parts.report_tables, chosen), select(both.whole, chosen)):
+        found = pd.concat(iterate_parts(tables, name, columns))
+        pd.testing.assert_frame_equal(found.reset_index(drop=True), expected.reset_index(drop=True), check_dtype=False)
+        assert len(getattr(tables, name)) == len(expected)
+
+
+@pytest.mark.slow
+def test_a_table_that_is_in_memory_already_is_one_part(both):
+    tables = ReportTables(both.parts)
+    assert len(tables.checks) == len(both.whole.checks)
+    assert [len(part) for part in iterate_parts(tables, "checks", ("trial_id",))] == [len(tables.checks)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda tables: measure_retention(tables).map(repr),  # without an interval, bounds are NaN
+        evaluate_alerts,
+        measure_overhead,
+        lambda tables: add_measures(tables)[["trial_id", "retention"]],
+        lambda tables: price_trials(tables).sort_index(),
+        lambda tables: list_verdicts(tables.trials, iterate_parts(tables, "checks", CHECK_COLUMNS)).to_frame(),
+        lambda tables: pd.DataFrame(
+            [
+                (trial_id, place, step)
+                for trial_id, digests in sorted(RequestDigests.from_results(tables).digests.items())
+                for place, step in enumerate(pd.factorize(digests)[0])
+            ]
+        ),
+    ],
+    ids=["retention", "alerts", "overhead", "retention of a trial", "prices", "verdicts", "requests"],
+)
+def test_what_is_computed_in_parts_is_what_the_whole_tables_give(both, compute):
+    pd.testing.assert_frame_equal(compute(both.parts.report_tables), compute(both.whole), check_dtype=False)
+
+
+@pytest.mark.slow
+def test_lost_facts_are_counted_as_in_the_whole_table_of_probes(both):
+    whole = both.whole
+    sections = [list(build_lost_fact_sections(tables, summarize_arms(tables))) for tables in (both.parts.report_tables, whole)]
+    assert sections[0] == sections[1]
+    repeated = {"A/A: base again"}
+    probes = whole.trials[~whole.trials["arm"].isin(repeated)][["trial_id", "arm"]].merge(whole.probes, on="trial_id")
+    probes = probes[probes["seen_before"]]
+    (section,) = sections[0]
+    counted = {row[0]: int(row[2].replace(",", "")) for row in section.rows if row[2] and not row[0].startswith("–")}
+    assert sum(counted.values()) == len(probes)
+    events = probes[["trial_id", "event"]].drop_duplicates()
+    assert sum(int(row[3]) for row in section.rows if row[3]) == len(events)
+
+
+@pytest.mark.slow
+def test_a_report_is_the_same_as_from_the_whole_tables(both):
+    document, of_whole = report(both.parts), report(both.whole)
     assert document.render_text(full=True) == of_whole.render_text(full=True)
     assert document.render_markdown() == of_whole.render_markdown()
+    assert not {"steps", "checks", "probes"} & set(vars(both.parts.report_tables))

@@ -17,7 +17,7 @@ from harness.analysis.figures import style
 from harness.analysis.figures.marks import choose_colour
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.loss_story import LossStory, find_loss_story
-from harness.analysis.tables import Tables, require_single_level
+from harness.analysis.tables import Tables, iterate_parts, require_single_level
 from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
@@ -76,8 +76,11 @@ def build_table(results: Tables, story: LossStory) -> pd.DataFrame:
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
     parts = []
+    trial_ids = [side.trial_id for side in (story.lost, story.kept)]
+    columns = ["trial_id", "step", "view_tokens"]
+    shown = pd.concat([rows.loc[rows["trial_id"].isin(trial_ids), columns] for rows in iterate_parts(results, "steps", columns)])
     for side in (story.lost, story.kept):
-        steps = results.steps.loc[results.steps["trial_id"] == side.trial_id, ["trial_id", "step", "view_tokens"]]
+        steps = shown[shown["trial_id"] == side.trial_id]
         parts.append(
             steps.merge(drops, on=["trial_id", "step"], how="left").assign(
                 arm=side.arm,

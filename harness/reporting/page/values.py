@@ -5,7 +5,7 @@ Every estimate comes from the analysis, with its text, so that the page shows th
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from math import isnan
@@ -38,7 +38,7 @@ from harness.analysis.measures import (
 from harness.analysis.other_models import OtherModel, read_model
 from harness.analysis.row_queries import write_arm_queries, write_pair_queries
 from harness.analysis.statistics import adjust_benjamini_hochberg
-from harness.analysis.tables import Tables, require_single_level, split_by_level
+from harness.analysis.tables import Tables, iterate_parts, require_single_level, split_by_level
 from harness.analysis.trajectories import add_trajectories
 from harness.analysis.validity import NEEDED_COLUMNS, find_repeats, pair_trials
 from harness.experiment.paths import is_arm_setting
@@ -64,6 +64,8 @@ STOP_REASONS: Mapping[str, str] = {
     "agent_failed": "the external agent ended with an error",
 }
 """Words for reasons for which a session ended early; other reasons are shown with their names."""
+FAILED_COLUMNS = ("trial_id", "check", "title", "passed")
+"""Columns of the table of checks from which failed checks are listed."""
 MAX_ERROR_CHARACTERS = 600
 MAX_LABEL_CHARACTERS = 34
 """Length at which the name of an arm in the chart continues on the next line."""
@@ -193,7 +195,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         **_build_task_cells(groups),
         "about": _describe_estimands(groups),
         "tables": lay_out_arms(measured),
-        **_encode_trials(measured, names, session_ids, getattr(results, "checks", None)),
+        **_encode_trials(measured, names, session_ids, iterate_parts(results, "checks", FAILED_COLUMNS)),
     }
     return part | {"shades": shade_cells(part, names)}
 
@@ -517,7 +519,9 @@ def _list_unique_texts(values: Iterator[object]) -> list[str]:
     return list(dict.fromkeys(str(value) for value in sorted(values, key=build_sort_key)))
 
 
-def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str], checks: pd.DataFrame | None) -> Json:
+def _encode_trials(
+    trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str], checks: Iterable[pd.DataFrame]
+) -> Json:
     """Return the columns of the table of trials, and the names and titles of the checks that failed in any of them."""
     columns = _encode_identity(trials, names, session_ids)
     valid_ids = set(select_valid(trials)["trial_id"])
@@ -530,15 +534,16 @@ def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequ
     return {"trials": columns, "checks": failed_checks}
 
 
-def _list_failed_checks(trials: pd.DataFrame, checks: pd.DataFrame | None) -> tuple[list[tuple[str, str]], list[list[int]]]:
+def _list_failed_checks(trials: pd.DataFrame, checks: Iterable[pd.DataFrame]) -> tuple[list[tuple[str, str]], list[list[int]]]:
     """Return names and titles of the checks that failed in any trial, and for each trial the indices of its failed checks."""
-    if checks is None:
-        return [], [[] for _ in trials["trial_id"]]
-    failed = checks[~checks["passed"].astype(bool) & checks["trial_id"].isin(set(trials["trial_id"]))]
+    trial_ids = set(trials["trial_id"])
     indices: dict[tuple[str, str], int] = {}
     by_trial: dict[str, list[int]] = {}
-    for trial_id, name, title in zip(failed["trial_id"], failed["check"], failed["title"], strict=True):
-        by_trial.setdefault(trial_id, []).append(indices.setdefault((name, title), len(indices)))
+    for rows in checks:
+        failed = rows[~rows["passed"].astype(bool)]
+        for trial_id, name, title in zip(failed["trial_id"], failed["check"], failed["title"], strict=True):
+            if trial_id in trial_ids:
+                by_trial.setdefault(trial_id, []).append(indices.setdefault((name, title), len(indices)))
     return list(indices), [by_trial.get(trial_id, []) for trial_id in trials["trial_id"]]
 
 

@@ -30,8 +30,7 @@ class Source:
 
 def make_selection(messages, trials):
     frame = pd.DataFrame(messages).astype({"compacted_before_step": "Int64"})
-    tables = results(trials)
-    return replace(tables, source=Source(tables, frame))
+    return Source(results(trials), frame)
 
 
 def test_a_message_is_in_view_from_the_next_step_up_to_the_compaction_that_removes_it():

@@ -1,6 +1,5 @@
 """One loss and its consequence: which pair of sessions is chosen, and what its chart and its table say."""
 
-import dataclasses
 import re
 from typing import Any
 
@@ -10,7 +9,7 @@ from matplotlib.text import Text
 from harness.analysis.figures import loss_story
 from harness.analysis.figures.files import write_figures
 from harness.analysis.loss_story import find_loss_story
-from harness.analysis.tables import select
+from harness.analysis.tables import Selection, select
 from harness.errors import UsageError
 from harness.reporting.page.values import encode_story
 from tests.analysis.test_figures import make_selection
@@ -89,7 +88,8 @@ def test_a_report_draws_the_story_first_and_another_chart(results, tmp_path):
 def test_there_is_no_story_without_two_arms_or_without_a_journal(results, tmp_path):
     alone = select(results, results.trials[results.trials["arm"] == results.trials["arm"].iloc[0]])
     assert find_loss_story(alone) is None
-    without_journal = dataclasses.replace(select(results, results.trials), source=None)
+    tables = {name: getattr(results, name) for name in ("trials", "steps", "compactions", "probes", "checks")}
+    without_journal = Selection(**tables)
     assert find_loss_story(without_journal) is None
     selection = make_selection()
     assert loss_story.table(selection).empty
