@@ -1,4 +1,4 @@
-"""Processes that tests start and that an assertion, if it fails, leaves behind."""
+"""Processes that a test starts are ended even if the test fails before it ends them itself."""
 
 import signal
 import subprocess
