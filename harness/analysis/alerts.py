@@ -39,13 +39,13 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     summaries = compactions[wrote_summary]
     has_call = summaries["summarizer"] != ""
     summaries = summaries.assign(summarizer_cost_usd=summaries["summarizer_cost_usd"].where(has_call, 0.0))
-    summaries_by_trial = dict(_split_by_trial(summaries, _SUMMARY_NUMBERS, "event"))
     no_summaries = {name: summaries[name].to_numpy()[:0] for name in _SUMMARY_NUMBERS}
-    readings = {
-        trial_id: tuple(_evaluate_trial(steps, summaries_by_trial.get(trial_id, no_summaries)))
-        for part in iterate_parts(results, "steps", ("trial_id", *_STEP_COLUMNS))
-        for trial_id, steps in _split_by_trial(part, _STEP_COLUMNS, "step")
-    }
+    readings: dict[str, tuple[AlertReading, ...]] = {}
+    for part in iterate_parts(results, "steps", ("trial_id", *_STEP_COLUMNS)):
+        own = summaries[summaries["trial_id"].isin(part["trial_id"].unique())]
+        summaries_by_trial = dict(_split_by_trial(own, _SUMMARY_NUMBERS, "event"))
+        for trial_id, steps in _split_by_trial(part, _STEP_COLUMNS, "step"):
+            readings[trial_id] = tuple(_evaluate_trial(steps, summaries_by_trial.get(trial_id, no_summaries)))
     rows = [
         (trial_id, arm, alert.name, value, alert.threshold, reading.fires, step, simulated)
         for trial_id, arm, hit_share, hits_simulated in zip(*(results.trials[name] for name in _TRIAL_COLUMNS), strict=True)

@@ -18,6 +18,7 @@ from harness.analysis.tables import Tables, iterate_parts, select
 from harness.analysis.trajectories import CHECK_COLUMNS, list_verdicts
 from harness.analysis.validity import RequestDigests
 from harness.inspection.loading import load
+from harness.reporting import lost_facts
 from harness.reporting.experiment_report import report
 from harness.reporting.lost_facts import build_lost_fact_sections
 from harness.store import block_states, frames
@@ -177,14 +178,16 @@ def test_lost_facts_are_counted_as_in_the_whole_table_of_probes(both):
     whole = both.whole
     sections = [list(build_lost_fact_sections(tables, summarize_arms(tables))) for tables in (both.parts.report_tables, whole)]
     assert sections[0] == sections[1]
-    repeated = {"A/A: base again"}
-    probes = whole.trials[~whole.trials["arm"].isin(repeated)][["trial_id", "arm"]].merge(whole.probes, on="trial_id")
+    arms = summarize_arms(whole)
+    losses = lost_facts._count_losses(both.parts.report_tables, arms, only_in_summaries=False)
+    trials = pd.concat([arm.trials[["trial_id", "arm"]] for arm in arms])
+    probes = trials.merge(whole.probes, on="trial_id")
     probes = probes[probes["seen_before"]]
-    (section,) = sections[0]
-    counted = {row[0]: int(row[2].replace(",", "")) for row in section.rows if row[2] and not row[0].startswith("–")}
-    assert sum(counted.values()) == len(probes)
-    events = probes[["trial_id", "event"]].drop_duplicates()
-    assert sum(int(row[3]) for row in section.rows if row[3]) == len(events)
+    groups = probes.assign(lost=~probes["seen_after"]).groupby(["arm", "kind"], sort=False)["lost"].agg(["sum", "size"])
+    assert list(zip(losses.counts["arm"], losses.counts["kind"], strict=True)) == groups.index.to_list()
+    assert losses.counts[["lost", "facts"]].to_numpy().tolist() == groups.to_numpy().tolist()
+    events = probes[["arm", "trial_id", "event"]].drop_duplicates()["arm"].value_counts()
+    assert {arm: losses.compactions["arm", arm] for arm in events.index} == events.to_dict()
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Composition of the context: the tokens of all kinds add up to the view of a step."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -10,7 +10,7 @@ from harness.analysis.figures import context_composition
 from harness.analysis.figures.context_composition import KINDS
 from harness.analysis.tables import Selection
 from harness.errors import UsageError
-from tests.analysis.selections import frame, results
+from tests.analysis.selections import results
 
 
 def message(step, role, tokens, left=None, origin="added", trial_id="t"):
@@ -28,9 +28,9 @@ class Source:
         return getattr(self.tables, name)
 
 
-def make_selection(messages, trials):
+def make_selection(messages, trials, compactions=()):
     frame = pd.DataFrame(messages).astype({"compacted_before_step": "Int64"})
-    return Source(results(trials), frame)
+    return Source(results(trials, compactions=compactions), frame)
 
 
 def test_a_message_is_in_view_from_the_next_step_up_to_the_compaction_that_removes_it():
@@ -74,8 +74,7 @@ def test_a_saw_tooth_reaches_the_threshold_at_which_its_sessions_are_compacted()
         {"trial_id": name, "step": at, "round": 1, "status": "applied", "tokens_before": peaks[name], "tokens_after": 0}
         for name, at in sessions.items()
     ]
-    tables = make_selection(messages, trials)
-    table = context_composition.table(replace(tables, compactions=frame("compactions", drops)))
+    table = context_composition.table(make_selection(messages, trials, drops))
     assert set(table["trial_id"]) == {"middle"}
     before = table[table["moment"] == "before compaction"]
     assert before["step"].unique().tolist() == [6]
