@@ -79,7 +79,10 @@ def test_no_table_of_a_report_pools_the_models():
         assert shown == expected
     assert document.title.endswith(": 84 trials")
     parts = build_parts(own, None, (), others=[other])
-    assert [part["level"] for part in parts] == ["L0 simulated", f"L0 simulated: {describe_agent(OTHER)}"]
+    assert [part["level"] for part in parts] == [
+        "L0 simulated",
+        "L0 simulated, agent that overlooks some visible facts (scripted:typical)",
+    ]
     assert parts[1]["ran"] == f"{describe_agent(OTHER)} and a simulated summarizer (level L0)"
     assert [len(part["arms"]) for part in parts] == [3, 3]
 

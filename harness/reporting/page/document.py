@@ -355,11 +355,20 @@ _SHOW_ALL = "The command “harness view” shows all."
 
 
 def _describe_sessions(data: PageData, *, served: bool) -> str:
-    trials = sum(len(part["trials"]["id"]) for part in data.values["parts"])
-    count = f"{format_count(trials, 'trial')}{_describe_levels(data)}"
+    parts = data.values["parts"]
+    count = format_count(sum(len(part["trials"]["id"]) for part in parts), "trial")
+    text = _describe_transcripts(data, count, served=served)
+    if len(parts) < 2:
+        return text
+    kinds = "; ".join(f"{len(part['trials']['id']):,} ran with {part['ran']}" for part in parts)
+    return f"{text} Of these, {kinds}. Choices, charts and tables show one of these at a time."
+
+
+def _describe_transcripts(data: PageData, count: str, *, served: bool) -> str:
+    """Return how many trials there are, and from where their transcripts come."""
     if served:
         return f"{count}; transcripts are read from the journal when a trial is opened."
-    if len(data.blocks) == trials:
+    if len(data.blocks) == sum(len(part["trials"]["id"]) for part in data.values["parts"]):
         return f"{count}, all with their transcripts in this file."
     if data.values["is_withheld"]:
         return f"{count}, of which {len(data.blocks)} have their transcripts in this file, chosen at random (seed 0). {_SHOW_ALL}"
@@ -368,15 +377,6 @@ def _describe_sessions(data: PageData, *, served: bool) -> str:
         "lowest, the highest and the median score of each arm first, then others at random (seed 0). "
         f"{_SHOW_ALL}"
     )
-
-
-def _describe_levels(data: PageData) -> str:
-    """Return how many of the trials have each level, of which the page shows one at a time; empty for a single level."""
-    parts = data.values["parts"]
-    if len(parts) < 2:
-        return ""
-    counts = "; ".join(f"{len(part['trials']['id']):,} with {part['ran']}" for part in parts)
-    return f" ({counts}; choices, charts and tables show one of these at a time)"
 
 
 def _render_headline(line: tuple[str, str]) -> str:

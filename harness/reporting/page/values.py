@@ -111,7 +111,8 @@ def build_parts(
         for part in split_by_level(other.results):
             values = _build_part(part, against, session_ids, None)
             ran = describe_what_ran(require_single_level(part.trials), other.model)
-            parts.append({**values, "level": f"{values['level']}: {describe_agent(other.model)}", "ran": ran})
+            agent = describe_agent(other.model).removeprefix("a simulated ")
+            parts.append({**values, "level": f"{values['level']}, {agent}", "ran": ran})
     return parts
 
 
