@@ -106,7 +106,7 @@ def encode_compaction(
         "count": count,
         "place": _find_place(autopsy, compaction.step_index),
         "title": f"Compaction {compaction.round} of {count}, before step {compaction.step}",
-        "about": f"{event.tokens_before:,} → {event.tokens_after:,} tokens; {event.explanation[:MAX_REASON_CHARACTERS]}",
+        "about": f"{event.tokens_before:,} → {event.tokens_after:,} tokens by estimate; {event.explanation[:MAX_REASON_CHARACTERS]}",
         "says": says,
         "notice": autopsy.notice,
         "subject": subject,

@@ -189,7 +189,7 @@ def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, s
 
 def _encode_compaction(event: Compaction) -> Mapping[str, str | int]:
     changes = f"{len(event.patch.forget)} evicted, {len(event.patch.replace)} replaced, {len(event.patch.insert)} inserted"
-    numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+    numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens by estimate"
     return {
         "round": event.round if event.status == "applied" else 0,
         "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
