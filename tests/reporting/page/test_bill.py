@@ -33,8 +33,8 @@ def test_the_page_has_all_parts_and_fetches_nothing(replay):
     assert headings == [
         "In short",
         "What you paid for",
-        "What another setting would have cost",
         "What you can change",
+        "What another setting would have cost",
         "What your agents&#x27; own compactions dropped",
         "Project by project",
         "What was not counted",
