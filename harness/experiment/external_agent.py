@@ -93,7 +93,9 @@ class ExternalSession:
             model=model.name,
             clock=resources.clock,
         )
-        self._model = RecordedModel(model, self._recorder, max_calls=spec.step_limit, stop=relay.stop)
+        self._model = RecordedModel(
+            model, self._recorder, max_calls=spec.step_limit, stop=relay.stop, cancellation=resources.cancellation
+        )
 
     def run(self, sandbox: ServedSandbox) -> Ending:
         """Run the agent in its sandbox until it ends or is stopped, complete the log, and return how it ended.

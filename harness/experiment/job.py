@@ -30,6 +30,7 @@ from harness.models.local.model import describe_local_model
 from harness.models.scripted.profiles import is_scripted
 from harness.prices.terms import Terms
 from harness.protocols import SandboxInfo
+from harness.session.external_agent import describe_software
 from harness.session.grading import GradedCheck
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
@@ -305,6 +306,7 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
         "reader": trial.reader,
         **({"notes": True} if trial.notes else {}),
         **({"rule_prices": identify_dated_prices()} if trial.price_rule else {}),
+        **({"agent_software": describe_software(trial.agent.paths)} if trial.agent.command else {}),
         "summarizer": trial.summarizer,
         "sub_agent_model": trial.sub_agent_model,
         "revisions": trial.revisions,

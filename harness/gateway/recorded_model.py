@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from harness.agent.cancellation import Cancellation
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS, Stop
 from harness.conversation.events import TextDelta
 from harness.conversation.messages import sanitize_message
@@ -29,10 +30,20 @@ class RecordedModel:
         recorder: Recorder of the sessions, with the policy.
         max_calls: Number of answers after which the agent is stopped.
         stop: Function that ends the agent, called once; it must not wait for the agent.
+        cancellation: Request to stop the session, which is looked at before each answer. Default: `None`.
     """
 
-    def __init__(self, model: Model, recorder: SessionRecorder, *, max_calls: int, stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        recorder: SessionRecorder,
+        *,
+        max_calls: int,
+        stop: Callable[[], None],
+        cancellation: Cancellation | None = None,
+    ) -> None:
         self._model, self._recorder, self._max_calls, self._stop = model, recorder, max_calls, stop
+        self._cancellation = cancellation
         self._numbers, self._lock, self._answers = count(1), threading.Lock(), 0
         self.stopped: Stop | None = None
         """Reason why the agent was stopped; None if it was not."""
@@ -71,6 +82,8 @@ class RecordedModel:
             UsageError: The agent sent messages that cannot be recorded; the error names the message.
             ModelError: The model failed, or the agent was stopped.
         """
+        if self._cancellation is not None and self._cancellation.is_requested:
+            self.end(Stop("cancelled", "stopped by the user"))
         if self._answers >= self._max_calls:
             self.end(Stop("max_steps", f"stopped after {format_count(self._max_calls, 'step')}"))
         if self.stopped is not None:

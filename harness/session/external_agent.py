@@ -3,8 +3,13 @@
 This module describes the program and checks the description. `harness.experiment.external_agent` runs it.
 """
 
+import hashlib
+import os
 import shlex
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -102,6 +107,27 @@ class ExternalAgent(StrictFields):
         for _, place in given:
             _refuse_missing_python(place, folders)
         return folders
+
+
+@cache
+def describe_software(paths: tuple[str, ...]) -> Mapping[str, str]:
+    """Return a digest of the names and sizes of all files at each path of an agent, which tells its versions apart.
+
+    Compiled Python files are left out, because programs write them as they run.
+    """
+    return {path: _digest_names(Path(path).expanduser()) for path in paths}
+
+
+def _digest_names(place: Path) -> str:
+    names = []
+    for folder, folders, files in os.walk(place):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for file in (Path(folder, name) for name in files):
+            with suppress(OSError):
+                names.append(f"{file.relative_to(place)}\0{file.stat().st_size}")
+    if place.is_file():
+        names.append(str(place.stat().st_size))
+    return hashlib.sha256("\n".join(sorted(names)).encode(errors="surrogateescape")).hexdigest()[:20]
 
 
 def _refuse_place(path: str, place: Path) -> None:

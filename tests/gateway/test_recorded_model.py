@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Stop
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -62,7 +63,7 @@ class Provider:
 class Agent:
     """Agent that resends its whole history."""
 
-    def __init__(self, provider: Provider, policy: Policy, max_calls: int = 1_000) -> None:
+    def __init__(self, provider: Provider, policy: Policy, max_calls: int = 1_000, **settings: Any) -> None:
         self.log, self.side_logs, self.stops = MemoryLog(), list[MemoryLog](), 0
         clock = SettableClock(lambda: 1.0)
 
@@ -77,7 +78,7 @@ class Agent:
 
         arm = Arm(name="arm", policy=policy)
         self.recorder = SessionRecorder([arm], open_log=open_log, window_tokens=provider.window.tokens, model=provider.name)
-        self.model = RecordedModel(provider, self.recorder, max_calls=max_calls, stop=stop)
+        self.model = RecordedModel(provider, self.recorder, max_calls=max_calls, stop=stop, **settings)
         self.history: list[Message] = [system("You are an agent."), user("List the folder.")]
 
     def step(self, words: int = 30) -> Reply:
@@ -167,6 +168,16 @@ def test_the_agent_is_stopped_after_its_last_answer() -> None:
             agent.step()
     assert (agent.model.answers, agent.stops) == (3, 1)
     assert agent.model.stopped == Stop("max_steps", "stopped after 3 steps")
+
+
+def test_a_cancelled_agent_gets_no_further_answer() -> None:
+    cancellation = Cancellation()
+    agent = Agent(Provider(100_000), NoCompaction(), cancellation=cancellation)
+    agent.step()
+    cancellation.request()
+    with pytest.raises(RequestRefused, match="stopped by the user"):
+        agent.step()
+    assert (agent.model.stopped, agent.stops) == (Stop("cancelled", "stopped by the user"), 1)
 
 
 def test_messages_that_no_session_can_hold_are_refused_and_not_logged() -> None:

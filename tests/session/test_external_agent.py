@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.sandboxes.bubblewrap import BoundFolder
 from harness.session import external_agent
-from harness.session.external_agent import ExternalAgent
+from harness.session.external_agent import ExternalAgent, describe_software
 
 
 @pytest.fixture
@@ -100,3 +100,19 @@ def test_a_virtual_environment_needs_its_python(place: Path) -> None:
         agent.find_folders()
     both = ExternalAgent(command="x {prompt}", paths=(str(venv), str(python.parent.parent)))
     assert [folder.source for folder in both.find_folders()] == [venv, python.parent.parent]
+
+
+def test_another_version_of_the_software_has_another_digest(place: Path) -> None:
+    (place / "bin").mkdir()
+    (place / "bin" / "tool").write_text("1.0")
+    (place / "bin" / "gone").symlink_to("nowhere")
+    paths = (str(place), str(place / "bin" / "tool"), str(place / "absent"))
+    first = describe_software(paths)
+    (place / "bin" / "__pycache__").mkdir()
+    (place / "bin" / "__pycache__" / "tool.pyc").write_text("compiled")
+    describe_software.cache_clear()
+    assert describe_software(paths) == first
+    (place / "bin" / "tool").write_text("1.10")
+    describe_software.cache_clear()
+    second = describe_software(paths)
+    assert [second[path] == first[path] for path in paths] == [False, False, True]
