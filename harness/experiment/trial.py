@@ -55,8 +55,8 @@ class Trial(AgentSettings):
             are run without a rule. Real models report their own use, so a rule is refused there. Default: `''`.
         agent: Program that works on the task in place of this project's own loop, e.g.
             `ExternalAgent(command="mini -m openai/harness -t {prompt} -y --exit-immediately")`. It runs in a sandbox of
-            bubblewrap without a network. Its requests are compacted by `policy` and answered by `model`. Default:
-            `ExternalAgent()`, this project's own loop.
+            bubblewrap without a network. Its requests are compacted by `policy` and answered by `model`. Without a command, this
+            project's own loop works. Default: `ExternalAgent()`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
