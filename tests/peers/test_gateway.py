@@ -103,16 +103,35 @@ def test_a_policy_of_ones_own_acts_and_every_failure_reaches_the_agent(tmp_path:
         assert len(upstream.asked) == 10  # nothing was tried twice
         assert "messages[2]: is the result of call 'x'" in post(base, [*history[:2], make_result("x")]).error
         assert "no known shape" in post(base, [{"who": "me"}]).error
+        upstream.answers[:0] = [Refuse(status=404, error={"message": "Not Found"})] * 2
+        lacking = post(base, None, "/responses", input=begin("Hello."))
+        assert lacking.status == 404, lacking.body
+        assert f"the upstream '{upstream.base}' answered a request to /v1/responses with status 404" in lacking.body
+        assert "let the agent use another protocol" in lacking.body
+        unknown = post(base, begin("An unknown model."))
+        assert unknown.status == 404
+        assert "harness gateway" not in unknown.body
         assert "is not served; use POST" in post(base, history, path="/embeddings").error
-        assert len(upstream.asked) == 10
+        assert len(upstream.asked) == 12
         upstream.answers.append(Say(pieces=("never",)))
         upstream.shutdown()
         upstream.server_close()
         down = post(base, begin("Another task."))
-        assert down.status >= 500
-        assert "Connection error" in down.error
+        assert down.status == 502
+        for path, fields in ((None, {}), ("/messages", {"max_tokens": 9}), ("/responses", {"input": begin("Hello.")})):
+            down = post(base, begin("Another task.")[1:], path or "/chat/completions", **fields)
+            assert down.status == 502, down.body
+            assert f"the upstream '{upstream.base}' cannot be reached" in down.body
+            assert "check that it runs, and --upstream" in down.body
+        root, content = base.removesuffix("/v1"), [{"role": "user", "parts": [{"text": "Hello."}]}]
+        down = post(root, None, "/v1beta/models/gemini-3-pro:generateContent", contents=content)
+        assert down.status == 502, down.body
+        assert f"the upstream '{upstream.base}' cannot be reached" in down.body
     trials = load(tmp_path / "gateway.sqlite").trials
-    assert trials[["status", "steps"]].values.tolist() == [["completed", 7], ["failed", 0]]
+    answered, *refused = trials[["status", "steps"]].values.tolist()
+    assert answered == ["completed", 7]
+    assert refused
+    assert all(row == ["failed", 0] for row in refused)
     assert trials["compactions"][0] >= 1
     for file in tmp_path.iterdir():
         assert KEY.encode() not in file.read_bytes()
