@@ -1,4 +1,4 @@
-"""Tables that let a scripted model work through the tools of other agents, such as mini-swe-agent or the OpenHands SDK.
+"""Tables that let a scripted model work through the tools of other agents, such as mini-swe-agent or Codex CLI.
 
 A scripted model calls `execute_command`, `read_file`, `write_file` and `list_directory`. Other agents offer a shell under a name
 of their own. `DialectModel` recognises the agent by the tools in its request. It translates the calls and results in the request
@@ -27,6 +27,8 @@ from harness.protocols import Reply, Request, ToolSpec, ignore
 Arguments = Mapping[str, str]
 END_OF_FILE = "END_OF_FILE"
 """Line that ends the content in a command that writes a file; a number follows if the content has this line, too."""
+_CODE_PRINTER = "\n)\nprintf '\\n[exit code %s]\\n' \"$?\""
+"""End of a command that prints its own exit code."""
 _READ = re.compile(r"cat -- (?P<path>.+)")
 _LIST = re.compile(r"ls -1Ap -- (?P<path>.+)")
 _WRITE = re.compile(
@@ -57,15 +59,23 @@ class Dialect:
 
     Attributes:
         name: Name of the agent. Required.
-        shell_tool: Name of the tool that runs a shell command in the workspace; its argument is `command`. Required.
+        shell_tool: Name of the tool that runs a shell command in the workspace. Required.
+        command_key: Name of the tool's argument that holds the command. Default: `'command'`.
+        more_arguments: Names and values of further arguments of the tool. Default: none.
+        other_tools: Names of other tools by which the agent is told from those whose shell has the same name. Default: none.
         keeps_shell: Whether one shell runs all commands, so that each needs a subshell to leave it as it was. Default: `False`.
+        hides_exit_code: Whether the results of the tool have no exit code, so that each command prints its own. Default: `False`.
         read_outcome: Function that reads the exit code and the output in a result of the tool. Required.
         final_command: Command that ends the session, where an answer without a call does not. Default: `''`.
     """
 
     name: str
     shell_tool: str
+    command_key: str = "command"
+    more_arguments: tuple[tuple[str, int], ...] = ()
+    other_tools: frozenset[str] = frozenset()
     keeps_shell: bool = False
+    hides_exit_code: bool = False
     read_outcome: Callable[[str], Outcome]
     final_command: str = ""
 
@@ -76,11 +86,15 @@ class Dialect:
             ModelError: No shell command does what the tool does.
         """
         command = self._wrap(write_command(_Call(call.name, json.loads(call.arguments_json)), self.name))
-        return replace(call, name=self.shell_tool, arguments_json=json.dumps({"command": command}))
+        return replace(call, name=self.shell_tool, arguments_json=self.write_arguments(command))
+
+    def write_arguments(self, command: str) -> str:
+        """Return the arguments with which the agent's shell runs a command, as JSON."""
+        return json.dumps({self.command_key: command, **dict(self.more_arguments)})
 
     def decode(self, call: ToolCall) -> ToolCall:
         """Return the call of the scripted model that a call of the agent stands for; another call of the agent stays as it is."""
-        command = _parse_command(call.arguments_json) if call.name == self.shell_tool else None
+        command = _parse_command(call.arguments_json, self.command_key) if call.name == self.shell_tool else None
         if command is None:
             return call
         known = read_command(self._unwrap(command))
@@ -103,6 +117,8 @@ class Dialect:
         return replace(result, name=call.name, output=output)
 
     def _wrap(self, command: str) -> str:
+        if self.hides_exit_code:
+            return f"(\n{command}{_CODE_PRINTER}"
         if not self.keeps_shell:
             return command
         # a terminal repeats the lines of a command in its output, so one line is better, where no comment hides the bracket
@@ -110,6 +126,9 @@ class Dialect:
 
     def _unwrap(self, command: str) -> str:
         stripped = command.strip()
+        if self.hides_exit_code:
+            is_wrapped = stripped.startswith("(\n") and stripped.endswith(_CODE_PRINTER)
+            return stripped[2 : -len(_CODE_PRINTER)] if is_wrapped else command
         ends = (stripped[:2], stripped[-2:])
         return stripped[2:-2] if self.keeps_shell and ends in {("(\n", "\n)"), ("( ", " )")} else command
 
@@ -191,12 +210,12 @@ def _render_output(call: _Call, output: str) -> str:
             return output
 
 
-def _parse_command(arguments_json: str) -> str | None:
+def _parse_command(arguments_json: str, key: str) -> str | None:
     try:
         arguments = json.loads(arguments_json)
     except (ValueError, RecursionError):
         return None
-    command = arguments.get("command") if isinstance(arguments, dict) else None
+    command = arguments.get(key) if isinstance(arguments, dict) else None
     return command if isinstance(command, str) else None
 
 
@@ -239,10 +258,46 @@ def read_langchain_outcome(text: str) -> Outcome:
     return Outcome(int(match[1]) if match else 0, plain)
 
 
+_CODEX_OUTPUT = re.compile(r"(?:^|\n)Process exited with code (-?\d+)\n(?:Original token count: \d+\n)?Output:\n?")
+
+
+def read_codex_outcome(text: str) -> Outcome:
+    """Return the outcome in a result of `exec_command` of Codex CLI, which begins with lines about the process."""
+    match = _CODEX_OUTPUT.search(text)
+    return Outcome(int(match[1]), text[match.end() :]) if match else Outcome(1, text)
+
+
+_PRINTED_CODE = re.compile(r"\n\[exit code (\d+)\]\s*$")
+
+
+def read_opencode_outcome(text: str) -> Outcome:
+    """Return the outcome in a result of OpenCode's shell, where the command printed its exit code at the end."""
+    match = _PRINTED_CODE.search(text)
+    return Outcome(int(match[1]), text[: match.start()]) if match else Outcome(1, text)
+
+
+_PI_EXIT_CODE = re.compile(r"(?:^|\n\n)Command exited with code (\d+)\s*$")
+
+
+def read_pi_outcome(text: str) -> Outcome:
+    """Return the outcome in a result of pi's shell, which names the exit code of failed commands only."""
+    match = _PI_EXIT_CODE.search(text)
+    output = text[: match.start()] if match else text
+    return Outcome(int(match[1]) if match else 0, "" if output == "(no output)" else output)
+
+
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
     {
         dialect.name: dialect
         for dialect in (
+            Dialect(
+                name="codex",
+                shell_tool="exec_command",
+                command_key="cmd",
+                # otherwise a command that takes ten seconds goes on in the background, and its result has no exit code
+                more_arguments=(("yield_time_ms", 30_000),),
+                read_outcome=read_codex_outcome,
+            ),
             Dialect(name="langchain", shell_tool="shell", keeps_shell=True, read_outcome=read_langchain_outcome),
             Dialect(
                 name="mini-swe-agent",
@@ -250,7 +305,15 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 read_outcome=read_mini_outcome,
                 final_command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
             ),
+            Dialect(
+                name="opencode",
+                shell_tool="bash",
+                other_tools=frozenset(("edit", "glob", "write")),
+                hides_exit_code=True,
+                read_outcome=read_opencode_outcome,
+            ),
             Dialect(name="openhands", shell_tool="terminal", keeps_shell=True, read_outcome=read_openhands_outcome),
+            Dialect(name="pi", shell_tool="bash", other_tools=frozenset(("edit", "write")), read_outcome=read_pi_outcome),
         )
     }
 )
@@ -262,7 +325,8 @@ def find_dialect(tools: Sequence[ToolSpec]) -> Dialect | None:
     names = {tool.name for tool in tools}
     if "execute_command" in names:
         return None
-    return next((dialect for dialect in DIALECTS.values() if dialect.shell_tool in names), None)
+    fitting = [dialect for dialect in DIALECTS.values() if {dialect.shell_tool, *dialect.other_tools} <= names]
+    return max(fitting, key=lambda dialect: len(dialect.other_tools), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +352,7 @@ class DialectModel(WrappedModel):
 def _encode_answer(message: Message, conversation: Sequence[Message], dialect: Dialect) -> Message:
     parts: tuple[Part, ...] = tuple(dialect.encode(part) if isinstance(part, ToolCall) else part for part in message.parts)
     if dialect.final_command and not message.calls:
-        arguments = json.dumps({"command": dialect.final_command})
+        arguments = dialect.write_arguments(dialect.final_command)
         call_id = make_call_namer(conversation)("call_final")
         parts = (*parts, ToolCall(call_id=call_id, name=dialect.shell_tool, arguments_json=arguments))
     return replace(message, parts=parts)

@@ -32,7 +32,8 @@ def make_call(name: str, arguments: dict[str, str]) -> ToolCall:
 
 
 def make_tools(dialect: Dialect) -> tuple[ToolSpec, ...]:
-    return (ToolSpec(name=dialect.shell_tool, description="", parameters_json="{}"),)
+    names = (dialect.shell_tool, *sorted(dialect.other_tools))
+    return tuple(ToolSpec(name=name, description="", parameters_json="{}") for name in names)
 
 
 @pytest.mark.slow
@@ -70,11 +71,14 @@ def decode_one(dialect: Dialect, call: ToolCall, output: str) -> tuple[Message, 
 def run_shell(dialect: Dialect, call: ToolCall, folder: Path) -> ToolResult:
     """Run a call as an agent does, by a shell, and return its result as the scripted model sees it."""
     encoded = dialect.encode(call)
-    command = json.loads(encoded.arguments_json)["command"]
+    command = json.loads(encoded.arguments_json)[dialect.command_key]
     ran = subprocess.run(["/bin/sh", "-c", command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     reports: dict[str, Callable[[int, str], str]] = {
         "mini-swe-agent": lambda code, text: json.dumps({"returncode": code, "output": text}),
         "openhands": lambda code, text: f"{text}\n[Current working directory: /w]\n[Command finished with exit code {code}]",
+        "codex": lambda code, text: f"Wall time: 0.1 seconds\nProcess exited with code {code}\nOutput:\n{text}",
+        "opencode": lambda _, text: text,
+        "pi": lambda code, text: (text or "(no output)") + (f"\n\nCommand exited with code {code}" if code else ""),
         "langchain": lambda code, text: (text or "<no output>") + (f"\n\nExit code: {code}" if code else ""),
     }
     decoded = decode_one(dialect, encoded, reports[dialect.name](ran.returncode, ran.stdout.decode()))
@@ -136,7 +140,7 @@ def test_the_agent_is_recognised_by_its_tools(dialect: Dialect) -> None:
     reply = DialectModel(model=model).reply(Request(messages=(user("Go."),), tools=tools))
     assert [call.name for call in reply.message.calls] == [dialect.shell_tool]
     last = DialectModel(model=Scripted(assistant("Done."))).reply(Request(messages=(user("Go."),), tools=tools))
-    commands = [json.loads(call.arguments_json)["command"] for call in last.message.calls]
+    commands = [json.loads(call.arguments_json)[dialect.command_key] for call in last.message.calls]
     assert commands == [dialect.final_command] * bool(dialect.final_command)
 
 
@@ -170,3 +174,22 @@ def test_a_terminal_of_openhands_leaves_neither_escapes_nor_its_own_lines() -> N
         "[Python interpreter: /usr/bin/python]\n[Command finished with exit code 0]"
     )
     assert DIALECTS["openhands"].read_outcome(text) == Outcome(0, "port: 80")
+
+
+def test_agents_whose_shells_have_one_name_are_told_apart_by_their_other_tools() -> None:
+    def name(*tools: str) -> str:
+        dialect = find_dialect([ToolSpec(name=tool, description="", parameters_json="{}") for tool in tools])
+        assert dialect is not None
+        return dialect.name
+
+    assert name("bash") == "mini-swe-agent"
+    assert name("read", "bash", "edit", "write") == "pi"
+    assert name("bash", "edit", "glob", "grep", "read", "task", "todowrite", "write") == "opencode"
+    assert name("exec_command", "write_stdin", "apply_patch", "update_plan") == "codex"
+
+
+def test_a_result_of_codex_is_what_stands_behind_its_own_lines() -> None:
+    text = "Chunk ID: 1f\nWall time: 0.2 seconds\nProcess exited with code 2\nOriginal token count: 3\nOutput:\nOutput:\nno\n"
+    assert DIALECTS["codex"].read_outcome(text) == Outcome(2, "Output:\nno\n")
+    running = "Chunk ID: 1f\nWall time: 30 seconds\nProcess running with session ID 5\nOutput:\nwait"
+    assert DIALECTS["codex"].read_outcome(running) == Outcome(1, running)

@@ -1,5 +1,6 @@
 """Scripted tasks that real agents solve: the scripted model works through the tools of each agent, and hidden checks decide."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from harness.sandboxes.backends import open_sandbox
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.task import Task
 from harness.tasks import make_task
+from tests.peers.node_agents import PACKAGES, WINDOW_TOKENS, explain_absence, prepare
 from tests.peers.original import Original
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 TASK = "log-forensics"
+TIMEOUT_SECONDS = 900.0
 AGENTS = {"langchain": "run_langchain", "mini-swe-agent": "run_mini", "openhands": "run_openhands"}
 
 
@@ -34,12 +37,16 @@ def grade(task: Task, folder: Path) -> tuple[GradedCheck, ...]:
         return grade_workspace(task, sandbox)
 
 
+def write_workspace(task: Task, folder: Path) -> None:
+    for path, text in task.workspace:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_real_agent_solves_a_scripted_task(agents: Original, agent: str, tmp_path: Path) -> None:
     task = make_task(TASK, 0)
-    for path, text in task.workspace:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+    write_workspace(task, tmp_path)
     before = sum(check.passed for check in grade(task, tmp_path))
     with serve_endpoint(make_model_finder([task])) as endpoint:
         model = f"scripted/{TASK}:attentive"
@@ -51,3 +58,25 @@ def test_a_real_agent_solves_a_scripted_task(agents: Original, agent: str, tmp_p
     checks = grade(task, tmp_path)
     assert [check for check in checks if not check.passed] == []
     assert before < len(checks)
+
+
+@pytest.mark.parametrize("agent", PACKAGES)
+def test_an_agent_for_node_solves_a_scripted_task(agent: str, tmp_path: Path) -> None:
+    if (reason := explain_absence(agent)) is not None:
+        pytest.skip(reason)
+    task, folder, home = make_task(TASK, 0), tmp_path / "workspace", tmp_path / "home"
+    for path in (folder, home):
+        path.mkdir()
+    write_workspace(task, folder)
+    with serve_endpoint(make_model_finder([task], window_tokens=WINDOW_TOKENS)) as endpoint:
+        run = prepare(agent, home, endpoint.address, f"scripted/{TASK}:attentive", task.prompt)
+        ran = subprocess.run(
+            run.command, cwd=folder, env=run.variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=TIMEOUT_SECONDS, check=False,
+        )  # fmt: skip
+        statuses = {answer.status for answer in endpoint.served}
+        assert len(endpoint.served) < task.step_limit
+    assert ran.returncode == 0, ran.stderr
+    assert statuses == {200}
+    assert ran.stdout.strip()
+    assert [check for check in grade(task, folder) if not check.passed] == []
