@@ -46,8 +46,8 @@ def explain_absence(agent: str) -> str | None:
         return f"{agent} needs Node.js"
     if not path.is_file():
         return f"{agent} is not installed: `{INSTALL_COMMAND}` fetches it"
-    found = json.loads(path.read_text())["version"]
-    return None if found == version else f"{agent} {found} is installed, not {version}: `{INSTALL_COMMAND}` fetches it"
+    installed = json.loads(path.read_text())["version"]
+    return None if installed == version else f"{agent} {installed} is installed, not {version}: `{INSTALL_COMMAND}` fetches it"
 
 
 def install() -> Path:

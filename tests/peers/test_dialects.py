@@ -17,7 +17,7 @@ from tests.peers.original import Original
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 TASK = "log-forensics"
-TIMEOUT_SECONDS = 900.0
+TIMEOUT_SECONDS = 500.0
 AGENTS = {"langchain": "run_langchain", "mini-swe-agent": "run_mini", "openhands": "run_openhands"}
 
 
