@@ -1,0 +1,71 @@
+"""Two policies drawn at random by the gateway, in front of a scripted model: the report finds what was planted."""
+
+import json
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.analysis.random_arms import compare_random_arms
+from harness.inspection.loading import load
+from harness.models.endpoint.server import make_model_finder, serve_endpoint
+from harness.tasks import make_task
+from tests.peers.test_dialects import write_workspace
+from tests.peers.test_gateway import running
+
+pytestmark = [pytest.mark.peers, pytest.mark.slow]
+
+TASK, SESSIONS, STEPS = "log-forensics", 14, 14
+TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}]
+ARMS = (
+    "--arm",
+    "none",
+    "--arm",
+    "keep-last,threshold=0.2,keep_last=4",
+    "--summarizer",
+    "scripted/extractive",
+    "--window",
+    "40000",
+)
+
+
+def work(base: str, folder: Path, session: int, prompt: str) -> None:
+    """Work as an agent with a shell does, for at most some steps."""
+    history: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
+    for _ in range(STEPS):
+        body = json.dumps({"model": f"scripted/{TASK}:attentive", "messages": history, "tools": TOOLS}).encode()
+        headers = {"content-type": "application/json", "authorization": "Bearer none", "x-session-id": f"session-{session}"}
+        with urllib.request.urlopen(urllib.request.Request(f"{base}/chat/completions", body, headers), timeout=300) as answer:
+            message = json.loads(answer.read())["choices"][0]["message"]
+        calls = [{"id": call["id"], "type": "function", "function": call["function"]} for call in message.get("tool_calls") or ()]
+        history.append({"role": "assistant", "content": message["content"]} | ({"tool_calls": calls} if calls else {}))
+        if not calls:
+            return
+        for call in calls:
+            command = json.loads(call["function"]["arguments"])["command"]
+            ran = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+            observed = json.dumps({"returncode": ran.returncode, "output": (ran.stdout + ran.stderr)[:10_000]})
+            history.append({"role": "tool", "tool_call_id": call["id"], "content": observed})
+
+
+def test_a_planted_effect_is_found_behind_a_scripted_model(tmp_path: Path) -> None:
+    task = make_task(TASK, 0)
+    with (
+        serve_endpoint(make_model_finder([task], window_tokens=1_000_000)) as endpoint,
+        running(tmp_path, "--upstream", endpoint.address, *ARMS) as base,
+    ):
+        for session in range(SESSIONS):
+            folder = tmp_path / f"workspace-{session}"
+            write_workspace(task, folder)
+            work(base, folder, session, task.prompt)
+    trials = load(tmp_path / "gateway.sqlite").trials
+    assert len(trials) == SESSIONS
+    rows = {row.metric: row for row in compare_random_arms(trials)}
+    assert {row.baseline for row in rows.values()} == {"none"}
+    assert rows["compactions"].is_claimed
+    assert rows["compactions"].baseline_mean == 0
+    assert rows["prompt_tokens"].is_claimed
+    assert rows["prompt_tokens"].mean < rows["prompt_tokens"].baseline_mean
+    assert rows["steps"].p == 1.0
