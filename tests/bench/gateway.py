@@ -1,4 +1,4 @@
-"""CPU time of a request through the gateway, compared with litellm's proxy alone on the same requests, in one run.
+"""CPU time of a request through the gateway in each protocol, compared with litellm's proxy alone, in one run.
 
 An agent takes `STEPS` steps with a history that grows by an answer and an output each. The proxies run at the same time and get
 each request in turn, so that other load of the machine meets all. The CPU time is that of the proxy's process and, for the
@@ -11,29 +11,36 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from harness.gateway.environment import is_installed
+from harness.gateway.proxy_hook import GEMINI_MODELS
 from tests.bench.figure import Figure
 
 STEPS = 60
-SESSIONS = 4
+SESSIONS = 2
 OUTPUT_CHARACTERS = 2_000
 NAME, BAR = "gateway: CPU of a request / litellm's proxy without the hook", 2.0
 CHECKOUT = Path(__file__).parents[2]
 _UPSTREAM = """
 import sys
-from tests.models.openai_stub import Say, Stub
-answers = [Say(pieces=("Step.",), streams=False, usage=None)] * int(sys.argv[1])
-stub = Stub(*answers)
-print(stub.base, flush=True)
-import threading
-threading.Thread(target=stub.serve_forever, daemon=True).start()
-sys.stdin.read()
+from harness.conversation.messages import assistant
+from harness.conversation.tokens import Measured, Usage, Window
+from harness.models.endpoint.server import serve_endpoint
+from harness.protocols import Reply
+class Model:
+    name, window = "echo", Window(tokens=1_000_000, source="configuration")
+    def reply(self, request, listen=None):
+        usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
+        return Reply(message=assistant("Step."), usage=usage, seconds=0.0)
+with serve_endpoint(lambda name: Model()) as endpoint:
+    print(endpoint.address, flush=True)
+    sys.stdin.read()
 """
 _RECORDER = """
 import sys
@@ -74,10 +81,39 @@ def _run(code: str, *arguments: str) -> Iterator[tuple[int, list[str]]]:
         process.stdout.close()
 
 
-def _ask(address: str, messages: list[dict[str, object]]) -> None:
-    body = json.dumps({"model": "gpt-4o", "messages": messages}).encode()
+class Spoken(NamedTuple):
+    """How an agent speaks a protocol: path, and body of a request with a history of texts, each with its role."""
+
+    path: str
+    make_body: Callable[[list[tuple[str, str]]], object]
+    plain_path: str = ""
+    """Path for the proxy without the hook, which would send a request elsewhere; empty if it is the same."""
+
+
+def _list_messages(texts: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"role": role, "content": text} for role, text in texts]
+
+
+def _list_contents(texts: list[tuple[str, str]]) -> list[dict[str, object]]:
+    return [{"role": "model" if role == "assistant" else role, "parts": [{"text": text}]} for role, text in texts]
+
+
+PROTOCOLS = {
+    "chat": Spoken("/v1/chat/completions", lambda texts: {"model": "gpt-4o", "messages": _list_messages(texts)}),
+    "messages": Spoken("/v1/messages", lambda texts: {"model": "gpt-4o", "max_tokens": 9, "messages": _list_messages(texts)}),
+    "responses": Spoken("/v1/responses", lambda texts: {"model": "gpt-4o", "input": _list_messages(texts)}),
+    "generateContent": Spoken(
+        "/v1beta/models/gpt-4o:generateContent",
+        lambda texts: {"contents": _list_contents(texts)},
+        f"/v1beta/models/{GEMINI_MODELS}/gpt-4o:generateContent",
+    ),
+}
+
+
+def _ask(address: str, path: str, body: object) -> None:
     headers = {"content-type": "application/json", "authorization": "Bearer sk-none"}
-    with urllib.request.urlopen(urllib.request.Request(f"{address}/chat/completions", body, headers), timeout=120) as answer:
+    request = urllib.request.Request(address.removesuffix("/v1") + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=120) as answer:
         answer.read()
 
 
@@ -91,26 +127,33 @@ def gateway(steps: int = STEPS, sessions: int = SESSIONS) -> Iterator[Figure]:
         return
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        requests = 3 * (steps + 2) * sessions
-        _, (base,) = stack.enter_context(_run(_UPSTREAM, str(requests)))
+        _, (base,) = stack.enter_context(_run(_UPSTREAM))
         ends = {}
         for arm in ("plain", "none", "keep-last"):
             arguments = (_PLAIN, base) if arm == "plain" else (_RECORDER, base, arm, str(folder / f"{arm}.sqlite"))
             recorder_id, (address, proxy_id) = stack.enter_context(_run(*arguments))
             ends[arm] = (address, (int(proxy_id), *(() if arm == "plain" else (recorder_id,))))
-        for address, _ in ends.values():  # the first requests import modules
-            _ask(address, [{"role": "user", "content": "Warm up."}])
-        before = {arm: _cpu_seconds(*ids) for arm, (_, ids) in ends.items()}
-        for session in range(sessions):
-            history: list[dict[str, object]] = [{"role": "user", "content": f"Fix test {session}."}]
-            for step in range(steps):
-                for address, _ in ends.values():
-                    _ask(address, history)
-                text = f"output {session} {step} " + os.urandom(OUTPUT_CHARACTERS // 2).hex()
-                history += [{"role": "assistant", "content": "Step."}, {"role": "user", "content": text}]
-        used = {arm: _cpu_seconds(*ids) - before[arm] for arm, (_, ids) in ends.items()}
+        for name in PROTOCOLS:  # the first requests import modules
+            _drive(ends, name, steps=1, sessions=1)
+        used = {name: _drive(ends, name, steps=steps, sessions=sessions) for name in PROTOCOLS}
     count = steps * sessions
-    milliseconds = ", ".join(f"{arm} {1_000 * seconds / count:.1f} ms" for arm, seconds in used.items())
-    for arm, words in (("none", "--record-only"), ("keep-last", "--policy keep-last")):
+    for name, seconds_by_arm in used.items():
+        milliseconds = ", ".join(f"{arm} {1_000 * seconds / count:.1f} ms" for arm, seconds in seconds_by_arm.items())
         note = f"{count} requests, histories up to {steps * OUTPUT_CHARACTERS // 1_000}K characters; {milliseconds} a request"
-        yield Figure(name=f"{NAME}, {words}", value=used[arm] / used["plain"], unit="×", bar=BAR, note=note)
+        for arm, words in (("none", "--record-only"), ("keep-last", "--policy keep-last")):
+            value = seconds_by_arm[arm] / seconds_by_arm["plain"]
+            yield Figure(name=f"{NAME}, {name}, {words}", value=value, unit="×", bar=BAR, note=note)
+
+
+def _drive(ends: Mapping[str, tuple[str, tuple[int, ...]]], name: str, *, steps: int, sessions: int) -> dict[str, float]:
+    """Take an agent's steps in a protocol at each proxy in turn, and return the CPU seconds of each."""
+    spoken = PROTOCOLS[name]
+    before = {arm: _cpu_seconds(*ids) for arm, (_, ids) in ends.items()}
+    for session in range(sessions):
+        texts = [("user", f"Fix test {session} of {steps} by {name}.")]
+        for step in range(steps):
+            for arm, (address, _) in ends.items():
+                _ask(address, spoken.plain_path if arm == "plain" and spoken.plain_path else spoken.path, spoken.make_body(texts))
+            text = f"output {session} {step} " + os.urandom(OUTPUT_CHARACTERS // 2).hex()
+            texts += [("assistant", "Step."), ("user", text)]
+    return {arm: _cpu_seconds(*ids) - before[arm] for arm, (_, ids) in ends.items()}
