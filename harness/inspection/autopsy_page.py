@@ -101,12 +101,13 @@ def encode_compaction(
     else:
         says, subject = describe_compaction(compaction, twins), "fact"
         rows = [_encode_fate(fate, places, is_replay=is_replay) for fate in compaction.fates]
+    reason = event.explanation[:MAX_REASON_CHARACTERS]
     return {
         "number": compaction.round,
         "count": count,
         "place": _find_place(autopsy, compaction.step_index),
         "title": f"Compaction {compaction.round} of {count}, before step {compaction.step}",
-        "about": f"{event.tokens_before:,} → {event.tokens_after:,} tokens by estimate; {event.explanation[:MAX_REASON_CHARACTERS]}",
+        "about": f"{event.tokens_before:,} → {event.tokens_after:,} tokens by estimate; {reason}",
         "says": says,
         "notice": autopsy.notice,
         "subject": subject,

@@ -1,11 +1,14 @@
 import http.client
 import signal
+import subprocess
+import sys
 from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.cli.command import started, within
+from tests.prepared import end_watched, watch
 from tests.reporting.page.experiments import write_experiment
 
 
@@ -56,3 +59,15 @@ def test_the_address_is_printed_and_a_signal_obeyed_before_the_tables_are_read(t
     out, errors = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
     assert errors.startswith("Ctrl-C stops the server\n")
+
+
+def test_a_process_that_a_test_left_behind_is_killed_and_its_pipes_are_closed(tmp_path):
+    waiting = "import time; print('ready', flush=True); time.sleep(600)"
+    anew = watch(subprocess.Popen([sys.executable, "-c", waiting], text=True, stdout=subprocess.PIPE))
+    prepared = started("serve-scripted", "--port", "0", "--task", "flashcards", cwd=tmp_path)
+    assert anew.stdout is not None
+    assert anew.stdout.readline() == "ready\n"
+    end_watched()
+    assert (anew.returncode, prepared.returncode) == (-signal.SIGKILL, -signal.SIGKILL)
+    assert anew.stdout.closed
+    end_watched()  # nothing is left to end
