@@ -41,8 +41,8 @@ from harness.prices.price import choose_price
 from harness.protocols import Model, Reply, Request, ignore
 from harness.replay.probe_boundaries import Boundary, BoundaryCounts, Draw, Place, draw_boundaries
 from harness.replay.probe_requests import (
-    COST_CHARACTERS_PER_TOKEN,
     Action,
+    bound_tokens,
     clean_messages,
     estimate_tokens,
     make_request,
@@ -227,8 +227,7 @@ class _CleanedModel(WrappedModel):
 
 def _estimate_usd(name: str, request: Request) -> float:
     """Return the cost of a call in USD if its answer is as long as it may be; 0 if the model has no price."""
-    characters = 4 * estimate_tokens(request.messages, request.tools)
-    prompt_tokens = round(characters / COST_CHARACTERS_PER_TOKEN)
+    prompt_tokens = bound_tokens(request.messages, request.tools)
     price = choose_price(look_up_prices(name), prompt_tokens)
     output_tokens = request.max_output_tokens or MAX_OUTPUT_TOKENS
     usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=Measured(output_tokens))
@@ -289,7 +288,7 @@ def plan_probe(
     max_output_tokens = min(MAX_OUTPUT_TOKENS, window.tokens // 8) if window.tokens else MAX_OUTPUT_TOKENS
 
     def fits(boundary: Boundary) -> bool:
-        tokens = estimate_tokens(boundary.messages, boundary.tools.specs)
+        tokens = bound_tokens(boundary.messages, boundary.tools.specs)
         return not window.tokens or tokens + max_output_tokens <= window.tokens
 
     draw = draw_boundaries(replay, chosen, boundaries, seed, fits, on_progress)

@@ -21,8 +21,11 @@ from harness.tools import make_standard_tools
 
 SAYS_SOMETHING = "says something"
 """Name of the action of an answer without a tool call."""
-COST_CHARACTERS_PER_TOKEN = 3
-"""Characters of a token in estimated costs: fewer than the four of most texts, so that a cost is rather estimated too high."""
+FEWEST_CHARACTERS_PER_TOKEN = 2.5
+"""Characters of a token for costs and for what fits a window, which must not be estimated too low.
+
+Prose has about four. Of a recorded session, the tokenizer of Qwen2.5 made a token of each 2.6 characters.
+"""
 MAX_NAME_CHARACTERS = 64
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]")
 _UNREAD_FIELDS = frozenset({"kind", "status", "drawing"})
@@ -143,6 +146,11 @@ def estimate_tokens(messages: Iterable[Message], tools: Iterable[ToolSpec]) -> i
     counter = QuarterOfCharacters()
     described = sum(len(tool.name) + len(tool.description) + len(tool.parameters_json) for tool in tools)
     return sum(counter.count(message) for message in messages) + described // 4
+
+
+def bound_tokens(messages: Iterable[Message], tools: Iterable[ToolSpec]) -> int:
+    """Return a number of tokens that a prompt hardly exceeds, for costs and for what fits a window."""
+    return round(estimate_tokens(messages, tools) * 4 / FEWEST_CHARACTERS_PER_TOKEN)
 
 
 def read_action(answer: Message) -> Action:
