@@ -24,7 +24,7 @@ SAYS_SOMETHING = "says something"
 FEWEST_CHARACTERS_PER_TOKEN = 2.5
 """Characters of a token for costs and for what fits a window, which must not be estimated too low.
 
-Prose has about four. Of a recorded session, the tokenizer of Qwen2.5 made a token of each 2.6 characters.
+Prose has about four. In a view of a recorded session, a token of Qwen2.5 had at most 2.6 characters on average.
 """
 MAX_NAME_CHARACTERS = 64
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]")
