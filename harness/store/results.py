@@ -47,7 +47,7 @@ _MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 """Pattern of DuckDB's error message about a table that is not registered yet."""
 
 
-FILES_AT_ONCE = 4
+FILES_AT_ONCE = 8
 """Number of Parquet files that are read at a time, each with the rows of up to 500 trials or sessions."""
 
 
