@@ -68,12 +68,12 @@ def test_many_sign_flips_are_drawn_and_always_give_the_same_p():
 def test_drawn_sign_flips_are_the_same_however_many_are_drawn_at_once(count, monkeypatch):
     values = np.random.default_rng(count).normal(0.2, 1.0, count)
     monkeypatch.setattr(intervals, "DRAWN_FLIPS", 2_999)
-    found = {
+    p_values = {
         intervals._draw_flips.__wrapped__(values.tobytes())
         for at_once in (1, 100, 1_000, 2**17)
         if monkeypatch.setattr(intervals, "MULTIPLIED_AT_ONCE", at_once) is None
     }
-    assert len(found) == 1
+    assert len(p_values) == 1
 
 
 def test_six_tasks_in_one_direction_are_the_fewest_that_reach_five_percent():

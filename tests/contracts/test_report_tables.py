@@ -137,8 +137,8 @@ def test_the_parts_of_a_table_are_the_table_and_no_trial_is_in_two(both, name):
     rows = getattr(both.whole, name)
     expected = rows.loc[rows["trial_id"].isin(chosen["trial_id"]), list(columns)]
     for tables in (select(both.parts.report_tables, chosen), select(both.whole, chosen)):
-        found = pd.concat(iterate_parts(tables, name, columns))
-        pd.testing.assert_frame_equal(found.reset_index(drop=True), expected.reset_index(drop=True), check_dtype=False)
+        chosen_rows = pd.concat(iterate_parts(tables, name, columns))
+        pd.testing.assert_frame_equal(chosen_rows.reset_index(drop=True), expected.reset_index(drop=True), check_dtype=False)
         assert len(getattr(tables, name)) == len(expected)
 
 
