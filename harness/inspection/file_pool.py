@@ -1,7 +1,7 @@
 """Reading of many files in several processes at once."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -14,7 +14,7 @@ from harness.errors import UsageError
 Result = TypeVar("Result")
 
 
-def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: int | None = None) -> Iterator[Result]:
+def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: int | None = None) -> Generator[Result, None, None]:
     """Yield what a function returns for each file, in order.
 
     Args:

@@ -49,10 +49,10 @@ def test_a_killed_worker_is_reported(tmp_path):
 
 
 def test_no_thread_fails_when_a_worker_is_killed_while_many_files_wait(tmp_path, monkeypatch):
-    failures = []
+    failures: list[threading.ExceptHookArgs] = []
     report = Future.set_exception
 
-    def report_slowly(future: Future, error: BaseException) -> None:
+    def report_slowly(future: Future[object], error: BaseException) -> None:
         report(future, error)
         if not failures:
             time.sleep(0.02)  # as on a busy machine: the caller goes on while the thread of the pool still reports the failure

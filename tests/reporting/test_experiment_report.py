@@ -134,7 +134,7 @@ def test_a_report_on_a_selection_says_so_and_is_unfinished_only_if_selected_tria
     part = select(whole, whole.trials[whole.trials["seed"] < 2])
     first, *_ = report(part).sections[0].notes
     assert first.startswith("Selection: 4 of 6 planned trials. ")
-    crashed = replace(part, trials=part.trials.assign(status=["crashed", *part.trials["status"][1:]]))
+    crashed = select(whole, part.trials.assign(status=["crashed", *part.trials["status"][1:]]))
     first, *_ = report(crashed).sections[0].notes
     assert first.startswith("Unfinished: 3 of 4 selected trials have finished, so everything below may change; run the exp")
     assert "Selection" not in report(select(whole, whole.trials)).sections[0].notes[0]

@@ -35,7 +35,7 @@ def test_any_answer_can_be_explained(answer, expected):
 
 
 def test_a_deeply_nested_answer_can_be_explained():
-    answer = []
+    answer: list[object] = []
     for _ in range(100_000):
         answer = [answer]
     assert describe_value(answer) == "((...))"
