@@ -134,8 +134,8 @@ def compute_independent_newcombe_bounds(
     """
     a, b = compute_wilson_bounds(a_successes, a_trials, alpha), compute_wilson_bounds(b_successes, b_trials, alpha)
     difference = a.value - b.value
-    below = _combine_distances(a.value - a.low, b.high - b.value, np.float64(0))
-    above = _combine_distances(a.high - a.value, b.value - b.low, np.float64(0))
+    below = _combine_distances(a.value - a.low, b.high - b.value, np.zeros(()))
+    above = _combine_distances(a.high - a.value, b.value - b.low, np.zeros(()))
     return Bounds(difference, difference - below, difference + above)
 
 
