@@ -146,7 +146,7 @@ def mark_sessions(mark: str, sessions: tuple[str, ...], places: tuple[Path, ...]
     compares the marks of the arms that `harness gateway --arm` drew, and the mark is the column `marked_success` of trials. The
     log of a session does not change. The sessions of trials have checks and cannot be marked.
 
-    Example: `harness sessions mark success 3f416a59ee3d --in gateway.sqlite`
+    Example: `harness sessions mark success 3f416a`
     """
     for location in [resolve_session(name, places) for name in sessions]:  # all are found before any is marked
         with Journal.open(location.journal) as journal:
