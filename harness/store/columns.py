@@ -223,7 +223,7 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "",
         "Whether the user marked the session as a success (`harness sessions mark`); missing without a mark, and for trials",
         "s.marked_success",
-        migration=28,
+        migration=27,
         stored_in="session",
         stored_type="INTEGER CHECK (marked_success IN (0, 1))",
     ),
