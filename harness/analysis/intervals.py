@@ -139,7 +139,7 @@ def compute_independent_newcombe_bounds(
     return Bounds(difference, difference - below, difference + above)
 
 
-def _combine_distances(x: Array, y: Array, phi: Scalars) -> Array:
+def _combine_distances(x: Array, y: Array, phi: Array) -> Array:
     return np.sqrt(np.maximum(0.0, x * x - 2 * phi * x * y + y * y))
 
 
