@@ -36,8 +36,8 @@ def compact(
     an ordinary message, and no earlier attempt is known. In a loop, `Compactor` does the same in less time.
 
     Args:
-        messages: Messages of the conversation as dicts, in the shape of OpenAI's chat completions or responses, of Anthropic, or
-            of LangChain. The list and its dicts are never changed.
+        messages: Messages of the conversation as dicts, in the shape of OpenAI's chat completions or responses, of Anthropic,
+            Gemini, LangChain or smolagents. The list and its dicts are never changed.
         policy: Compaction policy, its public name, `FILE.py:NAME`, or a function `(messages, budget) -> messages`.
         window_tokens: Context window of the agent's model in tokens.
         summarizer: Model that writes summaries, as for `Compactor`. Default: `None`.

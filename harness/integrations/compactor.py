@@ -295,7 +295,7 @@ class Compactor:
 
         Args:
             messages: Messages of the conversation as dicts, in the shape of OpenAI's chat completions or responses, of Anthropic,
-                or of LangChain. The list and its dicts are never changed.
+                Gemini, LangChain or smolagents. The list and its dicts are never changed.
             usage: Token usage that the provider reported for the newest answer in the list, as its usage dict; None if unknown.
             moment: Point in the loop: before a request (`step`), after the provider refused the messages as too long
                 (`overflow`), or because the user asks for a compaction (`manual`).

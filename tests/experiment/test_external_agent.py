@@ -159,12 +159,15 @@ def test_keys_and_folders_of_this_machine_stay_outside(run: Callable[..., Ran], 
         "from pathlib import Path\n"
         "paths = [path for path in Path('/proc').glob('[0-9]*/environ') if os.access(path, os.R_OK)]\n"
         "environments = b''.join(path.read_bytes() for path in paths)\n"
-        "print(b'sk-the-secret' in environments, os.environ['OPENAI_API_KEY'], os.environ['ANTHROPIC_API_KEY'])\n"
+        "keys = [os.environ[name + '_API_KEY'] for name in ('OPENAI', 'ANTHROPIC', 'GEMINI')]\n"
+        "print(b'sk-the-secret' in environments, *keys)\n"
         f"print(Path({str(Path.home())!r}, '.ssh').exists(), Path({str(AGENTS.parent)!r}, 'conftest.py').exists())\n"
         "print(sum(1 for line in open('/proc/net/route')) - 1, 'routes')\n"
     )
     ran = run(replace(BASE, agent=make_program(source)))
-    assert "False no-key-needed no-key-needed False False 0 routes" in " ".join(ran.end.detail.split()), ran.end.detail
+    assert "False no-key-needed no-key-needed no-key-needed False False 0 routes" in " ".join(ran.end.detail.split()), (
+        ran.end.detail
+    )
 
 
 def test_a_real_model_answers_with_a_key_that_stays_outside(run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,11 +225,21 @@ def test_an_agent_without_tools_is_the_session_of_the_trial(run: Callable[..., R
     assert "Say something." in [message.text for message in ran.messages]
 
 
-@pytest.mark.parametrize("path", ["/responses", "/messages"])
-def test_other_protocols_reach_the_same_model(run: Callable[..., Ran], path: str) -> None:
-    message = {"role": "user", "content": "Hello."}
-    body = {"model": "m", "max_tokens": 99, "input" if path == "/responses" else "messages": [message]}
-    ran = run(replace(BASE, agent=make_program(f"print(ask({path!r}, {body!r}))")))
+HELLO = [{"role": "user", "content": "Hello."}]
+REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "responses": ("OPENAI_BASE_URL", "/responses", {"model": "m", "input": HELLO}),
+    "messages": ("ANTHROPIC_BASE_URL", "/v1/messages", {"model": "m", "max_tokens": 99, "messages": HELLO}),
+    "generateContent": (
+        "GOOGLE_GEMINI_BASE_URL",
+        "/v1beta/models/m:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("variable", "path", "body"), REQUESTS.values(), ids=REQUESTS)
+def test_other_protocols_reach_the_same_model(run: Callable[..., Ran], variable: str, path: str, body: dict[str, Any]) -> None:
+    ran = run(replace(BASE, agent=make_program(f"print(ask({path!r}, {body!r}, {variable!r}))")))
     assert (ran.record.status, ran.record.steps) == ("completed", 1), ran.record.error
     assert "Hello." in [message.text for message in ran.messages]
 
