@@ -186,7 +186,9 @@ def test_a_template_that_depends_on_hashes_is_reported_with_its_fact(tmp_path):
 def test_a_file_with_several_tasks_needs_the_name_of_one():
     refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
     assert refused.exit_code == 2
-    assert "has 9 functions that take a seed (tiny, alone, wordy, slow, broken, losing, sleepy, greedy, trapped)" in refused.stderr
+    assert (
+        "has 9 functions that take a seed (tiny, alone, wordy, slow, broken, losing, sleepy, greedy, trapped)" in refused.stderr
+    )
 
 
 def test_local_needs_leave():

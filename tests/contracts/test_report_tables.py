@@ -107,7 +107,7 @@ class Both(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
+def whole(tmp_path_factory):
     """Write 60 finished trials, exported to blocks of seven trials or sessions, which are read one by one."""
     folder = tmp_path_factory.mktemp("parts")
     with pytest.MonkeyPatch.context() as patch:
@@ -117,8 +117,13 @@ def both(tmp_path_factory):
         export(folder / "output" / "journal.sqlite", folder / "output" / "results")
         results = load(folder / "output")
         tables = {name: getattr(results, name) for name in NAMES}
-        whole = SimpleNamespace(output=results.output, message_sizes=results.message_sizes, **tables)
-        yield Both(results, cast("Tables", whole))
+        yield cast("Tables", SimpleNamespace(output=results.output, message_sizes=results.message_sizes, **tables))
+
+
+@pytest.fixture
+def both(whole):
+    """Load the tables anew for each test, since a table that was read as a whole stays in memory as one part."""
+    return Both(load(whole.output), whole)
 
 
 @pytest.mark.slow
