@@ -161,7 +161,8 @@ class SessionRecorder:
         self._open: list[_Session] = []  # the session of the last request is the last one
         self._calls: dict[str, _Session] = {}
         self._lock = threading.Lock()
-        self.sessions = 0
+        self.sessions = self._refused = 0
+        self._last_refusal = ""
         for arm in self._arms:  # refuses invalid settings before the first request
             Compactor(arm.policy, window_tokens=window_tokens or 1_000_000, summarizer=summarizer).close()
 
@@ -181,12 +182,21 @@ class SessionRecorder:
                     self.take_failure(question)
         except UsageError as error:
             text = re.sub(r"^messages(?=[\[:])", PROTOCOLS[question.get("protocol", "chat")].field, str(error))
-            return {"status": MALFORMED_STATUS, "error": f"harness gateway: {text}"}
+            return self._refuse(MALFORMED_STATUS, text)
         except HarnessError as error:
-            return {"status": FAILED_STATUS, "error": f"harness gateway: {type(error).__name__}: {error}"}
+            return self._refuse(FAILED_STATUS, f"{type(error).__name__}: {error}")
         except Exception as error:  # noqa: BLE001, the agent must get an error, and nothing may go upstream unrecorded
-            return {"status": FAILED_STATUS, "error": f"harness gateway: {type(error).__name__}: {error}"}
+            return self._refuse(FAILED_STATUS, f"{type(error).__name__}: {error}")
         return {}
+
+    def _refuse(self, status: int, text: str) -> Mapping[str, Any]:
+        """Return the answer to a refused request; an agent that tries again and again is reported once."""
+        line = f"refused a request with status {status}: {replace_control_characters(text)[:500]}"
+        self._refused += 1
+        if line != self._last_refusal:
+            self._report(line)
+        self._last_refusal = line
+        return {"status": status, "error": f"harness gateway: {text}"}
 
     def close(self) -> None:
         """End all sessions and close their journal; may be called more than once."""
@@ -196,6 +206,8 @@ class SessionRecorder:
 
     def describe(self) -> str:
         """Return how many sessions were recorded, in a sentence, with advice if there was none."""
+        if not self.sessions and self._refused:
+            return f"no session was recorded: {format_count(self._refused, 'request')} arrived; {self._last_refusal}"
         if not self.sessions:
             return (
                 "no request arrived: check that the agent uses the printed address as its base URL, and that no other setting or "
@@ -283,8 +295,10 @@ class SessionRecorder:
                 for session in continued
                 if not (session.answer and len(session.history) == len(messages) and not _has_answer(messages))
             ]
-        if continued:
-            return max(continued, key=lambda session: (_fits_answer(session, messages), len(session.history))), False
+        if continued:  # the session that was used last comes first, because an earlier run may have the same messages
+            return max(reversed(continued), key=lambda session: (_fits_answer(session, messages), len(session.history))), False
+        if not key[0] and not _has_answer(messages) and any(continues(messages, session.history) for session in candidates):
+            return None, False  # the task begins once more
         size = sum(len(str(raw)) for raw in messages)
         shrunk = [
             session

@@ -208,6 +208,19 @@ def test_two_agents_with_one_request_are_two_sessions(recorder: SessionRecorder,
     assert lengths == [4, 7]
 
 
+@pytest.mark.parametrize("steps", [2, 4, 6])
+def test_a_task_that_begins_once_more_is_a_session_of_its_own(recorder: SessionRecorder, journal: Path, steps: int) -> None:
+    """A second run of one agent on one task makes the same requests as the first, which ended or was killed after 4 steps."""
+    for count in (4, steps):
+        agent = Agent(recorder)
+        for number in range(count):
+            agent.step(number)
+    recorder.close()
+    runs = read_events(journal)
+    assert [sum(event.kind == "step-finished" for event in events) for events in runs] == [steps, 4]  # the newest first
+    assert not [event for events in runs for event in events if event.kind == "compaction"]
+
+
 def test_a_retry_of_a_later_request_stays_in_its_session(recorder: SessionRecorder, journal: Path) -> None:
     agent = Agent(recorder)
     agent.step(0)
@@ -379,6 +392,19 @@ def test_an_unknown_window_is_an_error_that_names_the_option(journal: Path) -> N
 
 def test_a_gateway_that_no_agent_called_says_what_to_check(recorder: SessionRecorder) -> None:
     assert "no request arrived: check that the agent uses the printed address" in recorder.describe()
+
+
+def test_refused_requests_are_reported_once_and_are_no_missing_agent(journal: Path) -> None:
+    lines = list[str]()
+    recorder = SessionRecorder(
+        make_arms({"none": "none"}), journal=journal, window_tokens=None, model="my-own", report=lines.append
+    )
+    agent = Agent(recorder)
+    for _ in range(3):
+        assert "--window TOKENS" in agent.ask()["error"]
+    (line,) = lines
+    assert line.startswith("refused a request with status 422: the context window of model 'my-own' is unknown")
+    assert recorder.describe() == f"no session was recorded: 3 requests arrived; {line}"
 
 
 def test_arms_are_drawn_by_a_seed(journal: Path, tmp_path: Path) -> None:
