@@ -217,7 +217,7 @@ def test_a_task_that_begins_once_more_is_a_session_of_its_own(recorder: SessionR
             agent.step(number)
     recorder.close()
     runs = read_events(journal)
-    assert [sum(event.kind == "step-finished" for event in events) for events in runs] == [steps, 4]  # the newest first
+    assert [sum(event.kind == "step-finished" for event in events) for events in runs] == [4, steps]
     assert not [event for events in runs for event in events if event.kind == "compaction"]
 
 
