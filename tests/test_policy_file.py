@@ -13,6 +13,7 @@ from harness.compaction.function_policy import FunctionBudget
 from harness.conversation.codec import to_plain
 from harness.errors import IllegalPlan, UnknownName, UsageError
 from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm, Grid
 from harness.experiment.trial import Trial, from_stored
 from harness.inspection.timeline import find_counter
 from harness.integrations import compact
@@ -135,6 +136,32 @@ def test_a_function_without_a_file_works_in_this_process_only():
     assert len(result.removed) == len(FULL) - 4
     with pytest.raises(UsageError, match="no file defines it; write it into a file"):
         Trial(task="flashcards", policy=lambda messages, budget: messages)
+
+
+def test_a_function_is_a_value_of_an_axis_and_of_an_arm_as_of_a_trial():
+    """Not a word about JSON: what a trial refuses, the axis and the arm refuse with the same advice."""
+    name, other = "tests/test_policy_file.py:keep_newest", KeepLast(threshold=0.5)
+    base = Trial(task="flashcards", policy="none")
+
+    def plan(function: object) -> Experiment:
+        axes: dict[str, list[object]] = {"policy": [function, other], "seed": [0, 1]}
+        return Experiment(name="own", base=base, axes=axes, arms=(Arm(name="small", trial={"policy": function, "max_steps": 9}),))
+
+    cells = list(plan(keep_newest).grid)
+    assert cells == list(plan(name).grid)
+    assert Trial(task="flashcards", policy=keep_newest).trial_id in {cell.trial_id for cell in cells}
+    assert plan(keep_newest).grid.arms == (f"policy={name}", "policy=keep-last", "small")
+    assert "policy: keep_newest, " in plan(keep_newest)._repr_html_()
+    refused = {
+        KeepLast: r"policy: expected a policy, got the class KeepLast; write KeepLast\(...\)",
+        (lambda messages, budget: messages): "policy: worker processes cannot find the function .*<lambda>.*write it into a file",
+        (lambda messages: messages): r"policy: the function .* must take \(messages, budget\)",
+    }
+    for function, error in refused.items():
+        with pytest.raises(UsageError, match=rf"axes\.{error}"):
+            Grid(base, {"policy": [function]})
+        with pytest.raises(UsageError, match=rf"arms\.small\.{error}"):
+            Arm(name="small", trial={"policy": function})
 
 
 def mutate(messages, budget):

@@ -152,7 +152,10 @@ class Experiment:
         arms = dict[str, int]()
         for cell in self.grid:
             arms[cell.arm] = arms.get(cell.arm, 0) + 1
-        axes = [f"{path}: {', '.join(f'{value}' for value in values)}" for path, values in self.axes.items()]
+        axes = [  # a function is shown by its name
+            f"{path}: {', '.join(str(getattr(value, '__name__', value)) for value in values)}"
+            for path, values in self.axes.items()
+        ]
         rows = [(arm, str(count)) for arm, count in arms.items()]
         heading = f"{self.settings.title or self.name} ({format_count(len(self.grid), 'trial')})"
         return render_html_table(heading, ("arm", "trials"), rows, [text for text in (self.settings.description, *axes) if text])

@@ -41,8 +41,8 @@ from harness.experiment.paths import (
     with_values,
 )
 from harness.experiment.quantiles import Quantile, UncompactedRun, resolve_quantiles
-from harness.experiment.trial import SharedFields, Trial, format_problem, to_plain
-from harness.policies import expand_shorthand, policy_from_plain
+from harness.experiment.trial import SharedFields, Trial, format_problem, refuse_function_without_file, to_plain
+from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
 from harness.sandboxes.backends import BackendName
 from harness.task import World
 
@@ -59,9 +59,9 @@ class Arm:
 
     Attributes:
         name: Name of the arm (compared configuration) in tables and charts. Required.
-        trial: Differences from the base trial, as nested tables or dotted paths. A policy, its public name, or a table with a
-            `kind` replaces the whole policy. If there are none and the experiment varies only task, seed and world, the arm gives
-            the base trial its name. Default: `{}`.
+        trial: Differences from the base trial, as nested tables or dotted paths. A policy, its public name, a function, or a
+            table with a `kind` replaces the whole policy. If there are none and the experiment varies only task, seed and world,
+            the arm gives the base trial its name. Default: `{}`.
 
     Example:
         >>> from harness import Arm
@@ -75,7 +75,8 @@ class Arm:
     def __post_init__(self) -> None:
         """Convert policies and other objects to tables as in a plan file."""
         if isinstance(self.trial, Mapping):  # the grid refuses everything else
-            object.__setattr__(self, "trial", {path: _normalize_value(value) for path, value in self.trial.items()})
+            changes = {path: _normalize_value(path, value, f"arms.{self.name}") for path, value in self.trial.items()}
+            object.__setattr__(self, "trial", changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,13 +392,16 @@ class _Problem(NamedTuple):
 
 
 def _normalize_values(path: str, raw_values: object) -> list[object]:
-    """Return the values of one setting as plain data; a notebook may pass policy objects and numpy numbers."""
+    """Return the values of one setting as plain data; a notebook may pass policies, functions and numpy numbers."""
     if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
         raise UsageError(f"axes.{path}: must be a list of values (got {raw_values!r:.80}); write a single value as [value]")
-    return [_normalize_value(value) for value in raw_values]
+    return [_normalize_value(path, value, "axes") for value in raw_values]
 
 
-def _normalize_value(value: Any) -> object:
+def _normalize_value(path: str, value: Any, location: str) -> object:
+    if path == "policy" and callable(value):  # a function of the user's own, or a class, which is refused with advice
+        value = resolve_policy(value, where := f"{location}.policy")
+        refuse_function_without_file(value, where)
     if is_dataclass(value) and not isinstance(value, type):
         return codec.to_plain(value, type(value))
     return value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value

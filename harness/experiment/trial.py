@@ -19,7 +19,7 @@ from harness.models.rule_prices import check_rule_name
 from harness.models.scripted.profiles import is_scripted
 from harness.policies import expand_shorthand, policy_from_plain, refuse_unloaded
 from harness.policy_file import MEMORY_PREFIX, hash_policy_file
-from harness.protocols import PolicyField
+from harness.protocols import Policy, PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.bubblewrap import BACKEND as BUBBLEWRAP
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
@@ -92,10 +92,7 @@ class Trial(AgentSettings):
             UsageError: A value is out of range, or two values contradict each other; the message names the field.
         """
         AgentSettings._refuse_invalid_values(self)
-        if self.policy_kind.startswith(MEMORY_PREFIX):
-            name = self.policy_kind.removeprefix(MEMORY_PREFIX)
-            advice = "write it into a file (in a notebook: %%writefile mine.py) and pass policy='mine.py:NAME'"
-            raise UsageError(f"policy: worker processes cannot find the function {name!r}, since no file defines it; {advice}")
+        refuse_function_without_file(self.policy)
         if reads_time(self.policy) and self.gaps == "none":
             advice = 'set gaps under [trial], e.g. gaps = "claude-code"'
             raise UsageError(f"policy: {self.policy_kind!r} decides by the time between steps, and a trial has none; {advice}")
@@ -238,6 +235,16 @@ def format_problem(task: str, world: World) -> str:
 
 FILE_DIGEST_CHARACTERS = 12
 """Number of hexadecimal digits by which the file of a task is identified in `Trial.revisions`."""
+
+
+def refuse_function_without_file(policy: Policy, where: str = "policy") -> None:
+    """Raise `UsageError` if a policy is a function that no file defines, which worker processes could not find."""
+    if (kind := name_policy(policy)).startswith(MEMORY_PREFIX):
+        name = kind.removeprefix(MEMORY_PREFIX)
+        advice = "write it into a file (in a notebook: %%writefile mine.py) and pass policy='mine.py:NAME'"
+        raise UsageError(f"{where}: worker processes cannot find the function {name!r}, since no file defines it; {advice}")
+
+
 _ID_NAMES = {"policy": "policy", "task": "task"}
 """Names of the revisions of a trial's policy and task in the data from which the trial's id is computed."""
 _OWN_LOOP_SETTINGS = (
