@@ -18,6 +18,7 @@ from harness.experiment.trial import Trial, from_stored
 from harness.inspection.timeline import find_counter
 from harness.integrations import compact
 from harness.policies import KeepLast, policy_from_plain, policy_from_stored, resolve_policy
+from harness.reporting.experiment_report import report
 from harness.testing import PolicyContract
 from tests.integrations.test_compaction import FULL
 
@@ -232,6 +233,34 @@ def test_the_log_shows_what_the_function_replaced_evicted_and_summarized():
     assert result.summary == "Twelve files were read."
     assert result.messages[-1] == {**raws[-1], "content": "short"}
     assert result.events[0].patch.insert[0].stands_for != ()
+
+
+def split_pairs(messages, budget):
+    newest = max(number for number, message in enumerate(messages) if message["role"] == "tool")
+    return [*messages[:2], *messages[newest:]]
+
+
+@pytest.mark.slow
+def test_a_report_says_that_a_function_failed_and_not_that_it_did_nothing(tmp_path, capsys):
+    """Workers find both functions, and the arm of the broken one is not called a control."""
+    base = Trial(task="flashcards", policy="none", window_tokens=32_768, max_steps=40)
+    axes: dict[str, list[object]] = {"policy": [split_pairs, keep_newest], "seed": [0, 1]}
+    results = Experiment(name="own", base=base, axes=axes).run(tmp_path, workers=2, progress="plain")
+    broken, working = (
+        results.trials[results.trials["policy"] == f"tests/test_policy_file.py:{name}"] for name in ("split_pairs", "keep_newest")
+    )
+    assert broken["reason"].tolist() == ["illegal_plan"] * 2
+    assert (working["compactions"] > 0).all()
+    error = broken["error"].iloc[0]
+    said = f"Every trial of policy={broken['policy'].iloc[0]} ended by an error of the policy, the first by: {error}."
+    short, table, *_ = report(results).sections
+    assert said in short.notes[0]
+    assert [row[table.columns.index("policy error")] for row in table.rows] == ["0", "2"]
+    text = report(results).render_markdown()
+    assert not any(wrong in text for wrong in ("changed nothing in any trial", "Without effect", "the arm is a control"))
+    assert "Found in no trial: the policy was never triggered; the policy changed nothing;" in text
+    shown = [line for line in "".join(capsys.readouterr()).splitlines() if "failed: illegal_plan" in line]
+    assert [error in line for line in shown] == [True, False]
 
 
 @pytest.mark.slow

@@ -40,6 +40,15 @@ MAX_NAMES_SHOWN = 8
 """Maximum number of arm names listed in an error message."""
 
 
+POLICY_ERROR = "policy error"
+"""Label of the number of trials that an error of their policy ended."""
+BROKEN_REASONS = ("illegal_plan", "agent_failed", "repeated_crash")
+"""Reasons of failure of trials that an error of the policy, the external agent or the code ended.
+
+Whether the policy would have compacted is unknown, so such a trial does not count as one without compaction.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """Mean, median, range and sum of a numeric column over the trials of one arm."""
@@ -73,6 +82,7 @@ COUNTED_VALUES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "treatment missed": ("treatment", ("partly", "not at all")),
     "step limit": ("reason", ("max_steps",)),
     "overflow": ("reason", ("overflow",)),
+    POLICY_ERROR: ("reason", ("illegal_plan",)),
 }
 """Problems of trials that reports count for each arm, by label. A trial has the problem if the named column of the trials table
 has one of the listed values."""
@@ -263,7 +273,11 @@ def summarize_arms(results: Tables) -> list[ArmSummary]:
 
 def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
     valid = select_valid(trials)
-    counts = {label: int(valid[column].isin(values).sum()) for label, (column, values) in COUNTED_VALUES.items()}
+    whole = valid[~valid["reason"].isin(BROKEN_REASONS)]
+    counts = {
+        label: int((whole if column == "activity" else valid)[column].isin(values).sum())
+        for label, (column, values) in COUNTED_VALUES.items()
+    }
     return ArmSummary(arm=arm, trials=valid, counts=counts | {"excluded": len(trials) - len(valid)})
 
 

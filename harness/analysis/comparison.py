@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from harness.analysis.arms import (
+    BROKEN_REASONS,
     add_total_cost,
     complete_axes,
     estimate_success,
@@ -343,6 +344,11 @@ def _bound_attrition(a: "_Side", b: "_Side", metric: str) -> Interval | None:
     return Interval(float(bounds[0]), float(bounds[1])) if len(pairs) else None
 
 
+def _count_inert(activities: pd.Series, reasons: pd.Series) -> int:
+    """Return the number of trials that ran to their end as if without compaction, given how they ended and why."""
+    return int((activities.isin(INERT_ACTIVITIES) & ~reasons.isin(BROKEN_REASONS)).sum())
+
+
 def _compute_cached_cost_ratio(pairs: pd.DataFrame) -> float | None:
     """Return the ratio of the total costs of two arms with a prompt cache that never evicts.
 
@@ -394,7 +400,7 @@ class ArmComparer:
 
         The table has one row per task, seed and replicate that both arms have.
         """
-        columns = ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS, *_CACHE_COLUMNS)
+        columns = ("score", "reason", "activity", "trajectory", "verdicts", *RATIO_METRICS, *_CACHE_COLUMNS)
         return add_trajectories(pair_trials(self._select(a).valid, self._select(b).valid, columns))
 
     def bound_attrition(self, a: str, b: str, metric: str) -> Interval | None:
@@ -453,8 +459,8 @@ class ArmComparer:
             distinct_trajectories=count_distinct(pairs),
             placebo_check=self._requests.check_placebo(pairs),
             arm_pairs=len(arm_pairs),
-            inert_pairs_a=int(pairs["activity_a"].isin(INERT_ACTIVITIES).sum()),
-            inert_pairs_b=int(pairs["activity_b"].isin(INERT_ACTIVITIES).sum()),
+            inert_pairs_a=_count_inert(pairs["activity_a"], pairs["reason_a"]),
+            inert_pairs_b=_count_inert(pairs["activity_b"], pairs["reason_b"]),
             uncalled_pairs_a=int((pairs["activity_a"] == UNCALLED_ACTIVITY).sum()),
             uncalled_pairs_b=int((pairs["activity_b"] == UNCALLED_ACTIVITY).sum()),
             unpaired_trials=sum(len(side.valid) for side in sides) - 2 * len(pairs),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DisplayKind: TypeAlias = Literal["auto", "rich", "plain", "notebook", "off"]
 MAX_NAME_CHARACTERS = 100
+MAX_ERROR_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +46,23 @@ class RunProgress:
     """Result of the trial that finished last, as one line of text."""
     reached_limit: str = ""
     """Limit (of trials, cost or time) that the run has reached, so that no further trial begins; empty if there is none."""
+    has_policy_error: bool = False
+    """Whether a trial of this run ended by an error of its policy; the result of the first contains the message."""
     last_record: TrialRecord | None = None
     """Stored results of the trial that finished last; the display gets the results of every finished trial in turn."""
 
     def with_record(self, record: TrialRecord) -> "RunProgress":
         """Return the progress of the run, updated with the results of one more finished trial."""
+        result, is_policy_error = format_record(record, hides_outcome=self.hides_outcomes), record.reason == "illegal_plan"
+        if is_policy_error and not self.has_policy_error and not self.hides_outcomes:
+            result += f": {' '.join(record.error.split()):.{MAX_ERROR_CHARACTERS}}"
         return replace(
             self,
             finished=self.finished + 1,
             succeeded=self.succeeded + record.success,
             crashed=self.crashed + (record.status == "crashed"),
-            last_result=format_record(record, hides_outcome=self.hides_outcomes),
+            last_result=result,
+            has_policy_error=self.has_policy_error or is_policy_error,
             last_record=record,
         )
 

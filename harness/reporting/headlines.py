@@ -7,7 +7,7 @@ from math import isnan
 
 import pandas as pd
 
-from harness.analysis.arms import ArmSummary, select_excluded, select_valid
+from harness.analysis.arms import BROKEN_REASONS, ArmSummary, select_excluded, select_valid
 from harness.analysis.comparison import INERT_ACTIVITIES, ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.families import find_source, read_plan_table
@@ -35,6 +35,8 @@ MAX_TITLE_CHARACTERS = 200
 """Maximum length of the title of a plan in the first line of a report."""
 MAX_LISTED_ARMS = 5
 """Maximum number of arms that a line of a report's first lines lists by name."""
+MAX_ERROR_CHARACTERS = 300
+"""Maximum length of the message of an error in the first lines."""
 MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in a section of their own."""
 EQUAL_USD = 0.005
@@ -139,7 +141,7 @@ def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
 def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> list[str]:
     """Return sentences on what makes the results of an experiment doubtful, the most serious first."""
     valid = select_valid(trials)
-    threats = list(list_output_threats(valid))
+    threats = [*_describe_policy_errors(valid), *list_output_threats(valid)]
     failed = [comparison for comparison in comparisons if comparison.placebo_check.has_failed]
     if failed:
         comparisons_text = format_count(len(failed), "comparison")
@@ -148,7 +150,8 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     if lost:
         threats.append(f"{lost} of {format_count(len(trials), 'trial')} are excluded because of infrastructure failures.")
     threats.extend(list_frequent_summaries(valid))
-    is_inert = valid["activity"].isin(INERT_ACTIVITIES).groupby(valid["arm"]).all()
+    is_idle = valid["activity"].isin(INERT_ACTIVITIES) & ~valid["reason"].isin(BROKEN_REASONS)
+    is_inert = is_idle.groupby(valid["arm"]).all()
     inert_policies = set(is_inert[is_inert].index) - set(trials[trials["policy"] == "none"]["arm"])
     if inert_policies:
         threats.append(f"the policy changed nothing in any trial of {', '.join(sorted(inert_policies))}.")
@@ -171,6 +174,27 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
             "placebo check is missing."
         )
     return threats
+
+
+def _describe_policy_errors(trials: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence on the arms of which trials ended by an error of their policy, with the message of the first.
+
+    Args:
+        trials: Valid trials of all arms.
+    """
+    is_broken = trials["reason"] == "illegal_plan"
+    if not is_broken.any():
+        return
+    counts = is_broken.groupby(trials["arm"], sort=False).agg(["sum", "size"])
+    counts = counts[counts["sum"] > 0]
+    groups = [
+        f"every trial of {arm}" if broken == count else f"{broken} of {format_count(count, 'trial')} of {arm}"
+        for arm, broken, count in counts.itertuples()
+    ]
+    if len(groups) > MAX_LISTED_ARMS:
+        groups = [f"{is_broken.sum()} trials of {len(groups)} arms"]
+    message = format_label(str(trials.loc[is_broken, "error"].iloc[0]), MAX_ERROR_CHARACTERS).rstrip(".")
+    yield f"{' and '.join(groups)} ended by an error of the policy, the first by: {message}."
 
 
 def _describe_run_dates(trials: pd.DataFrame) -> Iterator[str]:

@@ -13,6 +13,7 @@ import pandas as pd
 from harness.analysis.arms import (
     COST_COLUMNS,
     COUNTED_VALUES,
+    POLICY_ERROR,
     ArmSummary,
     Spread,
     add_total_cost,
@@ -124,6 +125,7 @@ _COUNT_TEXTS = {
     "treatment missed": "a compaction that was due failed",
     "step limit": "the maximum number of steps was reached",
     "overflow": "the context window was full at the end",
+    POLICY_ERROR: "an error of the policy ended the trial",
     "excluded": "an infrastructure failure ended the trial",
 }
 """Meaning of the counted problems of trials."""
@@ -133,7 +135,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
     costs_usd = add_total_cost(results.trials).set_index("trial_id")["total_cost_usd"].astype(float)
     shown = [label for label in arms[0].counts if any(arm.counts[label] for arm in arms)]
     groups = [arm.trials for arm in arms if len(arm.trials)]
-    absent = [label for label in arms[0].counts if label not in shown and _is_known(label, groups)]
+    absent = [label for label in arms[0].counts if label not in (*shown, POLICY_ERROR) and _is_known(label, groups)]
     aside = " of a compaction policy" if any((trials["policy"] == "none").any() for trials in groups) else ""
     constant = describe_constant_success(groups)
     metrics = ["score"] if constant else ["success", "score"]

@@ -70,6 +70,13 @@ def test_an_inert_policy_is_counted_by_how_it_is_inert(activity, label):
     assert arm.counts[label] == sum(arm.counts[name] for name in ("never fired", "no effect", "summarizer unused")) == 1
 
 
+@pytest.mark.parametrize("reason", ["illegal_plan", "agent_failed", "repeated_crash"])
+def test_a_trial_that_an_error_ended_is_not_one_whose_policy_had_nothing_to_do(reason):
+    broken = {"activity": "never fired", "status": "failed", "reason": reason}
+    (arm,) = summarize_arms(results([{"seed": 0, **broken}, {"seed": 1, "activity": "never fired"}]))
+    assert (arm.counts["never fired"], arm.counts["policy error"]) == (1, reason == "illegal_plan")
+
+
 def test_exposure_is_the_share_with_a_compaction():
     trials = results([{"seed": 0, "compactions": 3}, {"seed": 1, "compactions": 0}]).trials
     assert (estimate_exposure(trials).successes, estimate_exposure(trials).trials) == (1, 2)

@@ -153,13 +153,14 @@ def test_a_scripted_and_a_real_summarizer_of_one_scripted_agent_may_be_compared(
 def test_pairs_in_which_a_policy_did_nothing_are_counted():
     idle = ["never fired", "no effect", "active", "summarizer never asked"]
     rows = [{"arm": "a", "seed": seed, "activity": activity} for seed, activity in enumerate(idle)]
-    rows += [{"arm": "b", "seed": seed, "activity": "control"} for seed in range(4)]
+    rows += [{"arm": "b", "seed": seed, "activity": "control"} for seed in range(5)]
+    rows += [{"arm": "a", "seed": 4, "activity": "never fired", "status": "failed", "reason": "illegal_plan"}]  # it fired
     comparison = compare(results(rows), "a", "b")
     assert (comparison.inert_pairs_a, comparison.inert_pairs_b) == (2, 0)
-    assert "the policy of a was never triggered or changed nothing in 2 of 4 pairs" in str(comparison)
+    assert "the policy of a was never triggered or changed nothing in 2 of 5 pairs" in str(comparison)
     assert "the policy of b" not in str(comparison)
     assert (comparison.uncalled_pairs_a, comparison.uncalled_pairs_b) == (1, 0)
-    assert "the summarizer of a was never called in 1 of 4 pairs, which say nothing about its summaries" in str(comparison)
+    assert "the summarizer of a was never called in 1 of 5 pairs, which say nothing about its summaries" in str(comparison)
     assert "the summarizer of b" not in str(comparison)
 
 

@@ -36,6 +36,15 @@ def test_a_finished_trial_is_counted_by_its_outcome():
     assert "crashed: crashed" in after.last_result
 
 
+def test_the_first_error_of_a_policy_is_shown_with_its_message():
+    broken = record(status="failed", reason="illegal_plan", error="policy x:\nillegal view", score=0.0)
+    first = standing().with_record(broken)
+    assert first.last_result.endswith(": policy x: illegal view")
+    assert first.last_result.count("failed: illegal_plan") == 1
+    assert "illegal view" not in first.with_record(record(success=True)).with_record(broken).last_result
+    assert "illegal" not in standing(hides_outcomes=True).with_record(broken).last_result
+
+
 def test_outcomes_of_a_plan_with_declared_contrasts_are_not_shown_while_it_runs():
     state = standing(hides_outcomes=True).with_record(record(arm="a", success=True, score=1.0, steps=17))
     state = state.with_record(record(arm="a", success=False, score=0.25, status="crashed", reason="timeout"))

@@ -422,6 +422,20 @@ def test_a_quantity_that_was_not_recorded_is_not_reported_as_zero_trials(tmp_pat
     assert note == "Found in no trial: an infrastructure failure ended the trial."
 
 
+def test_a_policy_whose_plans_were_refused_is_the_first_threat_and_not_called_inert():
+    broken = {"activity": "never fired", "status": "failed", "reason": "illegal_plan", "error": "policy x: illegal view."}
+    rows = [{"arm": "a", "seed": seed, **broken} for seed in range(3)]
+    rows += [{"arm": "b", "seed": seed, "activity": "never fired"} for seed in range(2)]
+    rows += [{"arm": "b", "seed": 2, **broken}]
+    first, *others = list_threats(results(rows).trials, [])
+    assert (
+        first == "every trial of a and 1 of 3 trials of b ended by an error of the policy, the first by: policy x: illegal view."
+    )
+    assert not any("changed nothing" in threat for threat in others)
+    notes = headlines(results(rows))
+    assert f" E{first[1:]}" in notes[0]
+
+
 def test_an_arm_is_not_called_inert_because_of_the_trials_that_have_pairs():
     rows = [{"arm": arm, "seed": seed, "activity": "never fired"} for arm in "ab" for seed in range(3)]
     assert any("the policy changed nothing in any trial of a, b." in threat for threat in list_threats(results(rows).trials, []))
