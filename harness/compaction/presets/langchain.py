@@ -282,7 +282,7 @@ class LangChainClear(_ClearToolUses):
         >>> from harness.conversation.tokens import Window
         >>> policy = LangChainClear(trigger_tokens=20_000, enough_tokens=5_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
-        '20000 tokens, fixed'
+        '20,000 tokens, fixed'
     """
 
     enough_tokens: NonNegative = 0
@@ -526,7 +526,7 @@ class AnthropicClear(_ClearToolUses):
         >>> from harness.conversation.tokens import Window
         >>> policy = AnthropicClear(trigger_tokens=20_000, exempt_tools=("read_file",))
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
-        '20000 tokens, fixed'
+        '20,000 tokens, fixed'
     """
 
     least_saved_tokens: NonNegative = 0

@@ -465,7 +465,7 @@ class OpenCodePrune(Preset):
         >>> from harness.conversation.tokens import Window
         >>> policy = OpenCodePrune(adapted=True, protect_tokens=8_000, least_saved_tokens=4_000)
         >>> policy.budget(Window(tokens=32_768, source="configuration")).rule
-        'more than 4000 tokens of results beyond 8000'
+        'more than 4,000 tokens of results beyond 8,000'
     """
 
     adapted: bool = False
