@@ -252,9 +252,9 @@ def test_a_report_says_that_a_function_failed_and_not_that_it_did_nothing(tmp_pa
     assert broken["reason"].tolist() == ["illegal_plan"] * 2
     assert (working["compactions"] > 0).all()
     error = broken["error"].iloc[0]
-    first_notes = f"Every trial of policy={broken['policy'].iloc[0]} ended by an error of the policy, the first by: {error}."
+    sentence = f"Every trial of policy={broken['policy'].iloc[0]} ended by an error of the policy, the first by: {error}."
     short, table, *_ = report(results).sections
-    assert first_notes in short.notes[0]
+    assert sentence in short.notes[0]
     assert [row[table.columns.index("policy error")] for row in table.rows] == ["0", "2"]
     text = report(results).render_markdown()
     assert not any(wrong in text for wrong in ("changed nothing in any trial", "Without effect", "the arm is a control"))
