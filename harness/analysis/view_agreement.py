@@ -18,7 +18,7 @@ from harness.text import format_percent
 
 
 class AgreementKind(NamedTuple):
-    """What has to be equal for two actions to agree.
+    """Way of comparing two actions: by the name of the tool, or by the whole call.
 
     Args:
         column: Column of the answers to the compacted view; the one with `_again` has those to the full view asked again.
@@ -37,9 +37,9 @@ NOTE = (
     "what the compaction changes beyond chance. Each session counts alike; the intervals (95 %) are about sessions like these. "
     "A different action is not a worse one."
 )
-"""What the numbers of a probe mean."""
+"""Explanation of the numbers of a probe, for readers of its table."""
 HEADS = ("setting", "boundaries", "sessions", "same tool", "noise", "points", "same call", "noise", "points")
-"""Heads of the table that `tabulate_probe` returns the rows of."""
+"""Column heads for the rows that `tabulate_probe` returns."""
 
 
 def measure_view_agreement(probe: Probe) -> pd.DataFrame:

@@ -78,7 +78,7 @@ def choose_write_interval(models: Iterable[str]) -> float:
 
 
 class _RelayedAgent(NamedTuple):
-    """What the session of an external agent needs besides that of this project's own loop."""
+    """Relay and clock that only sessions of external agents need."""
 
     relay: AgentRelay
     clock: SettableClock

@@ -76,7 +76,7 @@ ANSWER_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePlan:
-    """What a boundary probe will ask, and what it will cost at most; made by `plan_probe`, which calls no model.
+    """Plan of a boundary probe: its questions and their estimated cost. `plan_probe` makes it without calling a model.
 
     Attributes:
         model: Name of the model that is asked for its next action.

@@ -109,7 +109,7 @@ class WorkersContract:
         self, open_workers: Callable[[TrialRunner, float], Workers], folder: Path
     ) -> None:
         """The future of a job that exceeds the time limit fails with `TimeoutError`, and the next job runs."""
-        workers = open_workers(run_sample_job, 1.0)
+        workers = open_workers(run_sample_job, 4.0)  # enough for a process to begin the job on a busy machine
         outcomes = self._run_in_turn(workers, folder, ["never end", "raise"])
         assert isinstance(outcomes[0], TimeoutError)
         assert isinstance(outcomes[1], ValueError)
