@@ -101,7 +101,9 @@ class Metric:
         if self.kind == "rate":
             return f"[{100 * low:.0f}, {100 * high:.0f}]"
         bounds = self.format_value(low), self.format_value(high)
-        return f"[{bounds[0]}, {bounds[1]}]" if bounds[0] != bounds[1] else f"[{low:.6g}, {high:.6g}]"
+        if bounds[0] == bounds[1]:
+            bounds = _tell_apart(low, high)
+        return f"[{bounds[0]}, {bounds[1]}]"
 
     def format_effect(self, effect: Effect) -> str:
         """Format the estimate of a comparison: `+0.12`, `+20` points of a rate, or the ratio `×0.83` of an amount."""
@@ -124,8 +126,15 @@ class Metric:
             return _NO_INTERVAL
         bounds = self.format_change(low), self.format_change(high)
         if bounds[0] == bounds[1] and self.is_ratio:
-            bounds = f"×{low:.6g}", f"×{high:.6g}"
+            bounds = tuple(f"×{text}" for text in _tell_apart(low, high))
         return f"[{bounds[0]}, {bounds[1]}]"
+
+
+def _tell_apart(low: float, high: float) -> tuple[str, str]:
+    """Return two numbers with as few decimals, at most six, as tell them apart."""
+    fewest = 0 if abs(high) >= 100 else 3
+    texts = ((f"{low:,.{decimals}f}", f"{high:,.{decimals}f}") for decimals in range(fewest, 7))
+    return next((pair for pair in texts if pair[0] != pair[1]), (f"{low:.6g}", f"{high:.6g}"))
 
 
 def _format_signed(value: float, digits: int) -> str:

@@ -59,9 +59,11 @@ def _list_settings(replay: Replay, rule: str) -> list[Change]:
     choice = replay.choices[rule]
     changes = []
     if choice is not None and choice.chosen != (AS_IT_WAS, AS_IT_WAS):
-        dearer = f"{choice.dearer} of {format_count(choice.groups, replay.group_kind)} would have cost more"
+        meaning = f"{choice.dearer} of {format_count(choice.groups, replay.group_kind)} would have cost more"
+        if not choice.dearer and min(choice.low_usd, choice.high_usd) < 0:
+            meaning += "; the interval is wider, because other halves can choose a dearer setting"
         text = f"Set {describe_choice(choice.chosen)}, chosen on the other half"
-        changes.append(Change(text, choice.saving_usd, choice.low_usd, choice.high_usd, dearer, "needs a test"))
+        changes.append(Change(text, choice.saving_usd, choice.low_usd, choice.high_usd, meaning, "needs a test"))
     rows = replay.settings[(replay.settings["rule"] == rule) & (replay.settings["compactions"] > 0)]
     rows = rows[~rows["setting"].isin([AS_IT_WAS, BY_HAND, *(choice.chosen if choice else ())])]
     rows = (

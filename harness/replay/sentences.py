@@ -136,14 +136,17 @@ def _describe_change(saving_usd: float) -> str:
 
 
 def _describe_others(replay: Replay, own: CrossFit) -> Iterator[str]:
-    """Yield a sentence for each other rule on the setting that the first rule chose."""
-    names = [name for name in dict.fromkeys(own.chosen) if name != AS_IT_WAS]
+    """Yield a sentence on the setting that the first rule chose, with its saving under each other rule."""
+    name = next((name for name in own.chosen if name != AS_IT_WAS), None)
+    if name is None or len(replay.rules) == 1:
+        return
+    parts = []
     for rule in replay.rules[1:]:
-        for name in names[:1]:
-            row = replay.find_setting(name, rule)
-            low, high = sorted((row["saving_low_usd"], row["saving_high_usd"]))
-            what = f"{_describe_change(row['saving_usd'])} (from {_describe_change(low)} to {_describe_change(high)})"
-            yield f"In hindsight over all {replay.group_kind}s, {name} would have cost {what} under {describe_rule_name(rule)}."
+        row = replay.find_setting(name, rule)
+        low, high = sorted((row["saving_low_usd"], row["saving_high_usd"]))
+        what = f"{_describe_change(row['saving_usd'])} (from {_describe_change(low)} to {_describe_change(high)})"
+        parts.append(f"{what} under {describe_rule_name(rule)}")
+    yield f"In hindsight over all {replay.group_kind}s, {name} would have cost {', and '.join(parts)}."
 
 
 def sum_paid(replay: Replay) -> PaidParts:

@@ -132,4 +132,7 @@ def test_values_and_intervals_are_formatted_with_the_precision_of_their_kind():
     assert METRICS["tokens"].format_value(1_234_567) == "1.23M"
     assert METRICS["tokens"].format_interval(math.nan, math.nan) == "no interval"
     assert METRICS["cost"].format_change_interval(0.7, 0.95) == "[×0.70, ×0.95]"
+    assert METRICS["cost"].format_change_interval(0.99526, 1.00261) == "[×0.995, ×1.003]"
+    assert METRICS["tokens"].format_interval(1_234_567, 1_234_570) == "[1,234,567, 1,234,570]"
+    assert METRICS["score"].format_interval(0.5, 0.5) == "[0.5, 0.5]"
     assert METRICS["score"].format_value(math.nan) == "–"

@@ -375,8 +375,8 @@ def _render_changes(replay: Replay) -> list[str]:
     again = format_thousands(replay.band.middle_tokens)
     note = (
         f"Costs under {describe_rule_name(replay.rules[0])}, with {again} tokens read again after each compaction "
-        f"({replay.band.source}). Only the setting that was chosen on the other half is judged where it was not chosen; its "
-        "interval repeats the choice on drawn groups, so it may include costs that none here had. "
+        f"({replay.band.source}). Only the setting that was chosen on the other half is judged where it was not chosen; "
+        "its interval repeats the choice on drawn groups. "
         "Needs a test: it depends on what the agent must read again, which only a run of tasks can show. Compacting by hand "
         "leaves 10,000 tokens beside system prompt and tools."
     )
@@ -519,7 +519,7 @@ def _render_projects(replay: Replay) -> list[str]:
 def _render_uncounted(replay: Replay, probe: Probe | None) -> list[str]:
     items = "".join(f"<li>{escape(line)}</li>" for line in list_uncounted(replay)) or "<li>Everything was counted.</li>"
     method = escape(describe_method(replay, probe.hosts if probe else ()))
-    return [f'<ul class="p-headlines">{items}</ul>', f'<p class="h-faint">{method}</p>']
+    return [f'<ul class="p-list">{items}</ul>', f'<p class="h-faint">{method}</p>']
 
 
 def _render_table(label: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
