@@ -12,20 +12,20 @@ from rich.progress import Progress
 
 from harness.cli import options, probe
 from harness.cli.terminal import build_table, format_line, list_first, print_line, print_parts
-from harness.errors import UsageError, format_count
+from harness.errors import UsageError
 from harness.inspection.recording_folder import list_installed_folders
 from harness.replay.excerpts import Excerpt, list_excerpts
 from harness.replay.forecast import check_forecast, describe_check, make_forecast, read_forecast, save_forecast
 from harness.replay.sentences import (
     PART_NAMES,
     build_headline,
+    describe_agreement,
     describe_method,
     describe_reading,
     describe_rule_name,
     describe_settings,
     format_usd,
     list_uncounted,
-    measure_agreement,
     sum_paid,
 )
 from harness.replay.sessions import DEFAULT_RULES, SIMULATED, Replay, replay_sessions
@@ -190,7 +190,7 @@ def build_lines(replay: Replay, *, full: bool = False, hosts: Sequence[str] = ()
         full: Whether to list everything that was not counted.
         hosts: Hosts to which a probe sends texts of sessions.
     """
-    paid, agreement = sum_paid(replay), measure_agreement(replay)
+    paid = sum_paid(replay)
     parts = [(getattr(paid, name), text) for name, text in PART_NAMES.items() if getattr(paid, name) > 0]
     lines = build_headline(replay)
     if parts:
@@ -204,12 +204,8 @@ def build_lines(replay: Replay, *, full: bool = False, hosts: Sequence[str] = ()
     if cheapest:
         listed = "; ".join(f"{name} {change} ({band}; break-even: {even})" for name, change, band, even in cheapest)
         lines.append(f"Cheapest under {describe_rule_name(replay.rules[0])}: {listed}")
-    if agreement.sessions:
-        close = f"in {agreement.within} of {format_count(agreement.sessions, 'session')}"
-        pooled = format_percent(agreement.pooled_error, 1, signed=True)
-        errors = f"median error {format_percent(agreement.median_error, 1)}, pooled {pooled}"
-        covered = f"the replay covers {format_percent(replay.covered_share)} of the cost"
-        lines.append(f"Check: the bill of what you really ran is modelled within 5 % {close} ({errors}); {covered}.")
+    if agreement := describe_agreement(replay):
+        lines.append(agreement)
     if replay.reading is not None:
         lines.append(describe_reading(replay))
     uncounted = list_uncounted(replay)

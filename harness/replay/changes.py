@@ -65,25 +65,33 @@ def _list_settings(replay: Replay, rule: str) -> list[Change]:
         text = f"Set {describe_choice(choice.chosen)}, chosen on the other half"
         changes.append(Change(text, choice.saving_usd, choice.low_usd, choice.high_usd, meaning, "needs a test"))
     rows = replay.settings[(replay.settings["rule"] == rule) & (replay.settings["compactions"] > 0)]
-    rows = rows[~rows["setting"].isin([AS_IT_WAS, BY_HAND, *(choice.chosen if choice else ())])]
-    rows = (
-        rows.assign(policy=[str(name).partition(" at ")[0] for name in rows["setting"]])
-        .sort_values("usd")
-        .drop_duplicates("policy")
-        .head(3)
-    )
+    rows = rows[~rows["setting"].isin([AS_IT_WAS, BY_HAND])]
+    chosen = [_name_policy(name) for name in choice.chosen] if choice else []
+    rows = rows.assign(policy=[_name_policy(name) for name in rows["setting"]])
+    rows = rows[~rows["policy"].isin(chosen)].sort_values("usd").drop_duplicates("policy").head(3)
     for row in rows.itertuples():
         meaning = f"best threshold of this policy in hindsight; {_describe_even(row.break_even_tokens)}"
         changes.append(
-            Change(f"Set {row.setting}", row.saving_usd, row.saving_low_usd, row.saving_high_usd, meaning, "needs a test")
+            Change(
+                f"Or set {row.setting}" if changes else f"Set {row.setting}",
+                row.saving_usd,
+                row.saving_low_usd,
+                row.saving_high_usd,
+                meaning,
+                "needs a test",
+            )
         )
     return changes
 
 
+def _name_policy(setting: str) -> str:
+    return str(setting).partition(" at ")[0]
+
+
 def _describe_even(tokens: float | None) -> str:
     if tokens is None or np.isnan(tokens):
-        return "saves up to 40,000 tokens read again"
-    return "never saves" if tokens == 0 else f"saves up to {tokens:,.0f} tokens read again"
+        return "cheaper even if 40,000 tokens are read again"
+    return "never cheaper" if tokens == 0 else f"cheaper if fewer than {tokens:,.0f} tokens are read again"
 
 
 def _list_lifetimes(replay: Replay, rule: str) -> list[Change]:
@@ -110,10 +118,10 @@ def _list_compactions_by_hand(replay: Replay, rule: str) -> list[Change]:
     row = replay.find_setting(BY_HAND, rule)
     if not row["compactions"]:
         return []
-    meaning = f"before {format_count(int(row['compactions']), 'break')} after which the prompt had more than twice what stays"
+    meaning = f"before {format_count(int(row['compactions']), 'pause')} after which the prompt had more than twice what stays"
     return [
         Change(
-            "Compact by hand before a break",
+            "Compact by hand before a pause",
             float(row["saving_usd"]),
             float(row["saving_low_usd"]),
             float(row["saving_high_usd"]),

@@ -16,11 +16,11 @@ from harness.text import format_percent
 
 PART_NAMES = {
     "output_usd": "output",
-    "read_usd": "cache read",
-    "new_usd": "new text written",
-    "after_pauses_usd": "written again after pauses",
-    "after_edits_usd": "written again after compactions",
-    "unexplained_usd": "written again, no visible reason",
+    "read_usd": "read from the cache",
+    "new_usd": "new text cached",
+    "after_pauses_usd": "cached again after pauses",
+    "after_edits_usd": "cached again after compactions",
+    "unexplained_usd": "cached again, cause unknown",
     "uncached_usd": "sent again without a reported cache",
     "summary_usd": "summaries",
     "other_usd": "side calls and answers taken back",
@@ -82,10 +82,17 @@ def describe_choice(names: tuple[str, str]) -> str:
 
 
 def describe_span(replay: Replay) -> str:
-    """Return sessions, days and paid cost, such as `214 sessions (3 Oct – 27 Nov 2026, $412 at list price)`."""
+    """Return sessions, days and paid cost, such as `214 sessions (3 Oct – 27 Nov 2026, $412 at list price)`.
+
+    Where sessions have no known cost, the cost says for how many it stands.
+    """
     starts, ends = replay.sessions["started_at"].dropna(), replay.sessions["ended_at"].dropna()
     days = f"{_format_day(starts.min())} – {_format_day(ends.max())}, " if len(starts) and len(ends) else ""
-    return f"{format_count(len(replay.sessions), 'session')} ({days}{format_usd(replay.paid_usd)} at list price)"
+    priced = int((replay.sessions["paid_usd"] > 0).sum())
+    cost = f"{format_usd(replay.paid_usd)} at list price"
+    if 0 < priced < len(replay.sessions):
+        cost += f" for {priced:,} of them"
+    return f"{format_count(len(replay.sessions), 'session')} ({days}{cost})"
 
 
 def _format_day(day: pd.Timestamp) -> str:
@@ -113,12 +120,12 @@ def build_headline(replay: Replay) -> list[str]:
             *_describe_others(replay, own),
         ]
     first = (
-        f"{opening}, the setting {describe_choice(own.chosen)}, chosen on half of your {noun}, would have cost "
-        f"{_describe_saving(own)} on the other half, if {again} tokens are read again after each compaction "
+        f"{opening}, the setting {describe_choice(own.chosen)} for every session, chosen on half of your {noun} and judged on "
+        f"the other, would have cost {_describe_saving(own)} in all, if {again} tokens are read again after each compaction "
         f"({replay.band.source})."
     )
     doubt = (
-        ["The interval includes no saving at all, so this is a hint and not a finding."]
+        ["It may also have cost as much or more, so this is a hint and not a finding."]
         if own.low_usd <= 0 < own.saving_usd
         else []
     )
@@ -136,17 +143,35 @@ def _describe_change(saving_usd: float) -> str:
 
 
 def _describe_others(replay: Replay, own: CrossFit) -> Iterator[str]:
-    """Yield a sentence on the setting that the first rule chose, with its saving under each other rule."""
+    """Yield a sentence on the setting that the first rule chose, judged where it was chosen, under each rule."""
     name = next((name for name in own.chosen if name != AS_IT_WAS), None)
     if name is None or len(replay.rules) == 1:
         return
     parts = []
-    for rule in replay.rules[1:]:
+    for rule in replay.rules:
         row = replay.find_setting(name, rule)
         low, high = sorted((row["saving_low_usd"], row["saving_high_usd"]))
         what = f"{_describe_change(row['saving_usd'])} (from {_describe_change(low)} to {_describe_change(high)})"
         parts.append(f"{what} under {describe_rule_name(rule)}")
-    yield f"In hindsight over all {replay.group_kind}s, {name} would have cost {', and '.join(parts)}."
+    yield (
+        f"In hindsight, which flatters a setting, {name} would have cost over all {replay.group_kind}s "
+        f"{', '.join(parts[:-1])}, and {parts[-1]}."
+    )
+
+
+def describe_agreement(replay: Replay) -> str:
+    """Return how well the model agrees with the real bill, in sentences; empty without a session whose usage shows a cache."""
+    agreement = measure_agreement(replay)
+    if not agreement.sessions:
+        return ""
+    median, pooled = format_percent(agreement.median_error, 1), format_percent(agreement.pooled_error, 1, signed=True)
+    is_close = max(agreement.median_error, abs(agreement.pooled_error)) <= WITHIN_SHARE
+    return (
+        f"Check: the model is within {format_percent(WITHIN_SHARE)} of the real bill in {agreement.within} of "
+        f"{format_count(agreement.sessions, 'session')} that report usage (median error {median}, all together {pooled})"
+        f"{'' if is_close else ', so a saving of that size may be an error of the model'}. "
+        f"The replay covers {format_percent(replay.covered_share)} of the cost."
+    )
 
 
 def sum_paid(replay: Replay) -> PaidParts:
@@ -212,9 +237,9 @@ def describe_reading(replay: Replay) -> str:
     low, high = (format_thousands(round(tokens, -2)) for tokens in (found.low_tokens, found.high_tokens))
     calls = f"{abs(found.calls):.1f} {'more' if found.calls >= 0 else 'fewer'} repeated calls"
     return (
-        f"After {format_count(found.compactions, 'compaction')} of your agents, {found.tokens:,.0f} tokens more were read again "
-        f"among the next 20 calls than at {found.shifted:,} shifted boundaries, with {calls}; your recordings suggest {low} to "
-        f"{high} per compaction."
+        f"After {format_count(found.compactions, 'compaction')} of your agents, on average {found.tokens:,.0f} tokens more were "
+        f"read again among the next 20 calls than where nothing was compacted ({found.shifted:,} other places), with {calls}; "
+        f"your recordings suggest {low} to {high} per compaction, which `--reread` can take."
     )
 
 

@@ -25,9 +25,7 @@ def test_the_summary_has_about_ten_lines_and_the_tables_are_written(folder, tmp_
     assert lines[0].startswith("On your 4 sessions (5 Jan 2026 – 5 Jan 2026, $")
     assert "chosen on half of your projects" in lines[0]
     assert len(lines) <= 11
-    assert any(
-        line.startswith("Check: the bill of what you really ran is modelled within 5 % in 4 of 4 sessions") for line in lines
-    )
+    assert any(line.startswith("Check: the model is within 5 % of the real bill in 4 of 4 sessions") for line in lines)
     assert any(line.startswith("Level L2-open") for line in lines)
     settings = pd.read_csv(tmp_path / "tables" / "settings.csv")
     assert set(settings["setting"]) == {"as it was", "claude-code at 40K", "claude-code at 60K", "compact by hand before pauses"}

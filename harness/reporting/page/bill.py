@@ -24,15 +24,14 @@ from harness.replay.probe_requests import SAYS_SOMETHING
 from harness.replay.sentences import (
     PART_NAMES,
     build_headline,
+    describe_agreement,
     describe_break_even,
     describe_method,
     describe_privacy,
     describe_reading,
     describe_rule_name,
-    describe_span,
     format_usd,
     list_uncounted,
-    measure_agreement,
     sum_paid,
 )
 from harness.replay.sessions import BILL_COLUMNS, REREAD_COLUMNS, Replay
@@ -57,10 +56,10 @@ LOWEST, HIGHEST = -0.6, 0.6
 """Ends of the axis of changes, beyond which lines are cut off."""
 MODELLED_NAMES = {
     "output_usd": "output",
-    "read_usd": "cache read",
-    "new_usd": "new text written",
-    "rewarmed_usd": "written again after pauses",
-    "edited_usd": "written again after compactions",
+    "read_usd": PART_NAMES["read_usd"],
+    "new_usd": PART_NAMES["new_usd"],
+    "rewarmed_usd": PART_NAMES["after_pauses_usd"],
+    "edited_usd": PART_NAMES["after_edits_usd"],
     "uncached_usd": "not cached",
     "summary_usd": "summaries",
 }
@@ -117,7 +116,7 @@ def _describe_sessions(replay: Replay, probe: Probe | None) -> str:
     agents = ", ".join(sorted(paid["agent"].unique()))
     privacy = describe_privacy(probe.hosts if probe else ())
     said = f"{privacy[0].lower()}{privacy[1:]}"
-    return f"{describe_span(replay)} of {agents or 'no agent with a known cost'} · {groups} · {said}"
+    return f"Sessions of {agents or 'no agent with a known cost'} · {groups} · {said}"
 
 
 def _render_card(heading: str, parts: Iterable[str]) -> str:
@@ -145,7 +144,18 @@ def _render_paid(replay: Replay) -> list[str]:
         f"<li>{_draw_swatch('rect', 'b-' + kind)}{escape(text)} <b>{format_usd(usd)}</b> ({format_percent(usd / total)})</li>"
         for kind, text, usd in shown
     )
-    return [bar, f'<ul class="b-key">{key}</ul>', _render_agreement(replay)]
+    again = paid.after_pauses_usd + paid.after_edits_usd + paid.unexplained_usd
+    shares = [
+        f"{format_percent(usd / total)} {what}"
+        for usd, what in (
+            (paid.read_usd, "for reading from the cache what had been sent before"),
+            (again, "for writing to the cache again what had been in it"),
+            (paid.output_usd, "for output"),
+        )
+        if usd > 0
+    ]
+    sentence = f"<p>Of {format_usd(total)}, you paid {', '.join(shares)}.</p>" if shares else ""
+    return [sentence, bar, f'<ul class="b-key">{key}</ul>', _render_agreement(replay)]
 
 
 def _draw_swatch(tag: str, kind: str) -> str:
@@ -155,8 +165,8 @@ def _draw_swatch(tag: str, kind: str) -> str:
 
 
 def _render_agreement(replay: Replay) -> str:
-    agreement = measure_agreement(replay)
-    if not agreement.sessions:
+    sentence = describe_agreement(replay)
+    if not sentence:
         return ""
     rule = replay.rules[0]
     as_it_was = replay.costs[(replay.costs["setting"] == AS_IT_WAS) & (replay.costs["rule"] == rule)]
@@ -181,12 +191,6 @@ def _render_agreement(replay: Replay) -> str:
         if getattr(paid, name) > 0
     ]
     rows.append(("all", format_usd(paid.total_usd), format_usd(float(sums.sum()))))
-    sentence = (
-        f"Check: the bill of what you really ran is modelled within 5 % in {agreement.within} of "
-        f"{format_count(agreement.sessions, 'session')} that report usage (median error "
-        f"{format_percent(agreement.median_error, 1)}, pooled {format_percent(agreement.pooled_error, 1, signed=True)}). "
-        f"The replay covers {format_percent(replay.covered_share)} of the cost."
-    )
     table = _render_table("Measured and modelled", ("part", "measured", f"modelled, {describe_rule_name(rule)}"), rows)
     return f"<p>{escape(sentence)}</p><details><summary>Measured against modelled, by part</summary>{table}</details>"
 
@@ -265,7 +269,8 @@ def _render_settings(replay: Replay, changes: Sequence[Sequence[Sequence[float |
     numbers = " to ".join(format_thousands(round(tokens)) for tokens in (band.low_tokens, band.high_tokens))
     note = (
         f"Change of the cost against what you ran; below the line is cheaper. Shaded: the policy with the cheapest setting, with "
-        f"{numbers} tokens read again ({band.source}), at most what a compaction removed. Lines are cut off at ±60 %."
+        f"{numbers} tokens read again ({band.source}), at most what a compaction removed. Lines are cut off at ±60 %. The slider "
+        "moves the lines and the table of all settings."
     )
     return [
         slider,
@@ -347,8 +352,8 @@ def _render_all(replay: Replay, changes: Sequence[Sequence[Sequence[float | None
         for text in (
             "setting",
             *heads,
-            "compactions",
-            "saves nothing from (tokens read again)",
+            "compactions by it",
+            "cheaper below (tokens read again)",
             f"{replay.group_kind}s that get dearer",
         )
     )
@@ -376,9 +381,9 @@ def _render_changes(replay: Replay) -> list[str]:
     note = (
         f"Costs under {describe_rule_name(replay.rules[0])}, with {again} tokens read again after each compaction "
         f"({replay.band.source}). Only the setting that was chosen on the other half is judged where it was not chosen; "
-        "its interval repeats the choice on drawn groups. "
-        "Needs a test: it depends on what the agent must read again, which only a run of tasks can show. Compacting by hand "
-        "leaves 10,000 tokens beside system prompt and tools."
+        "its interval repeats the choice on drawn groups. Each row stands alone: savings do not add up. Modelled: it follows "
+        "from the price rule and your pauses. Needs a test: it depends on what the agent must read again, which only a run of "
+        "tasks can show. Compacting by hand leaves 10,000 tokens beside system prompt and tools."
     )
     table = f'<table class="p-table"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
     box = f'<div class="p-scroll" tabindex="0" role="region" aria-label="What you can change">{table}</div>'
@@ -405,7 +410,7 @@ def _render_boundaries(replay: Replay) -> list[str]:
                 "–" if np.isnan(chance) else format_percent(chance, 2),
             )
         )
-    words = ("kind", "in evicted messages", "still in view", "of the others used later", "chance level")
+    words = ("kind", "in evicted messages", "still in view", "of the others used later", "without a compaction")
     events = [
         (
             f"{Path(str(row.file)).name}, step {row.step}",
@@ -419,9 +424,9 @@ def _render_boundaries(replay: Replay) -> list[str]:
     columns = ("compaction", "evicted tokens", "calls repeated among the next 20", "on the same path", "words used later")
     note = (
         "Used later: a distinctive word of an evicted message, not first written by the agent, that the agent wrote although it "
-        "stood nowhere in view and had not been seen again. Chance level: the same at boundaries where nothing was compacted, so "
-        "the word was still in view. Neither is harm: an agent may do without. Words are found by patterns in the first 8,000 "
-        "characters of a text, at most 400 of a kind for each boundary."
+        "stood nowhere in view and had not been seen again. Without a compaction (the chance level): the same where nothing "
+        "was compacted, so the word was still in view. Neither is harm: an agent may do without. Words are found by patterns in "
+        "the first 8,000 characters of a text, at most 400 of a kind for each boundary."
     )
     table = _render_table("Compactions", columns, events)
     return [

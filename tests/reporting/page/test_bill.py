@@ -56,7 +56,7 @@ def test_changes_have_an_effect_and_a_grade(replay):
     changes = list_changes(replay)
     assert {change.grade for change in changes} <= {"measured", "modelled", "needs a test"}
     assert any(change.text.startswith("Keep the cache for 1h") for change in changes)
-    assert any(change.text == "Compact by hand before a break" for change in changes)
+    assert any(change.text == "Compact by hand before a pause" for change in changes)
     assert [change.saving_usd for change in changes] == sorted((change.saving_usd for change in changes), reverse=True)
 
 
