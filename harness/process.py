@@ -1,4 +1,4 @@
-"""Settings of this process: handlers of signals such as Ctrl-C, an end together with its parent, and the search for garbage.
+"""Settings of this process: handlers of signals such as Ctrl-C, its end, and the search for garbage.
 
 The package creates many objects and hardly any cyclic garbage. With Python's default, which looks for garbage after 700 new
 objects, the search takes up to a tenth of the time of imports and a twentieth of the CPU time of trials.
@@ -52,6 +52,17 @@ def install_signal_handler(
     finally:
         for number, handler in previous_handlers.items():
             signal.signal(number, handler)
+
+
+def end_if_imported_by_worker() -> None:
+    """End this process without a word if it is a worker that imports the main program, which called this at its top level.
+
+    `multiprocessing` lets each new worker import the main program. A script that starts workers without
+    `if __name__ == "__main__":` would start them in its workers, too, which `multiprocessing` refuses with a long traceback in
+    each of them. Its own test is the same. The parent process finds that no worker starts, and says what to do.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(1)
 
 
 def end_with_parent() -> None:

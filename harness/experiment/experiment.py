@@ -49,6 +49,7 @@ from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
 from harness.models.rule_prices import find_terms
 from harness.models.scripted.profiles import is_scripted
+from harness.process import end_if_imported_by_worker
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
 from harness.tasks import refuse_unknown_task
@@ -318,6 +319,7 @@ class Experiment:
             VerdictMismatch: A trial was graded again, and the verdicts stored in the action cache are wrong.
             KeyboardInterrupt: The run was interrupted with Ctrl-C; finished trials are stored.
         """
+        end_if_imported_by_worker()
         display = choose_display(progress) if isinstance(progress, str) else progress
         folder = (self.output if output is None else Path(output)).absolute()  # another thread may change the working folder
         count = workers

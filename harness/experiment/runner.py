@@ -36,13 +36,13 @@ SIGTERM_EXIT_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
 MAX_STARTS = 3
 """Maximum number of attempts to start a trial whose worker process dies before the trial begins.
 
-If no trial of the run has begun after these attempts, the run ends with an error.
+If no trial of the run has begun after as many attempts for each worker, the run ends with an error.
 """
 MAX_ATTEMPTS = 3
 """Number of attempts after which a trial counts as failed, if its session broke off in the same way each time."""
 CANNOT_START_MESSAGE = (
-    "worker processes cannot start or die at once; a script must call run() under `if __name__ == '__main__':`; "
-    "if memory is short, use fewer workers"
+    "no worker process could start: each imports the script that calls run(), so the call must stand under "
+    "`if __name__ == '__main__':`; if it does, memory may be short: use fewer workers"
 )
 
 
@@ -63,7 +63,7 @@ class Runner:
     _start_times: "dict[Future[FinishedTrial], float]" = field(default_factory=dict)
     """Time at which each unfinished job was first seen running; it becomes the trial's start time if the worker is killed."""
     _has_started_any: bool = False
-    _death_counts: dict[str, int] = field(default_factory=dict)
+    _death_counts: Counter[str] = field(default_factory=Counter)
     _failed_attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of attempts that broke off after the session had begun, by trial id and by reason (`crashed` or `timeout`)."""
 
@@ -119,7 +119,7 @@ class Runner:
         try:
             running[workers.submit(job)] = job
         except WorkerDied:
-            self._retry_job(job, waiting)
+            self._retry_job(job, workers, waiting)
 
     def _collect_ended(self, running: "dict[Future[FinishedTrial], Job]") -> None:
         """Store the results of trials whose journals show that they have ended, although no worker has reported it."""
@@ -138,7 +138,7 @@ class Runner:
             if isinstance(error := future.exception(), WorkersUnavailable):
                 raise error
             if _has_died_unstarted(future):
-                self._retry_job(job, waiting)
+                self._retry_job(job, workers, waiting)
             else:
                 attempts = error.attempts if isinstance(error, WorkerDied) else 1
                 self._record_or_repeat(self._resolve_result(future, job), job, waiting, attempts)
@@ -171,20 +171,21 @@ class Runner:
             finished_trial = finished_trial._replace(record=replace(record, status="failed", reason=reason, error=error))
         self._record_trial(finished_trial)
 
-    def _retry_job(self, job: Job, waiting: "_Queue") -> None:
+    def _retry_job(self, job: Job, workers: Workers, waiting: "_Queue") -> None:
         """Queue a job again after its worker died before the trial began.
 
         Other jobs run first, because the trial may not be the cause.
         """
         remove_journal(job.journal)
-        self._death_counts[job.trial_id] = self._death_counts.get(job.trial_id, 0) + 1
-        if self._death_counts[job.trial_id] < MAX_STARTS:
+        self._death_counts[job.trial_id] += 1
+        has_given_up = self._death_counts[job.trial_id] >= MAX_STARTS
+        if not self._has_started_any and (has_given_up or self._death_counts.total() >= MAX_STARTS * workers.count > 0):
+            raise HarnessError(CANNOT_START_MESSAGE)
+        if not has_given_up:
             waiting.put_back(job)
-        elif self._has_started_any:
+        else:
             ending = Ending(status="crashed", reason="crashed", error="the worker process died each time before the trial began")
             self._record_trial(self._build_killed_trial(job, self.clock(), ending))
-        else:
-            raise HarnessError(CANNOT_START_MESSAGE)
 
     def _was_stopped(self, future: "Future[FinishedTrial]") -> bool:
         """Return whether a worker process ended because a signal such as Ctrl-C stopped the whole run.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import UsageError
+from harness.process import end_if_imported_by_worker
 
 Result = TypeVar("Result")
 
@@ -29,6 +30,7 @@ def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: in
     if count <= 1:
         yield from map(read, paths)
         return
+    end_if_imported_by_worker()
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__, getattr(read, "func", read).__module__])  # so that each worker need not import them
     # `max_tasks_per_child` stays unset: with it, Python 3.11 may wait forever for processes that it did not replace

@@ -57,6 +57,21 @@ def test_a_trial_that_its_time_limit_ended_is_no_result_whatever_the_clock_says(
     workers.close()
 
 
+@pytest.mark.slow
+def test_a_script_that_runs_an_experiment_at_its_top_level_is_refused_once_with_advice(tmp_path):
+    """Each worker imports the script. Workers that run it again would each end with a traceback of their own."""
+    script = tmp_path / "grid.py"
+    script.write_text(
+        "from harness import Experiment, Trial\n"
+        "axes = {'seed': list(range(20))}\n"
+        "Experiment(name='unguarded', base=Trial(task='flashcards', policy='none'), axes=axes).run('out', workers=2)\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "`if __name__ == '__main__':`" in done.stderr.splitlines()[-1]
+
+
 def test_a_program_from_standard_input_is_refused_with_the_reason(tmp_path):
     program = f"""
 from pathlib import Path
