@@ -50,8 +50,8 @@ StopReason: TypeAlias = Literal[
 ]
 """Reason why a turn or a session stopped.
 
-Two reasons complete a session: `replied` (an answer without tool calls) and `declared` (the model declared that it is done, or an
-external agent ended by itself without an error).
+Two reasons complete a session: `replied` (an answer without tool calls) and `declared` (the model declared that it is done, or
+another agent ended by itself without an error).
 All other reasons are failures. Those that need an explanation:
 
 - `cut_short`: The output limit, or the end of the context window, cut off the last answer.
@@ -62,7 +62,8 @@ All other reasons are failures. Those that need an explanation:
 - `illegal_plan`: The compaction policy proposed an invalid conversation.
 - `agent_failed`: The external agent of a trial ended with an error, or never asked its model.
 - `timeout`: The tools of a trial took too much time, or the trial exceeded its time limit.
-- `broken_off`: The process was killed during a step, as detected when the session is opened again.
+- `broken_off`: The process was killed during a step, as detected when the session is opened again; or the record of another
+  agent ends in the middle of its work (see `harness.conversation.endings`).
 - `crashed`: An error of the program ended the session.
 - `repeated_crash`: The trial crashed in every attempt after its session had begun.
 """

@@ -13,7 +13,16 @@ from harness.agent.loop import Stop
 from harness.compaction.description import name_policy
 from harness.compaction.scaling import fit_policy
 from harness.conversation.codec import to_canonical_json
-from harness.conversation.events import Entry, Event, EventListener, SessionEnded, SessionStarted, SubAgentEnded
+from harness.conversation.endings import infer_ending
+from harness.conversation.events import (
+    Entry,
+    Event,
+    EventListener,
+    MessageAdded,
+    SessionEnded,
+    SessionStarted,
+    SubAgentEnded,
+)
 from harness.errors import HarnessError, ModelError, StoreError, UsageError
 from harness.experiment.job import Ending
 from harness.gateway.recorded_model import RecordedModel
@@ -217,7 +226,7 @@ class _Logs:
                 self.main.append((self._start,))
             step = max((event.step for _, event in self.main.entries() if hasattr(event, "step")), default=0)
             for session_id, (log, totals) in self._side.items():
-                log.append((SessionEnded(status="completed", reason="replied"),))
+                log.append((infer_ending([event.message for _, event in log.entries() if isinstance(event, MessageAdded)]),))
                 self.main.append((_make_ended_event(step, session_id, totals),))
 
 

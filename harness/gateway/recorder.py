@@ -18,12 +18,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from harness.agent.loop import Stop
 from harness.compaction.description import name_policy
 from harness.conversation.codec import to_canonical_json
+from harness.conversation.endings import infer_ending
+from harness.conversation.events import SessionEnded, StopReason
 from harness.conversation.shapes.recognition import recognize_shape
 from harness.conversation.shapes.shape import Raw, Shape
 from harness.conversation.tokens import Usage
-from harness.errors import HarnessError, UsageError, format_count
+from harness.errors import CompactionError, HarnessError, UsageError, format_count
 from harness.gateway.agent_protocols import (
     PROTOCOLS,
     count_answer_messages,
@@ -70,6 +73,8 @@ class _Answer:
     usage: Usage | None
     at_seconds: float
     model_seconds: float
+    is_logged: bool = False
+    """Whether the answer is in the log, because the agent sent it back in a request that was refused."""
 
 
 @dataclass(slots=True)
@@ -87,6 +92,8 @@ class _Session:
     requests: int = 0
     own_compactions: int = 0
     has_overflowed: bool = False
+    failure: SessionEnded | None = None
+    """End of the session if no further request comes, because the newest one failed or was refused; None otherwise."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -161,7 +168,7 @@ class SessionRecorder:
         self._open: list[_Session] = []  # the session of the last request is the last one
         self._calls: dict[str, _Session] = {}
         self._lock = threading.Lock()
-        self.sessions = self._refused = 0
+        self.sessions = self._refused = self._unfinished = 0
         self._last_refusal = ""
         for arm in self._arms:  # refuses invalid settings before the first request
             Compactor(arm.policy, window_tokens=window_tokens or 1_000_000, summarizer=summarizer).close()
@@ -213,7 +220,8 @@ class SessionRecorder:
                 "no request arrived: check that the agent uses the printed address as its base URL, and that no other setting or "
                 "environment variable of the agent names its provider's own address"
             )
-        return f"{format_count(self.sessions, 'session')} recorded in {self._journal}"
+        unfinished = f"; {self._unfinished} did not end by the agent's own answer" if self._unfinished else ""
+        return f"{format_count(self.sessions, 'session')} recorded in {self._journal}{unfinished}"
 
     def take_request(self, question: Mapping[str, Any]) -> list[int | Raw]:
         """Return what goes upstream: the index of each message that goes as it is, and other messages themselves.
@@ -266,14 +274,18 @@ class SessionRecorder:
             if answer is not None and count:
                 with session.clock.stop_at(answer.at_seconds):
                     compactor.record(history[: known + count], usage, model_seconds=answer.model_seconds)
+                answer.is_logged = True
             session.history = history
         moment: Moment = "overflow" if session.has_overflowed else "step"
-        session.has_overflowed = False
+        session.has_overflowed, session.failure = False, None
         session.requests += 1
         try:
             sent = compactor.compact(session.history, usage, moment=moment).messages
             session.answer = None  # a refused request leaves it to the next one
             return sent
+        except Exception as error:
+            session.failure = _make_refusal(error)
+            raise
         finally:
             session.history = session.history[: compactor.messages]  # fewer if the new ones were refused
 
@@ -358,9 +370,12 @@ class SessionRecorder:
             return
         status, text = question.get("status"), str(question.get("message"))
         with session.lock:
-            if is_overflow(status, text, is_known=question.get("name") in _CONTEXT_ERRORS):
-                session.has_overflowed = True
+            session.has_overflowed = is_overflow(status, text, is_known=question.get("name") in _CONTEXT_ERRORS)
+            if session.has_overflowed:
                 session.compactor.record_overflow(text[:2_000])
+            detail = f"the newest request failed{'' if status is None else f' with status {status}'}: {text[:2_000]}"
+            reason: StopReason = "overflow" if session.has_overflowed else "model_error"
+            session.failure = SessionEnded(status="failed", reason=reason, detail=detail)
 
     def _find_name(self, headers: Mapping[str, Any]) -> str:
         """Return the name that the agent gives its session in a header; empty if it gives none."""
@@ -372,10 +387,14 @@ class SessionRecorder:
         with session.lock:
             if session.answer is not None:
                 self._log_answer(session, session.answer)
-            session.compactor.close()
+            ending = session.failure or infer_ending([item.message for item in session.compactor.view.items])
+            self._unfinished += ending.status == "failed"
+            session.compactor.close(ending)
 
     def _log_answer(self, session: _Session, answer: _Answer) -> None:
         """Log an answer that the agent did not send back."""
+        if answer.is_logged:
+            return
         session.history = [*session.history, *map(normalize, answer.messages)]
         with session.clock.stop_at(answer.at_seconds):
             session.compactor.record(session.history, answer.usage, model_seconds=answer.model_seconds)
@@ -424,6 +443,14 @@ def _is_system(raw: Raw) -> bool:
 
 def _has_answer(messages: Sequence[Raw]) -> bool:
     return any(map(is_answer, messages))
+
+
+def _make_refusal(error: Exception) -> SessionEnded:
+    """Return the end of a session whose newest request the gateway refused, if no further one comes."""
+    if isinstance(error, UsageError):
+        return SessionEnded(status="failed", reason="broken_off", detail=f"the gateway refused the newest request: {error}")
+    stop = Stop("illegal_plan", str(error)) if isinstance(error, CompactionError) else Stop.from_error(error)
+    return SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail)
 
 
 def _fits_answer(session: _Session, messages: Sequence[Raw]) -> bool:

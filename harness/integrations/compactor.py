@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 from harness.agent.conversation import Conversation, PreparedRequest, RequestBuilder
 from harness.compaction.function_policy import PolicyFunction
 from harness.conversation.codec import to_canonical_json
+from harness.conversation.endings import infer_ending
 from harness.conversation.events import (
     Compaction,
     Entry,
@@ -258,8 +259,13 @@ class Compactor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Log the end of the session and close its journal, if there is one; may be called more than once."""
+    def close(self, ending: SessionEnded | None = None) -> None:
+        """Log the end of the session and close its journal, if there is one; may be called more than once.
+
+        Args:
+            ending: End of the session. None infers it from the last messages: a session whose last answer calls a tool that
+                returned nothing was broken off, unless agents end by this tool.
+        """
         if self._journal is None:
             if self._open_step:
                 self._finish_step(None)
@@ -268,16 +274,7 @@ class Compactor:
         if self._pieces:
             if self._open_step:
                 self._finish_step(None)
-            replied = self.view.items[-1].message.role == "assistant"
-            self._conversation.append(
-                SessionEnded(status="completed", reason="replied")
-                if replied
-                else SessionEnded(
-                    status="failed",
-                    reason="cancelled",
-                    detail="the log has no answer to the last request: the loop ended, or did not pass it on",
-                )
-            )
+            self._conversation.append(ending or infer_ending([item.message for item in self.view.items]))
         closed_log = MemoryLog()
         closed_log.append([event for _, event in self._log.entries()])
         self._log.close()

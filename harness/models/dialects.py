@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from harness.conversation.endings import MINI_FINAL_LINE
 from harness.conversation.events import TextDelta
 from harness.conversation.messages import Message, Part, ToolCall, ToolResult
 from harness.errors import ModelError
@@ -303,7 +304,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 name="mini-swe-agent",
                 shell_tool="bash",
                 read_outcome=read_mini_outcome,
-                final_command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT",
+                final_command=f"echo {MINI_FINAL_LINE}",
             ),
             Dialect(
                 name="opencode",

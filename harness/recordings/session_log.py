@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.conversation.codec import digest_message
+from harness.conversation.endings import infer_ending
 from harness.conversation.events import (
     CallTiming,
     Compaction,
@@ -85,7 +86,7 @@ def build_timed_log(
     builder = _LogBuilder(recording, counter or QuarterOfCharacters(), reading, sub_agents, measure_cost)
     builder.log(_make_start_event(recording), next((m.at_ms for m in recording.messages if m.at_ms is not None), 0))
     builder.add_messages([*opening, *recording.messages], len(opening))
-    builder.log(_make_end_event(recording.messages[-1].message, measure_cost and measure_cost(recording)), None)
+    builder.log(_make_end_event(recording, measure_cost and measure_cost(recording)), None)
     return tuple(builder.entries)
 
 
@@ -103,12 +104,10 @@ def _make_start_event(recording: Recording) -> SessionStarted:
     )
 
 
-def _make_end_event(last: Message, cost: RecordedCost | None) -> SessionEnded:
+def _make_end_event(recording: Recording, cost: RecordedCost | None) -> SessionEnded:
     cost_usd, source = cost or (None, None)
-    if last.role == "assistant":
-        return SessionEnded(status="completed", reason="replied", recorded_cost_usd=cost_usd, cost_source=source)
-    detail = "the recording ends in mid-session"
-    return SessionEnded(status="failed", reason="cancelled", detail=detail, recorded_cost_usd=cost_usd, cost_source=source)
+    ending = infer_ending([item.message for item in recording.messages])
+    return replace(ending, recorded_cost_usd=cost_usd, cost_source=source)
 
 
 class _Request(NamedTuple):

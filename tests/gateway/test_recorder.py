@@ -12,7 +12,7 @@ from harness.analysis.random_arms import compare_random_arms
 from harness.cli import main as command_line
 from harness.gateway.recorder import Arm, SessionRecorder, make_arms
 from harness.inspection.loading import load
-from harness.policies import policy_from_plain
+from harness.policies import policy_from_plain, resolve_policy
 from harness.replay.sessions import replay_sessions
 from harness.store.journal import Journal
 
@@ -43,8 +43,9 @@ class Agent:
             self.sent = [messages[part] if isinstance(part, int) else part for part in answer["messages"]]
         return answer
 
-    def receive(self, text: str, *, calls: bool = True, prompt_tokens: int | None = None) -> dict[str, Any]:
-        call = {"id": f"call-{self.requests}", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
+    def receive(self, text: str, *, calls: bool = True, prompt_tokens: int | None = None, command: str = "ls") -> dict[str, Any]:
+        function = {"name": "bash", "arguments": json.dumps({"command": command})}
+        call = {"id": f"call-{self.requests}", "type": "function", "function": function}
         message: dict[str, Any] = {"role": "assistant", "content": text} | ({"tool_calls": [call]} if calls else {})
         usage = {"prompt_tokens": prompt_tokens or 100 * self.requests, "completion_tokens": 7}
         shown = {**message, "provider_specific_fields": {}}
@@ -175,6 +176,60 @@ def test_answers_have_the_time_at_which_they_were_given(journal: Path) -> None:
         roles = [entry.event.message.role for entry in opened.read_entries(session) if entry.event.kind == "message-added"]
     assert roles == ["system", "user", "assistant", "tool"]
     assert times[1:5] == [1_000_000, 1_000_000, 1_005_000, 1_060_000]
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "reason", "detail"),
+    [
+        ("answer", "completed", "replied", ""),
+        ("call", "failed", "broken_off", "the last answer calls bash, and no result came back"),
+        ("final call", "completed", "declared", ""),
+        ("request", "failed", "broken_off", "a request that has no answer"),
+        ("failure", "failed", "model_error", "failed with status 503: try later"),
+        ("overflow", "failed", "overflow", "prompt is too long"),
+        ("refused request", "failed", "broken_off", "the gateway refused the newest request: messages[5]"),
+        ("failure, then an answer", "completed", "replied", ""),
+    ],
+)
+def test_a_session_ends_as_its_last_request_did(journal: Path, last: str, status: str, reason: str, detail: str) -> None:
+    recorder = SessionRecorder(make_arms({"none": "none"}), journal=journal, window_tokens=20_000)
+    agent = Agent(recorder)
+    agent.step(0)
+    agent.ask()
+    match last:
+        case "call":
+            agent.receive("Next.")
+        case "final call":
+            agent.receive("", command="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")
+        case "failure":
+            agent.fail(503, "try later")
+        case "overflow":
+            agent.fail(400, "prompt is too long: 30000 tokens > 20000 maximum")
+        case "refused request":
+            agent.receive("Next.")
+            assert agent.ask([*agent.history, {"role": "user", "content": "Go on."}])["status"] == 422
+        case "answer":
+            agent.receive("Done.", calls=False)
+        case "failure, then an answer":
+            agent.fail(503, "try later")
+            agent.finish()
+    recorder.close()
+    row = load(journal).trials.iloc[0]
+    assert (row["status"], row["reason"]) == (status, reason)
+    assert detail in row["error"]
+    assert ("did not end by the agent's own answer" in recorder.describe()) == (status == "failed")
+
+
+def test_a_session_whose_policy_raised_an_error_has_failed_by_it(journal: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def broken(messages, budget):\n    raise KeyError('on purpose')\n")
+    recorder = compacting(journal, resolve_policy(f"{tmp_path / 'mine.py'}:broken"))
+    agent = Agent(recorder)
+    agent.step(0, 20_000)
+    assert agent.ask()["status"] == 500
+    recorder.close()
+    row = load(journal).trials.iloc[0]
+    assert (row["status"], row["reason"]) == ("failed", "illegal_plan")
+    assert "KeyError: 'on purpose'" in row["error"]
 
 
 def test_marks_of_caches_and_a_changed_system_message_go_upstream_but_break_no_session(

@@ -67,7 +67,9 @@ def test_a_session_that_ends_with_an_answer_is_complete_and_another_is_not():
     ends = {name: build_entries(fixture(name))[-1].event for name in ("codex.jsonl", "claude-code.jsonl")}
     assert ends["codex.jsonl"] == SessionEnded(status="completed", reason="replied")
     assert ends["claude-code.jsonl"] == SessionEnded(
-        status="failed", reason="cancelled", detail="the recording ends in mid-session"
+        status="failed",
+        reason="broken_off",
+        detail="the record ends with a request that has no answer: the agent was stopped, or the answer was not recorded",
     )
 
 
