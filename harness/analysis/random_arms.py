@@ -65,6 +65,11 @@ def read_arms(trials: pd.DataFrame) -> "pd.Series[str]":
     return _read_assignments(trials).map(lambda assignment: assignment.get("arm"))
 
 
+def read_choices(trials: pd.DataFrame) -> "pd.Series[Any]":
+    """Return the arms among which each session drew, as a sorted tuple; an empty one for sessions that drew none."""
+    return _read_assignments(trials).map(lambda assignment: tuple(sorted(assignment.get("arms", ()))))
+
+
 def list_arms(trials: pd.DataFrame) -> list[str]:
     """Return the arms of the sessions in a table of trials, in the order in which they were named to the gateway."""
     drawn = set(read_arms(trials).dropna())
@@ -84,8 +89,12 @@ def compare_random_arms(trials: pd.DataFrame, *, seed: int = 0) -> list[ArmDiffe
         seed: Seed of the permutations.
 
     Raises:
-        UsageError: The table has sessions of fewer than two arms.
+        UsageError: The table has sessions of fewer than two arms, or not all sessions drew among the same arms.
     """
+    choices = sorted(set(read_choices(trials)) - {()})
+    if len(choices) > 1:
+        lists = "; ".join(", ".join(choice) for choice in choices)
+        raise UsageError(f"the sessions drew among different arms ({lists}); compare those that drew among the same")
     arms, names = read_arms(trials), list_arms(trials)
     if len(names) < 2:
         raise UsageError(

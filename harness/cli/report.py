@@ -1,5 +1,6 @@
 """Command `harness report`, which writes the tables and charts of an experiment."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -8,19 +9,20 @@ from harness.analysis.chart_options import FORMATS, METRIC_NAMES, ChartOptions, 
 from harness.cli import options
 from harness.cli.terminal import print_line
 from harness.errors import UsageError
-from harness.inspection.loading import load
+from harness.inspection.loading import SessionResults, load
+from harness.inspection.stored_twins import LoadedResults
 from harness.reporting.current_report import digest_sources, read_current_report
 from harness.store.results import Results
 from harness.store.sessions.lookup import OUTPUT_FOLDER
 
 
 @click.command("report")
-@click.argument("experiment", type=click.Path(path_type=Path))
+@click.argument("places", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="EXPERIMENT|JOURNAL...")
 @click.option("--against", metavar="ARM", help="Compare each arm with this one.  [default: control and repeated arms]")
 @click.option(
     "--output",
     type=options.FOLDER,
-    help="Folder to write to.  [default: the folder of the results, or NAME-report for the journal NAME.sqlite]",
+    help="Folder to write to.  [default: the folder of the results, or NAME-report for the (first) journal NAME.sqlite]",
 )
 @click.option(
     "--figures",
@@ -42,7 +44,7 @@ from harness.store.sessions.lookup import OUTPUT_FOLDER
 @click.option("--methods", "as_methods", is_flag=True, help="Print a paragraph on the methods for a paper, and stop.")
 @click.option("--html", "as_page", is_flag=True, help="Also write report.html, one page with charts, cells and transcripts.")
 def command(
-    experiment: Path,
+    places: tuple[Path, ...],
     against: str | None,
     output: Path | None,
     figures: Format | None,
@@ -56,9 +58,10 @@ def command(
 ) -> None:
     """Show the results of an experiment and draw its charts.
 
-    EXPERIMENT is the folder of an experiment or of its results, a journal file, or a folder of journals such as `sessions`. The
-    sessions in a journal have no outcomes; of these, the report shows totals and alerts. The arms of `harness gateway --arm` are
-    compared in cost, steps, compactions, prompt tokens, and success as marked by `harness sessions mark`.
+    EXPERIMENT is the folder of an experiment or of its results, JOURNAL a journal file or a folder of journals such as
+    `sessions`. The sessions in a journal have no outcomes; of these, the report shows totals and alerts. The arms of `harness
+    gateway --arm` are compared in cost, steps, compactions, prompt tokens, and success as marked by `harness sessions mark`.
+    Several journals are reported together, and their arms are pooled, so that all must have drawn among the same ones.
 
     The command writes summary.txt (what it prints), report.txt and report.md (all sections) and the chart of cost against score;
     `--figures` draws all charts. The report of a running or stopped experiment covers its finished trials. A report that is up to
@@ -74,7 +77,7 @@ def command(
     """
     if row is not None and as_methods:
         raise UsageError("--explain and --methods both print a text instead of the report; use one of them")
-    results = load(experiment)
+    results = _load_places(places)
     if row is not None or as_methods:
         from harness.cli.new_report import print_explanation, print_methods
 
@@ -83,7 +86,9 @@ def command(
         else:
             print_explanation(results, row)
         return
-    inside = experiment.with_name(f"{experiment.stem}-report") if experiment.is_file() else experiment / OUTPUT_FOLDER
+    place = places[0]
+    more = f"-and-{len(places) - 1}-more" if len(places) > 1 else ""
+    inside = place.with_name(f"{place.stem}{more}-report") if place.is_file() or more else place / OUTPUT_FOLDER
     chart_options = ChartOptions(
         file_format=figures,
         metric=metric,
@@ -93,12 +98,42 @@ def command(
     )
     print_current_report(
         results,
-        output or (inside if inside.is_dir() or experiment.is_file() else experiment),
+        output or (inside if inside.is_dir() or place.is_file() or more else place),
         against,
         chart_options,
         full=full,
         as_page=as_page,
     )
+
+
+def _load_places(places: Sequence[Path]) -> LoadedResults:
+    """Load the results of one place, or the sessions of several journals together.
+
+    Raises:
+        UsageError: One of several places is no journal, or their sessions drew among different arms.
+    """
+    if len(places) == 1:
+        return load(places[0])
+    parts = [load(place) for place in places]
+    for place, part in zip(places, parts, strict=True):
+        if not isinstance(part, SessionResults):
+            raise UsageError(
+                f"{str(place)!r} is an experiment, and only journals are reported together; report it alone, or compare two "
+                "experiments with `harness compare`"
+            )
+    from harness.analysis.random_arms import read_choices  # noqa: PLC0415  (loads pandas and scipy, which are slow)
+
+    drawn = {place: sorted(set(read_choices(part.trials))) for place, part in zip(places, parts, strict=True)}
+    if len({choice for choices in drawn.values() for choice in choices}) > 1:
+        listed = "; ".join(
+            f"{place}: {' and '.join(', '.join(choice) or 'no arm was drawn' for choice in choices)}"
+            for place, choices in drawn.items()
+        )
+        raise UsageError(
+            f"these journals cannot be pooled, because their sessions did not draw among the same arms ({listed}); report those "
+            "together whose gateways had the same --arm options, and each other one alone"
+        )
+    return load(places)
 
 
 def print_current_report(

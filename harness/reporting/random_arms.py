@@ -4,7 +4,14 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from harness.analysis.random_arms import SUCCESS, compare_random_arms, describe_differences, list_arms, read_arms
+from harness.analysis.random_arms import (
+    SUCCESS,
+    compare_random_arms,
+    describe_differences,
+    list_arms,
+    read_arms,
+    read_choices,
+)
 from harness.errors import format_count
 from harness.reporting.section import Section
 
@@ -17,6 +24,7 @@ _NO_MARKS_NOTE = (
     "No session is marked, so success is not compared, and a cheaper arm may have solved less: "
     "`harness sessions mark success SESSION`."
 )
+_LISTS_NOTE = "The journal has sessions that drew among other arms, too; the two kinds are never compared with each other."
 
 
 def build_random_arm_sections(trials: pd.DataFrame) -> Iterator[Section]:
@@ -25,16 +33,35 @@ def build_random_arm_sections(trials: pd.DataFrame) -> Iterator[Section]:
     Args:
         trials: Table of trials with the sessions of one fidelity level.
     """
-    arms = list_arms(trials)
-    if len(arms) < 2:
-        return
-    differences = compare_random_arms(trials)
-    yield Section(
-        heading="Arms of the gateway, drawn at random for each session",
-        columns=_COLUMNS,
-        rows=tuple(describe_differences(differences)),
-        notes=(_TEST_NOTE.format(format_count(len(differences), "difference")), _describe_marks(trials, arms)),
-    )
+    choices = read_choices(trials)
+    listed = [choice for choice in dict.fromkeys(choices) if choice]
+    for choice in listed:
+        drawn = trials[choices == choice]
+        arms = list_arms(drawn)
+        if len(arms) < 2:
+            continue
+        differences = compare_random_arms(drawn)
+        among = f", among {', '.join(choice)}" if len(listed) > 1 else ""
+        yield Section(
+            heading=f"Arms of the gateway, drawn at random for each session{among}",
+            columns=_COLUMNS,
+            rows=tuple(describe_differences(differences)),
+            notes=(
+                _TEST_NOTE.format(format_count(len(differences), "difference")),
+                _describe_marks(drawn, arms),
+                *_describe_unfinished(drawn, arms),
+                *([_LISTS_NOTE] if len(listed) > 1 else []),
+            ),
+        )
+
+
+def _describe_unfinished(trials: pd.DataFrame, arms: list[str]) -> Iterator[str]:
+    """Yield a sentence on the sessions of each arm that did not end by the agent's own answer, if there are any."""
+    drawn = read_arms(trials)
+    counts = {arm: (int((trials.loc[drawn == arm, "status"] != "completed").sum()), int((drawn == arm).sum())) for arm in arms}
+    if any(unfinished for unfinished, _ in counts.values()):
+        parts = ", ".join(f"{unfinished} of {total} ({arm})" for arm, (unfinished, total) in counts.items())
+        yield f"Not ended by the agent's own answer, and counted like the others: {parts}; `harness sessions list` says how."
 
 
 def _describe_marks(trials: pd.DataFrame, arms: list[str]) -> str:

@@ -16,6 +16,7 @@ from harness.policies import policy_from_plain
 from harness.store.journal import Journal
 from tests.cli.command import within
 from tests.gateway.test_recorder import Agent, make_keep_last
+from tests.reporting.page.experiments import write_experiment
 from tests.store.samples import begun, opening, trial
 
 pytestmark = pytest.mark.slow
@@ -85,6 +86,49 @@ def test_the_report_finds_a_planted_difference_in_marks_and_prompts(tmp_path: Pa
     text = within("report", journal).output
     assert "short against whole" in text
     assert f"Success: as marked by the user, in {24 - len(short)} of {24 - len(short)} (whole), {len(short)} of" in text
+
+
+def test_the_arms_of_several_journals_are_pooled(tmp_path: Path) -> None:
+    arms = {"whole": NONE, "short": make_keep_last()}
+    journals = [tmp_path / f"week-{number}.sqlite" for number in range(2)]
+    for number, journal in enumerate(journals):
+        record(journal, arms, number, sessions=6, steps=2)
+    shown = within("report", *journals)
+    assert shown.exit_code == 0, shown.output
+    assert "Report on 12 sessions outside of experiments" in shown.output
+    assert "short against whole" in shown.output
+    assert "Not ended by the agent's own answer, and counted like the others: " in " ".join(shown.output.split())
+    assert (tmp_path / "week-0-and-1-more-report" / "report.txt").is_file()
+    pooled = {row.metric: row for row in compare_random_arms(load(journals).trials)}
+    assert pooled["steps"].sessions + pooled["steps"].baseline_sessions == 12
+    by_folder = within("report", tmp_path)
+    assert "Report on 12 sessions outside of experiments" in by_folder.output
+
+
+def test_journals_that_cannot_be_pooled_are_refused_in_words(tmp_path: Path) -> None:
+    first, second, plain = (tmp_path / f"{name}.sqlite" for name in ("first", "second", "plain"))
+    record(first, {"one": NONE, "same": NONE}, 0, sessions=4, steps=1)
+    record(second, {"one": NONE, "short": make_keep_last()}, 0, sessions=4, steps=1)
+    recorder = SessionRecorder([Arm(name="none", policy=NONE)], journal=plain, window_tokens=20_000)
+    Agent(recorder).finish()
+    recorder.close()
+    refused = within("report", first, second)
+    assert refused.exit_code != 0
+    assert f"did not draw among the same arms ({first}: one, same; {second}: one, short)" in refused.stderr
+    assert f"{plain}: no arm was drawn" in within("report", first, plain).stderr
+    assert within("report", plain, plain).exit_code == 0
+    experiment = tmp_path / "experiment"
+    write_experiment(experiment)
+    assert f"{str(experiment)!r} is an experiment, and only journals are" in within("report", first, experiment).stderr
+    with pytest.raises(UsageError, match=r"the sessions drew among different arms \(one, same; one, short\)"):
+        compare_random_arms(load([first, second]).trials)
+    by_folder = " ".join(within("report", tmp_path / "first.sqlite").output.split())
+    assert "the two kinds are never compared" not in by_folder
+    folder = tmp_path / "journals"
+    folder.mkdir()
+    for path in (first, second):
+        path.rename(folder / path.name)
+    assert "the two kinds are never compared" in " ".join(within("report", folder).output.split())
 
 
 def test_a_mark_can_be_changed_listed_and_removed_and_changes_the_report(tmp_path: Path) -> None:
