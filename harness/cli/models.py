@@ -8,7 +8,7 @@ from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.cli import options
 from harness.errors import format_count
 from harness.models.endpoint.faults import parse_fault
-from harness.models.endpoint.server import list_model_names, make_model_finder, serve_endpoint
+from harness.models.endpoint.server import add_seed, list_model_names, make_model_finder, make_seeded_finder, serve_endpoint
 from harness.models.local.catalogue import CATALOGUE, look_up_weights
 from harness.models.local.weights import explain_missing, fetch
 from harness.models.survival_table import describe_survival
@@ -66,17 +66,25 @@ def survival_command() -> None:
 
 @click.command("serve-scripted")
 @click.option("--task", "task_names", multiple=True, help="Serve the agent model of this task.  [default: all tasks]")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the models.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the tasks and models.")
+@click.option(
+    "--seeds",
+    type=options.POSITIVE,
+    default=1,
+    help="Number of seeds, from --seed on; a name then has its seed: flashcards@3.",
+)
 @click.option("--window", type=options.POSITIVE, help="Context window of the agent models in tokens.  [default: 128,000]")
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, help="Port to listen on; 0 = any free port.")
 @click.option("--fault", "faults", multiple=True, metavar="FAULT", help="Fault to inject, as KIND[:VALUE]@FIRST[-LAST].")
-def serve_command(task_names: tuple[str, ...], seed: int, window: int | None, port: int, faults: tuple[str, ...]) -> None:
+def serve_command(
+    task_names: tuple[str, ...], seed: int, seeds: int, window: int | None, port: int, faults: tuple[str, ...]
+) -> None:
     """Serve the scripted models over HTTP on this machine, in the formats of OpenAI, Anthropic and Gemini.
 
     The server answers chat completions, /v1/responses, Anthropic's /v1/messages and Gemini's generateContent, each also
-    streamed, and lists its models at /v1/models. The names are
-    those used in a plan, e.g. scripted/flashcards:attentive or scripted/extractive. To use a served model in harness, set
-    HOSTED_VLLM_API_BASE to the printed address and name the model hosted_vllm/NAME. Ctrl-C stops the server.
+    streamed, and lists its models at /v1/models. The names are those used in a plan, e.g. scripted/flashcards:attentive or
+    scripted/extractive. With --seeds, scripted/flashcards@3:attentive works on the task of seed 3. To use a served model in
+    harness, set HOSTED_VLLM_API_BASE to the printed address and name the model hosted_vllm/NAME. Ctrl-C stops the server.
 
     --fault makes requests fail. Requests are counted from 1, including retries: 429:7@3 affects request 3, 500@2-4 affects
     requests 2 to 4, and stall@5- affects every request from 5 on. KIND is one of 429 (VALUE: seconds in Retry-After), 500, 529,
@@ -86,11 +94,17 @@ def serve_command(task_names: tuple[str, ...], seed: int, window: int | None, po
 
     Example: `harness serve-scripted --task flashcards --fault 429:2@3`
     """
-    tasks = [make_task(name, seed) for name in task_names or SUITE]
-    find_model = make_model_finder(tasks, seed=seed, window_tokens=window)
+    tasks = {number: [make_task(name, number) for name in task_names or SUITE] for number in range(seed, seed + seeds)}
+    finders = {number: make_model_finder(made, seed=number, window_tokens=window) for number, made in tasks.items()}
+    find_model = finders[seed] if seeds == 1 else make_seeded_finder(finders)
+    served_names = list_model_names(tasks[seed])
+    if seeds > 1:
+        agents = len(tasks[seed])
+        seeded = (add_seed(name, number) for number, made in tasks.items() for name in list_model_names(made)[:agents])
+        served_names = (*seeded, *served_names[agents:])
     injected_faults = [parse_fault(fault) for fault in faults]
     stop = threading.Event()
-    with serve_endpoint(find_model, names=list_model_names(tasks), faults=injected_faults, port=port) as endpoint:
+    with serve_endpoint(find_model, names=served_names, faults=injected_faults, port=port) as endpoint:
         with install_signal_handler(lambda _number, _frame: stop.set()):
             click.echo(f"HOSTED_VLLM_API_BASE={endpoint.address}")
             click.echo("\n".join(f"  hosted_vllm/{name}" for name in endpoint.names), err=True)

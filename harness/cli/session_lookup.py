@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from harness.conversation.events import MessageAdded
 from harness.errors import UsageError
 from harness.inspection import session_sources
 from harness.inspection.autopsy import SessionAutopsy
@@ -15,7 +16,16 @@ from harness.inspection.stored_twins import open_twin_source
 from harness.recordings.session_log import Reading
 from harness.session.twin_run import TwinPlan, run_twins
 from harness.session.twins import Twins
-from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, StoredSession, find_session, list_journals
+from harness.store.journal import Journal
+from harness.store.sessions import queries
+from harness.store.sessions.lookup import (
+    SESSIONS_FOLDER,
+    SessionLocation,
+    StoredSession,
+    find_session,
+    list_journals,
+    read_journal,
+)
 
 EXPERIMENTS_FOLDER = "experiments"
 
@@ -76,6 +86,33 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
         return find_session(name, resolve_places(()))
     except UsageError:
         raise UsageError(f"{name!r} is a file that is no journal; if it is a recording, add it with `harness import`") from None
+
+
+def find_session_of_request(request: str, named_places: tuple[Path, ...]) -> SessionLocation:
+    """Return the location of the newest session in which a message of the user contains a text; sub-agents are left out.
+
+    Raises:
+        UsageError: No session has such a message.
+    """
+    places = resolve_places(named_places)
+    rows = [
+        (row.created_at_ms, path, row.session_id)
+        for place in places
+        for path in list_journals(place)
+        for row in read_journal(path, queries.list_sessions)
+        if "." not in row.session_id
+    ]
+    for _, path, session_id in sorted(rows, reverse=True):
+        with Journal.open(path, read_only=True) as journal:
+            for _, event in journal.read_entries(session_id, kinds=("message-added",)):
+                assert isinstance(event, MessageAdded)
+                if event.message.role == "user" and request.strip() in event.message.text:
+                    return SessionLocation(path, session_id, "")
+    listed = ", ".join(map(str, places))
+    raise UsageError(
+        f"no session in {listed} has the request of this task; check --in and --seed, or mark a session by its id with "
+        "`harness sessions mark`"
+    )
 
 
 def load_session(name: str, named_places: tuple[Path, ...], reading: Reading = "recorded") -> StoredSession:

@@ -11,11 +11,14 @@ import click
 from rich.table import Table
 
 from harness.cli import options
+from harness.cli.session_lookup import IN_OPTION, find_session_of_request
 from harness.cli.terminal import build_table, format_line, print_line, print_parts
 from harness.errors import StoreError, UsageError, format_count
 from harness.sandboxes.backends import BackendName, SandboxChoice, choose_backend, is_isolated
 from harness.session.preflight import count_first_request_tokens
-from harness.task import Difficulty, Task, TaskTemplate
+from harness.session.task_folder import grade_task_folder, write_task_folder
+from harness.store.journal import Journal
+from harness.task import Difficulty, Task, TaskTemplate, World
 from harness.tasks import TASKS, complete_name, list_knobs, load_task, make_task
 from harness.text import format_percent
 
@@ -25,6 +28,9 @@ DISPLAY_SEED = 0
 
 The values never show, but the seed also draws the structure of many tasks: some of their facts, steps and checks.
 """
+
+
+SEED = click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the task.")
 
 
 @click.command("tasks")
@@ -91,7 +97,7 @@ def build_checks_table(task: Task) -> Table:
 
 @click.group("task")
 def task_command() -> None:
-    """Create a task of your own, or check one.
+    """Create a task of your own or check one; let an agent outside of harness work on a task.
 
     Example: `harness task new mine.py`
     """
@@ -123,6 +129,83 @@ def create_task_file(file: Path, name: str) -> None:
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; choose another file") from None
     print_line(f"wrote {file}; check it with `harness task check {file}`")
+
+
+@task_command.command("start")
+@click.argument("name")
+@click.argument("folder", type=options.FOLDER)
+@SEED
+@options.DIFFICULTY
+def start_task(name: str, folder: Path, seed: int, difficulty: Difficulty) -> None:
+    """Write the files of a task to FOLDER, for an agent outside of harness, and print its request.
+
+    NAME is a built-in task, FILE.py or FILE.py:FUNCTION. FOLDER must be new or empty. The agent works in it, with the printed
+    text as its request; `harness task grade` then checks its work. A task with messages that arrive later, or with tools of its
+    own, needs an agent inside of harness.
+
+    Example: `harness task start log-forensics work --seed 3`
+    """
+    task = _make_task(name, seed, difficulty)
+    if task.later_messages or task.tools:
+        raise UsageError(f"{name!r} has messages that arrive while the agent works, or tools of its own; choose another task")
+    write_task_folder(task, folder)
+    click.echo(f"wrote {format_count(len(task.workspace), 'file')} to {format_line(str(folder))}", err=True)
+    click.echo(task.prompt)
+
+
+@task_command.command("grade")
+@click.argument("name")
+@click.argument("folder", type=options.FOLDER)
+@SEED
+@options.DIFFICULTY
+@click.option("--mark", "marks", is_flag=True, help="Mark the session of this work, found by the task's request, in --in.")
+@IN_OPTION
+@options.BACKEND
+@options.UNSAFE_LOCAL
+def grade_task(
+    name: str,
+    folder: Path,
+    seed: int,
+    difficulty: Difficulty,
+    places: tuple[Path, ...],
+    backend: BackendName,
+    *,
+    marks: bool,
+    unsafe_local: bool,
+) -> None:
+    """Check the work of an agent in FOLDER by the hidden checks of a task.
+
+    NAME, --seed and --difficulty are those of `harness task start`. A copy of the files is graded in a sandbox, as in a trial;
+    nothing in FOLDER is run or changed. The exit code is 1 if a check fails.
+
+    With --mark, the newest session in --in whose messages have the request of the task is marked as a success if every check
+    passes, and as a failure otherwise; see `harness sessions mark`.
+
+    Example: `harness task grade log-forensics work --seed 3 --mark --in gateway.sqlite`
+    """
+    task = _make_task(name, seed, difficulty)
+    location = find_session_of_request(task.prompt, places) if marks else None
+    choice = SandboxChoice(backend=choose_backend(runtime=task.runtime, backend=backend, unsafe_local=unsafe_local))
+    checks, left_out = grade_task_folder(task, folder, choice, unsafe_local=unsafe_local)
+    for graded in checks:
+        print_line(f"{'ok' if graded.passed else 'FAIL':6}{graded.check.name}: {graded.check.title}")
+        if not graded.passed:
+            print_line(f"        {format_line(graded.detail, MAX_FINDING_CHARACTERS)}")
+    if left_out:
+        listed = ", ".join(map(format_line, left_out[:3])) + (", ..." if len(left_out) > 3 else "")
+        print_line(f"not graded, because it is a link, too large, or no file: {listed} ({len(left_out):,} in all)")
+    passed = sum(graded.passed for graded in checks)
+    print_line(f"{passed} of {format_count(len(checks), 'check')} passed")
+    if location is not None:
+        with Journal.open(location.journal) as journal:
+            journal.mark_session(location.session_id, passed == len(checks))
+        print_line(f"{format_line(location.session_id)}: marked {'success' if passed == len(checks) else 'failure'}")
+    if passed < len(checks):
+        raise click.exceptions.Exit(1)
+
+
+def _make_task(name: str, seed: int, difficulty: Difficulty) -> Task:
+    return make_task(complete_name(name), seed, World(difficulty=difficulty))
 
 
 @task_command.command("check")

@@ -1,11 +1,18 @@
 import inspect
+import os
 import re
 from pathlib import Path
 
 import pytest
 
-from harness.tasks import SUITE
+from harness.gateway.recorder import SessionRecorder, make_arms
+from harness.inspection.loading import load
+from harness.tasks import SUITE, make_task
 from tests.cli.command import LOCAL, TINY, harness, within
+from tests.gateway.test_recorder import Agent
+
+ALONE = TINY.replace(":tiny", ":alone")
+"""Tiny task without a message that arrives later."""
 
 
 def test_the_suite_is_listed_with_loads_facts_and_runtime():
@@ -246,3 +253,72 @@ def test_cells_that_are_missing_or_not_supported_are_refused(tmp_path):
     refused = within("task", "check", TINY, "--difficulty", "hard", *LOCAL)
     assert refused.exit_code == 2
     assert "has no levels of difficulty" in refused.stderr
+
+
+def test_the_work_of_an_agent_outside_is_graded_and_its_session_marked(tmp_path):
+    folder, journal = tmp_path / "work", tmp_path / "gateway.sqlite"
+    started = within("task", "start", ALONE, folder, "--seed", "3")
+    assert started.exit_code == 0, started.output
+    assert started.stdout == make_task(ALONE, 3).prompt + "\n"
+    assert (folder / "note.txt").read_text() == "a note\n"
+    recorder = SessionRecorder(make_arms({"none": "none"}), journal=journal, window_tokens=20_000)
+    for request in (started.stdout, f"Please solve this.\n\n{started.stdout}\nBe brief.", "Something else."):
+        Agent(recorder, request).finish()
+    recorder.close()
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    grade = ("task", "grade", ALONE, folder, "--seed", "3", "--mark", "--in", journal, *LOCAL)
+    failed = within(*grade)
+    assert failed.exit_code == 1
+    assert "FAIL  port: The port is written down\n        got ''\nok    note: A note\n1 of 2 checks passed\n" in failed.stdout
+    assert "marked failure" in failed.stdout
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    (folder / "conf.txt").write_text("port=4003\n")
+    passed = within(*grade)
+    assert passed.exit_code == 0, passed.output
+    assert "2 of 2 checks passed" in passed.stdout
+    trials = load(journal).trials
+    assert trials["marked_success"].notna().sum() == 1
+    (marked,) = trials[trials["marked_success"].notna()].itertuples()
+    assert marked.marked_success
+    assert re.search(f"{marked.session_id}: marked success", passed.stdout)
+    assert within("task", "grade", ALONE, folder, "--seed", "4", *LOCAL).exit_code == 1
+    unknown = within("task", "grade", ALONE, folder, "--seed", "4", "--mark", "--in", journal, *LOCAL)
+    assert "has the request of this task; check --in and --seed" in unknown.stderr
+
+
+def test_a_hostile_folder_is_graded_without_its_links_and_pipes(tmp_path):
+    folder, secret = tmp_path / "work", tmp_path / "secret"
+    within("task", "start", ALONE, folder)
+    secret.mkdir()
+    (secret / "key").write_text("port=4000\n")
+    (folder / "conf.txt").symlink_to(secret / "key")
+    (folder / "linked").symlink_to(secret)
+    os.mkfifo(folder / "pipe")
+    (folder / "large").touch()
+    os.truncate(folder / "large", 2**40)
+    (folder / os.fsdecode(b"\xff")).write_text("x")
+    (folder / "sub" / "deep").mkdir(parents=True)
+    (folder / "sub" / "deep" / "file").write_text("x")
+    shown = within("task", "grade", ALONE, folder, *LOCAL)
+    assert shown.exit_code == 1, shown.output
+    assert "FAIL  port" in shown.stdout
+    assert "not graded, because it is a link, too large, or no file: conf.txt, large, linked, ... (4 in all)" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("task", "start", TINY, "new"), "has messages that arrive while the agent works"),
+        (("task", "start", ALONE, "full"), "is not empty; name a new folder"),
+        (("task", "start", ALONE, "full/file"), "is a file"),
+        (("task", "grade", ALONE, "missing", *LOCAL), "there is no folder"),
+        (("task", "grade", ALONE, "full", "--mark", *LOCAL), "pass a journal file or a folder to --in"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_refused(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    refused = within(*arguments)
+    assert refused.exit_code == 2
+    assert message in " ".join(refused.output.split())

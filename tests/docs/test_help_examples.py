@@ -29,6 +29,7 @@ NOT_RUN = {
     "harness run experiments/quickstart": "takes minutes; its plan runs in test_examples.py",
     "harness replay ~/.claude/projects --thresholds 80K,150K": "needs sessions of Claude Code; tests/cli/test_replay.py runs it",
     "harness tune ~/.claude/projects --policy claude-code": "needs sessions of Claude Code; tests/cli/test_tune.py runs it",
+    "harness task grade log-forensics work --seed 3 --mark --in gateway.sqlite": "needs the work of an agent",
     "harness task spread flashcards --seeds 10": "takes minutes",
     "harness task cells log-forensics --seeds 10": "takes minutes",
 }

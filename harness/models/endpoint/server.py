@@ -4,9 +4,10 @@ The server can inject faults, such as rate limits. It listens on loopback only. 
 HTTP itself is the work of aiohttp in `application`, which is imported when a server starts.
 """
 
+import re
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -67,6 +68,7 @@ def serve_endpoint(
         thread.join()
 
 
+_SEEDED_NAME = re.compile(r"(?P<variant>[^@:]+)@(?P<seed>\d{1,18})(?P<rest>(:.*)?)")
 MAX_OPEN_MODELS = 64
 """Maximum number of models that the server keeps; when there are more, the least recently used are created again on request."""
 
@@ -77,6 +79,31 @@ def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
     survival = tuple(f"{SURVIVAL}:{name}" for name in load_survival_table().profiles)
     summarizers = ("extractive", "lossy-0.3", "empty", *(("oracle", *survival) if len(tasks) == 1 else ()))
     return agents + tuple(f"scripted/{name}" for name in summarizers)
+
+
+def add_seed(name: str, seed: int) -> str:
+    """Return the name of a scripted model with the seed of its task, e.g. `scripted/flashcards@3:attentive`."""
+    variant, colon, rest = name.partition(":")
+    return f"{variant}@{seed}{colon}{rest}"
+
+
+def make_seeded_finder(finders: Mapping[int, FindModel]) -> FindModel:
+    """Return a function that creates scripted models by names that `add_seed` made.
+
+    Args:
+        finders: Function that creates the models of each seed by their plain names. A name without a seed goes to the first.
+    """
+    first = next(iter(finders.values()))
+
+    def find(name: str) -> Model:
+        match = _SEEDED_NAME.fullmatch(name)
+        if match is None:
+            return first(name)
+        if int(match["seed"]) not in finders:
+            raise UsageError(f"model {name!r}: the seed must be one of {', '.join(map(str, finders))}; see --seed and --seeds")
+        return finders[int(match["seed"])](match["variant"] + match["rest"])
+
+    return find
 
 
 def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: int | None = None) -> FindModel:

@@ -15,7 +15,7 @@ from harness.conversation.tokens import Measured, Usage, Window
 from harness.errors import ContextOverflow, UnknownName, UsageError
 from harness.models.endpoint.application import MAX_BODY_BYTES
 from harness.models.endpoint.faults import OVERFLOW_MESSAGES, Fault, parse_fault
-from harness.models.endpoint.server import list_model_names, make_model_finder, serve_endpoint
+from harness.models.endpoint.server import add_seed, list_model_names, make_model_finder, make_seeded_finder, serve_endpoint
 from harness.models.factory import open_model
 from harness.models.litellm_model import LitellmModel
 from harness.models.retry import Retry
@@ -392,6 +392,20 @@ def test_every_listed_model_can_be_opened():
 def test_other_names_are_unknown(name):
     with pytest.raises(UnknownName):
         make_model_finder([TASK])(name)
+
+
+def test_a_name_with_a_seed_is_the_model_of_that_seed():
+    tasks = {seed: [make_task("flashcards", seed)] for seed in (3, 4)}
+    find = make_seeded_finder({seed: make_model_finder(made, seed=seed) for seed, made in tasks.items()})
+    for seed, made in tasks.items():
+        request = Request(messages=(system("s"), user(made[0].prompt)))
+        own = open_model("scripted/flashcards:attentive", task=made[0], seed=seed, window_tokens=None).reply(request)
+        assert find(add_seed("scripted/flashcards:attentive", seed)).reply(request).message == own.message
+    assert find("scripted/extractive").name == "scripted/extractive"
+    with pytest.raises(UsageError, match="the seed must be one of 3, 4; see --seed"):
+        find("scripted/flashcards@5:attentive")
+    with pytest.raises(UnknownName):
+        find("scripted/bug-hunt@3")
 
 
 def test_the_oracle_is_refused_if_several_tasks_are_served():
