@@ -7,7 +7,8 @@ The folder contains these files::
     results/TABLE/       Parquet files of each table, brought up to date at the end of each run
 
 A run locks the folder, so that only one run writes to it. Journals of trials that an interrupted run left behind are imported if
-the trial is complete; else they are deleted and the trial runs again.
+the trial is complete; else they are deleted and the trial runs again. If the machine itself failed, so do all trials that cost
+nothing to run again, because their journals are not flushed to disk.
 """
 
 import hashlib
@@ -27,6 +28,7 @@ from harness.experiment.job import FinishedTrial
 from harness.experiment.paths import EARLIER_ARM_PATTERN, is_arm_setting
 from harness.experiment.stored_revisions import find_current_revisions, find_raised, read_stored_revisions
 from harness.revisions import FIRST_VERSIONS
+from harness.store.database import may_be_incomplete
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
@@ -120,7 +122,7 @@ class OutputFolder:
             StoreError: A journal cannot be read or published. It is kept, and the next run imports it.
         """
         for source in list_trial_journals(self.folder):
-            finished_trial = read_finished_trial(source)
+            finished_trial = None if may_be_incomplete(source) else read_finished_trial(source)
             if finished_trial is not None and finished_trial.record.trial_id == source.stem:
                 self.import_trial(finished_trial)
             remove_journal(source)

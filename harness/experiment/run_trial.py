@@ -58,7 +58,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
     """
     totals = TrialTotals(price_terms=job.price_terms)
     run = TrialRun(started_at=clock(), session_id=job.trial_id, totals=totals)
-    with Journal.open(job.journal) as journal:
+    with Journal.open(job.journal, is_scratch=can_run_again(job.trial.models)) as journal:
         _TrialSession(job=job, trial_run=run, cancellation=cancellation, clock=clock).run(journal)
         journal.fail_session(run.session_id, reason=run.ending.reason, detail=run.ending.error, clock=clock)
         if run.totals.step_actions:
@@ -68,13 +68,18 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
     return finished_trial
 
 
+def can_run_again(models: Iterable[str]) -> bool:
+    """Return whether a trial costs nothing to run again, given the names of its models, because all of them are scripted."""
+    return all(map(is_scripted, models))
+
+
 def choose_write_interval(models: Iterable[str]) -> float:
     """Return the time in seconds for which steps of a trial may wait to be written, given the names of its models.
 
     After a crash, a trial runs again from its start. That costs nothing with scripted models. Steps of a real model cost money,
     so each is written at once.
     """
-    return WRITE_INTERVAL_SECONDS if all(map(is_scripted, models)) else 0.0
+    return WRITE_INTERVAL_SECONDS if can_run_again(models) else 0.0
 
 
 class _RelayedAgent(NamedTuple):

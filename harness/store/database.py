@@ -1,9 +1,15 @@
-"""Access to one journal, with suitable settings and with error messages that give advice."""
+"""Access to one journal, with suitable settings and with error messages that give advice.
+
+A scratch journal holds one trial that can be run again, until another journal imports it. It is never flushed to disk, so that it
+survives the death of a process, but not of the machine, and it has no views for other programs. Its header says so, and every
+connection to the file keeps to it.
+"""
 
 import os
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -13,7 +19,7 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.files.bounded_input import check_regular, open_input
-from harness.store.schema import is_older, migrate, refuse_newer
+from harness.store.schema import MIGRATIONS, SCRATCH_MIGRATIONS, is_older, migrate, refuse_newer
 from harness.store.sessions.views import build_views
 from harness.store.texts import Packer
 from harness.text import replace_surrogates
@@ -33,8 +39,12 @@ _ADVICE = (
 )
 
 
-_SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 8000", "synchronous = NORMAL", "foreign_keys = ON")
-"""Settings of a connection that writes to a journal, as arguments of SQLite's `PRAGMA`."""
+_SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 8000", "foreign_keys = ON")
+"""Settings of a connection that writes to a journal, as arguments of SQLite's `PRAGMA`; `synchronous` depends on the journal."""
+_SCRATCH_ID = int.from_bytes(b"hscr")
+"""Number in the header of a scratch journal that SQLite calls `application_id`; that of other journals is 0."""
+_SCRATCH_ID_BYTES = slice(68, 72)
+"""Place of the number in a SQLite file, where it stands in big-endian order."""
 
 
 class Database:
@@ -44,7 +54,7 @@ class Database:
     other thread waits.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, is_scratch: bool = False) -> None:
         with suppress(FileNotFoundError):
             check_regular(path)  # SQLite opens devices and pipes, and creates files beside them
         self.path = path
@@ -56,7 +66,9 @@ class Database:
         """State of the file before it was opened, if it is read without locks; None if SQLite protects the reader."""
         with self._translate_errors():
             is_locked = self._unlocked_file is None
-            self._connection = _open_read_only(path, is_locked=is_locked) if read_only else _open_writable(path)
+            self._connection = (
+                _open_read_only(path, is_locked=is_locked) if read_only else _open_writable(path, is_scratch=is_scratch)
+            )
         self.execute = self._connection.execute
         self.executemany = self._connection.executemany
 
@@ -175,33 +187,47 @@ _WAL_VERSIONS = b"\2\2"
 """Bytes 18 and 19 of a SQLite file that has a write-ahead log: the versions of the format for writing and for reading."""
 
 
+def may_be_incomplete(path: Path) -> bool:
+    """Return whether a journal may lack data: it is a scratch journal, and the machine has started since it was written."""
+    try:
+        with open_input(path) as file:
+            is_scratch = int.from_bytes(file.read(_SCRATCH_ID_BYTES.stop)[_SCRATCH_ID_BYTES]) == _SCRATCH_ID
+        clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # outside of Linux, perhaps without the time asleep
+        return is_scratch and path.stat().st_mtime < time.time() - time.clock_gettime(clock)
+    except OSError:
+        return False  # a reader of the journal gets an error with advice
+
+
 @cache
-def _build_empty_journal() -> bytes:
+def _build_empty_journal(*, is_scratch: bool) -> bytes:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection)  # slow, hence the cache
+        migrate(connection, SCRATCH_MIGRATIONS if is_scratch else MIGRATIONS)  # slow, hence the cache
+        connection.execute(f"PRAGMA application_id = {_SCRATCH_ID if is_scratch else 0}")
         image = bytearray(connection.serialize())
     image[18:20] = _WAL_VERSIONS  # SQLite would change them in a transaction with four flushes to disk
     return bytes(image)
 
 
-def _place_empty_journal(path: Path) -> None:
+def _place_empty_journal(path: Path, *, is_scratch: bool) -> None:
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):  # SQLite creates the file if this fails
         try:
-            temporary_path.write_bytes(_build_empty_journal())
+            temporary_path.write_bytes(_build_empty_journal(is_scratch=is_scratch))
             os.link(temporary_path, path)
         finally:
             temporary_path.unlink(missing_ok=True)
 
 
-def _open_writable(path: Path) -> sqlite3.Connection:
+def _open_writable(path: Path, *, is_scratch: bool) -> sqlite3.Connection:
     # If the log of a deleted journal is still there, SQLite removes it only beside a file that it creates itself.
     if not path.exists() and not locate_log(path).exists():
-        _place_empty_journal(path)
+        _place_empty_journal(path, is_scratch=is_scratch)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         for setting in _SETTINGS:
             connection.execute(f"PRAGMA {setting}")
+        is_flushed = connection.execute("PRAGMA application_id").fetchone()[0] != _SCRATCH_ID
+        connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_flushed else 'OFF'}")
         migrate(connection)
     except BaseException:
         connection.close()

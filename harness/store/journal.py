@@ -72,12 +72,15 @@ class Journal(AbstractContextManager["Journal"]):
         self.database = database
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> "Journal":
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False, is_scratch: bool = False) -> "Journal":
         """Open a journal file. A missing file is created, and so is its folder.
 
         Args:
             path: Path of the journal file.
             read_only: Whether to open the file for reading only; then no file is created or changed. Default: False.
+            is_scratch: Whether a missing file is created for work that can be done again. Such a file is never flushed to disk,
+                so it survives the death of a process, but not of the machine, and it has no views for other programs until it
+                is merged into another journal. Default: False.
 
         Raises:
             StoreError: The file cannot be written, is no journal, or was written by a newer version.
@@ -91,7 +94,7 @@ class Journal(AbstractContextManager["Journal"]):
                     f"cannot create the folder of journal {str(path)!r}: {error.strerror}; specify another path"
                 ) from error
         try:
-            return cls(Database(path, read_only=read_only))
+            return cls(Database(path, read_only=read_only, is_scratch=is_scratch))
         except OSError as error:
             raise StoreError(f"cannot open journal {str(path)!r}: {error.strerror}; specify another path") from error
 

@@ -10,7 +10,8 @@ The tables `action` (statistics of the action cache) and `draft` (unfinished ans
 
 Any SQLite program can query the views `sessions`, `messages`, `parts` and `compaction_events`. Such a program cannot unpack zstd,
 so the views show only the beginning of a packed text (a long tool output or argument) and a note. `Journal.query` replaces them
-by views of the same names that show every text whole.
+by views of the same names that show every text whole. A scratch journal (see `harness.store.database`) lacks these stored views,
+because SQLite takes a millisecond to parse them whenever the file is opened.
 """
 
 import sqlite3
@@ -148,7 +149,7 @@ _SAVED_OUTPUT_TABLE = f"""CREATE TABLE saved_output ({_SESSION}, -- data: zstd o
 """SQL for the table of tool outputs too long for the log. The outputs are deleted after a week, unlike the texts of the log."""
 
 _VIEW_STATEMENTS = (
-    *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
+    *(f"DROP VIEW IF EXISTS {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
     *build_views("CREATE VIEW", whole=False),
 )
 """SQL statements that replace the views of an older journal by those of this version."""
@@ -236,6 +237,8 @@ def build_migrations() -> tuple[Migration, ...]:
 
 MIGRATIONS = build_migrations()
 """All migrations of this version of the package."""
+SCRATCH_MIGRATIONS = tuple(tuple(sql for sql in step if sql not in _VIEW_STATEMENTS) for step in MIGRATIONS)
+"""All migrations without the views for other programs, for an empty file that becomes a scratch journal."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:

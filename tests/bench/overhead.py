@@ -206,7 +206,7 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str, policy:
             entries.append(heard)
 
     steps = len(outputs) + 1
-    with Journal.open(job.journal) as journal:
+    with Journal.open(job.journal, is_scratch=True) as journal:
         log = journal.open_session_log(trial_id, created_at_ms=0, clock=time.time, write_interval_seconds=WRITE_INTERVAL_SECONDS)
         with closing(log):
             spec = SessionSpec(request=task.prompt, policy=trial.policy, max_steps=steps)

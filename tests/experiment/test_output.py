@@ -1,6 +1,7 @@
 """Tests of the output folder: which trials are imported, repeated or left behind by an interrupted run."""
 
 import json
+import os
 import re
 import resource
 import time
@@ -70,6 +71,21 @@ def test_finished_trials_of_a_killed_run_are_kept_and_unfinished_ones_deleted(tm
         assert output.list_finished(retry_failed=False) == {"done"}
         assert output.journal.list_session_ids() == ()
         assert list((tmp_path / "journals").iterdir()) == []
+
+
+def test_a_trial_that_can_run_again_is_not_taken_from_a_journal_older_than_the_start_of_the_machine(tmp_path):
+    for written_at in (None, 1_000_000):
+        for is_scratch in (False, True):
+            folder = tmp_path / f"{written_at} {is_scratch}"
+            with open_output(folder) as output:
+                source = output.locate_trial_journal("t")
+                with Journal.open(source, is_scratch=is_scratch) as journal:
+                    journal.record_trial(record())
+                if written_at:
+                    os.utime(source, (written_at, written_at))
+                output.recover_journals()
+                assert output.list_stored() == (set() if written_at and is_scratch else {"t"})
+                assert not source.exists()
 
 
 @contextmanager

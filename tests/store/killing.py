@@ -1,6 +1,7 @@
 """Kill writers of a journal with SIGKILL at random times and check the files that they left.
 
-`test_database` runs this program with 120 kills; `python -m tests.store.killing FOLDER KILLS` runs it with any number.
+`test_database` runs this program with 120 kills; `python -m tests.store.killing FOLDER KILLS` runs it with any number. Files
+take turns as whole and as scratch journals.
 
 It prints one line of JSON with the findings of all kills. Writers are forked from this small single-threaded process, so that
 hundreds of them take seconds.
@@ -42,9 +43,9 @@ def make_batches() -> Iterator[list[Event]]:
             yield [compaction(forget=range(3, length - 1), number=number // 7)]
 
 
-def write_until_killed(path: Path, pipe: int) -> None:
+def write_until_killed(path: Path, pipe: int, *, is_scratch: bool) -> None:
     """Append batches that are not in the log yet and write the length of the log to the pipe after each."""
-    with Journal.open(path) as journal:
+    with Journal.open(path, is_scratch=is_scratch) as journal:
         log = begun(journal)
         seq = 0
         for batch in make_batches():
@@ -61,13 +62,13 @@ def last_told(reading: int, data: bytes) -> int:
     return int(struct.unpack("q", data[whole - 8 : whole])[0]) if whole else -1
 
 
-def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
+def kill_one(path: Path, after_seconds: float, *, wait: bool, is_scratch: bool) -> int:
     """Start a writer and kill it some time after its start or its first batch."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        write_until_killed(path, writing)
+        write_until_killed(path, writing, is_scratch=is_scratch)
     os.close(writing)
     first = os.read(reading, 8) if wait else b""
     time.sleep(after_seconds)
@@ -127,7 +128,8 @@ def main(folder: Path, kills: int) -> None:
     for number in range(kills):
         path = folder / f"{number // KILLS_A_FILE}.sqlite"
         before = lengths.get(path, 0)
-        acknowledged = kill_one(path, random.uniform(0.0, 0.02), wait=number % 12 > 0)
+        is_scratch = number // KILLS_A_FILE % 2 > 0
+        acknowledged = kill_one(path, random.uniform(0.0, 0.02), wait=number % 12 > 0, is_scratch=is_scratch)
         problem, lengths[path] = find_fault(path, acknowledged, before)
         if problem:
             wrong.append(f"kill {number}: {problem}")

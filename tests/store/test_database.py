@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreError
+from harness.store.database import may_be_incomplete
 from harness.store.journal import Journal
+from harness.store.merge import merge
 from tests.store.samples import ENDED, begun, opening, plain, step
 
 STEPS = 150
+VIEWS = ("sessions", "messages", "compaction_events", "parts")
 
 
 @pytest.mark.slow
@@ -79,6 +82,31 @@ def test_a_new_journal_is_the_same_where_no_file_can_be_laid_in_one_go(tmp_path:
     )
     assert laid == without_link
     assert sorted(path.name for path in tmp_path.iterdir()) == ["laid.sqlite", "made.sqlite"]
+
+
+def test_a_scratch_journal_shows_the_same_and_every_connection_to_it_leaves_out_flushes(tmp_path: Path) -> None:
+    shown = []
+    for name, is_scratch in (("whole", False), ("scratch", True)):
+        with Journal.open(tmp_path / f"{name}.sqlite", is_scratch=is_scratch) as journal:
+            begun(journal, "s").append([*opening("s"), *step(1)])
+        with Journal.open(tmp_path / f"{name}.sqlite") as again:
+            assert again.database.fetch("PRAGMA synchronous") == [(0 if is_scratch else 1,)]
+        with Journal.open(tmp_path / f"{name}.sqlite", read_only=True) as journal:
+            shown.append([[tuple(row) for row in journal.query(f"SELECT * FROM {view}")] for view in VIEWS])
+    assert shown[0] == shown[1]
+    assert plain(tmp_path / "scratch.sqlite", "SELECT count(*) FROM sqlite_schema WHERE name = 'messages'") == [(0,)]
+    with Journal.open(tmp_path / "merged.sqlite") as target:
+        merge(tmp_path / "scratch.sqlite", target)
+    assert len(plain(tmp_path / "merged.sqlite", "SELECT * FROM messages")) == len(shown[0][1])
+
+
+def test_only_a_scratch_journal_from_before_the_start_of_the_machine_may_be_incomplete(tmp_path: Path) -> None:
+    for name, is_scratch in (("whole", False), ("scratch", True)):
+        path = tmp_path / f"{name}.sqlite"
+        Journal.open(path, is_scratch=is_scratch).close()
+        assert not may_be_incomplete(path)
+        os.utime(path, (1_000_000, 1_000_000))
+        assert may_be_incomplete(path) is is_scratch
 
 
 def test_the_log_of_a_deleted_journal_does_not_return_in_a_new_one(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ from harness.errors import NewerVersion
 from harness.recordings.session_file import build_step_parts
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
-from harness.store.schema import MIGRATIONS, Migration, migrate, refuse_newer
+from harness.store.schema import MIGRATIONS, SCRATCH_MIGRATIONS, Migration, migrate, refuse_newer
 from harness.testing.strategies import multi_turn_logs
 from tests.store.samples import ENDED, begun, compaction, content, finished, opening, plain, started, step
 
@@ -409,6 +409,15 @@ def test_a_file_of_every_older_form_is_brought_to_the_newest(form: int) -> None:
         migrate(connection)
         schema = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
     assert schema == list_schema(MIGRATIONS)
+
+
+def test_a_migration_that_renews_the_views_works_on_a_file_without_them() -> None:
+    renewed = (*MIGRATIONS, tuple(sql for sql in MIGRATIONS[22] if " VIEW " in sql))
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, SCRATCH_MIGRATIONS)
+        migrate(connection, renewed)
+        schema = connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
+    assert schema == list_schema(renewed)
 
 
 def test_the_migrations_of_the_first_release_never_change() -> None:
