@@ -12,6 +12,7 @@ do not count. A reacquisition is the first retrieval of an unchanged target afte
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
@@ -231,7 +232,7 @@ NO_PROGRESS_SHARE = 0.9
 class CallMetricsBuilder:
     """Collector of metrics of unproductive behaviour, such as loops, from the log entries of a session."""
 
-    def __init__(self, counter: Counter, retrievals: frozenset[Signature] = frozenset()) -> None:
+    def __init__(self, counter: Counter, retrievals: Container[Signature] = ()) -> None:
         self._counter, self._retrievals = counter, retrievals
         self._pending: dict[str, tuple[ToolCall, ItemId]] = {}
         self._call_number = 0

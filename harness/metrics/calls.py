@@ -8,8 +8,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from posixpath import dirname
 from typing import Literal, TypeAlias
@@ -79,7 +80,7 @@ class AnsweredCall:
 
 
 def iter_answered_calls(
-    entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: frozenset[Signature]
+    entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: Container[Signature]
 ) -> Iterator[AnsweredCall]:
     """Yield each tool call whose result is in a log entry, together with this result.
 
@@ -100,7 +101,7 @@ def iter_answered_calls(
 
 
 def _build_answered_call(
-    call: ToolCall, result: ToolResult, step: int, items: tuple[ItemId, ItemId], retrievals: frozenset[Signature]
+    call: ToolCall, result: ToolResult, step: int, items: tuple[ItemId, ItemId], retrievals: Container[Signature]
 ) -> AnsweredCall:
     call_signature = compute_signature(call)
     effect: Effect = "retrieval" if call_signature in retrievals else _classify_effect(call)
@@ -136,6 +137,20 @@ def compute_signature(call: ToolCall) -> Signature:
 def compute_template_signature(call: CallTemplate) -> Signature:
     """Return the signature (a digest that identifies equal calls) of a call template from the task's script."""
     return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
+
+
+class TemplateSignatures(Container[Signature]):
+    """Set of the signatures of call templates, which are computed when one is looked up, since short sessions make no calls."""
+
+    def __init__(self, templates: Iterable[CallTemplate]) -> None:
+        self._templates = templates
+
+    @cached_property
+    def _signatures(self) -> frozenset[Signature]:
+        return frozenset(map(compute_template_signature, self._templates))
+
+    def __contains__(self, signature: object) -> bool:
+        return signature in self._signatures
 
 
 def describe_shape(call: ToolCall) -> str:

@@ -15,6 +15,7 @@ A use of a fact is called stale if the agent used a value that was valid earlier
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -25,9 +26,9 @@ from harness.conversation.messages import Message, ToolCall
 from harness.conversation.tokens import Counter
 from harness.conversation.view import Item, View, fold, fold_entries
 from harness.metrics.call_metrics import CallMetricsBuilder
-from harness.metrics.calls import compute_template_signature
+from harness.metrics.calls import TemplateSignatures
 from harness.metrics.compaction_effects import EffectsBuilder, summarize_effects
-from harness.metrics.template_matcher import build_template_matcher
+from harness.metrics.template_matcher import TemplateMatcher, build_template_matcher
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import FactReader, extract_searchable_text
@@ -109,7 +110,7 @@ class FactProber:
         """
         self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
-        self._reader, self._template_matcher = FactReader(task.facts, reader), build_template_matcher(task.script)
+        self._reader, self._script = FactReader(task.facts, reader), task.script
         former = tuple(replace(fact, patterns=fact.former_patterns) for fact in task.facts if fact.former_patterns)
         self._former_patterns = compile_fact_patterns(former) if former else None
         self._readings: dict[ItemId, dict[str, tuple[str, ...]]] = {}
@@ -119,6 +120,10 @@ class FactProber:
         self._rows: list[ProbeRecord] = []
         self.uses: list[ToolCallUse] = []
         """Uses of facts in the tool calls so far, in order."""
+
+    @cached_property
+    def _template_matcher(self) -> TemplateMatcher:
+        return build_template_matcher(self._script)
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
         """Add the next log entry of the session, with the view before and after it."""
@@ -282,8 +287,7 @@ def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counte
         counter: Token counter of the session's compaction policy.
         reader: Rule by which a scripted model finds values in the texts that it sees.
     """
-    facts = task.facts if task else ()
-    retrievals = frozenset(compute_template_signature(fact.recover) for fact in facts if fact.recover)
+    retrievals = TemplateSignatures([fact.recover for fact in task.facts if fact.recover] if task else ())
     call_metrics, prober = CallMetricsBuilder(counter, retrievals), FactProber(task, reader) if task else None
     effects, view = EffectsBuilder(with_recency=False), View()
     for group, compaction in _group_by_compaction(entries):

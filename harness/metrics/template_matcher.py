@@ -53,10 +53,10 @@ class TemplateMatcher:
         self._pieces: dict[str, tuple[_TemplatePiece, ...]] = {}
         first_prefixes: dict[_CallShape, set[str]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
-        for call in dict.fromkeys(calls):
-            ordered = sorted(call.arguments)
+        for tool, arguments in dict.fromkeys([(call.tool, call.arguments) for call in calls]):
+            ordered = sorted(arguments)
             texts = tuple([text for _, text in ordered])
-            shape = call.tool, tuple([name for name, _ in ordered])
+            shape = tool, tuple([name for name, _ in ordered])
             prefixes = tuple([text.partition("$")[0] for text in texts])
             first_prefixes.setdefault(shape, set()).update(prefixes[:1] or ("",))
             by_lengths = self._by_shape.setdefault(shape, {}).setdefault(tuple(map(len, prefixes)), {})
