@@ -126,7 +126,8 @@ class Metric:
             return _NO_INTERVAL
         bounds = self.format_change(low), self.format_change(high)
         if bounds[0] == bounds[1] and self.is_ratio:
-            bounds = tuple(f"×{text}" for text in _tell_apart(low, high))
+            low_text, high_text = _tell_apart(low, high)
+            bounds = f"×{low_text}", f"×{high_text}"
         return f"[{bounds[0]}, {bounds[1]}]"
 
 
