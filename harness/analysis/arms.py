@@ -104,9 +104,9 @@ class ArmSummary:
 
 
 def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with an added column `total_cost_usd`, the cost of agent, summarizer and sub-agents.
+    """Return the trials with the column `total_cost_usd`, the cost of agent, summarizer and sub-agents.
 
-    The total is NaN if one of the costs is unknown.
+    Tables that an older version exported have no such column. The total is NaN if one of the costs is unknown.
     """
     return trials.assign(total_cost_usd=trials[list(COST_COLUMNS)].astype(float).sum(axis=1, skipna=False))
 

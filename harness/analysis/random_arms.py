@@ -21,7 +21,7 @@ from harness.analysis.statistics import adjust_holm
 from harness.errors import UsageError
 
 SUCCESS = "marked_success"
-METRICS = ("cost_usd", "steps", "compactions", "prompt_tokens", SUCCESS)
+METRICS = ("total_cost_usd", "steps", "compactions", "prompt_tokens", SUCCESS)
 """Columns of the table of trials that are compared; the last one only if the user marked sessions."""
 PERMUTATIONS = 9_999
 LEAST_SESSIONS = 2
@@ -167,15 +167,19 @@ def describe_differences(differences: Sequence[ArmDifference]) -> list[tuple[str
         (
             f"{row.arm} against {row.baseline}",
             "success" if row.metric == SUCCESS else row.metric,
-            f"{row.mean:.4g} ({row.sessions})",
-            f"{row.baseline_mean:.4g} ({row.baseline_sessions})",
-            f"{row.mean - row.baseline_mean:+.4g} {_describe_interval(row)}",
+            f"{_format(row.mean)} ({row.sessions})",
+            f"{_format(row.baseline_mean)} ({row.baseline_sessions})",
+            f"{_format(row.mean - row.baseline_mean, '+')} {_describe_interval(row)}",
             "unknown" if np.isnan(row.p) else f"{row.p:.3f}{' *' if row.is_claimed else ''}",
-            "unknown" if np.isnan(row.detectable) else f"{row.detectable:.4g}",
+            "unknown" if np.isnan(row.detectable) else _format(row.detectable),
         )
         for row in differences
     ]
 
 
 def _describe_interval(row: ArmDifference) -> str:
-    return "(no interval)" if np.isnan(row.low) else f"[{row.low:+.4g}, {row.high:+.4g}]"
+    return "(no interval)" if np.isnan(row.low) else f"[{_format(row.low, '+')}, {_format(row.high, '+')}]"
+
+
+def _format(value: float, sign: str = "") -> str:
+    return f"{value:{sign},.0f}" if abs(value) >= 1_000 else f"{value:{sign}.4g}"

@@ -8,21 +8,23 @@ last answer is logged at the end of the session.
 """
 
 import hashlib
+import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from harness.agent.loop import Stop
 from harness.compaction.description import name_policy
 from harness.conversation.codec import to_canonical_json
 from harness.conversation.endings import infer_ending
-from harness.conversation.events import SessionEnded, StopReason
+from harness.conversation.events import SessionEnded, SessionStarted, StopReason
 from harness.conversation.shapes.recognition import recognize_shape
 from harness.conversation.shapes.shape import Raw, Shape
 from harness.conversation.tokens import Usage
@@ -44,6 +46,7 @@ from harness.models.registry import look_up_window
 from harness.policies import resolve_policy
 from harness.protocols import Clock, Log, Policy
 from harness.session.ids import TIME_ORDERED_IDS
+from harness.store.journal import Journal
 from harness.text import replace_control_characters
 
 MAX_SESSIONS = 64
@@ -54,6 +57,7 @@ SESSION_HEADERS = ("x-session-id", "session-id", "session_id", "thread-id", "con
 """Headers with which agents name their session, beside `x-VENDOR-session-id`: of OpenCode, Codex CLI and litellm."""
 MALFORMED_STATUS, FAILED_STATUS = 422, 500
 """HTTP statuses for requests that cannot be recorded, and for policies that fail. Clients do not repeat the former."""
+_Drawn = TypeVar("_Drawn")
 _CONTEXT_ERRORS = frozenset(("ContextWindowExceededError",))
 
 
@@ -131,7 +135,7 @@ class SessionRecorder:
     """Recorder of the sessions of all agents that use one gateway. Thread-safe.
 
     Args:
-        arms: Treatments, of which each new session gets one at random.
+        arms: Treatments, of which each new session gets one at random. A journal that exists is continued with the next draws.
         journal: Journal file with one session for each conversation. None keeps each log in memory. Default: `None`.
         open_log: Function that opens the log of a new session in place of the journal, given whether the agent offers tools.
             Default: `None`.
@@ -164,7 +168,8 @@ class SessionRecorder:
         self._arms, self._journal, self._window_tokens, self._summarizer = tuple(arms), journal, window_tokens, summarizer
         self._model, self._header, self._report, self._clock = model, session_header.lower(), report, clock
         self._open_log = open_log
-        self._random, self._seed = Random(seed), seed
+        self._seed = seed
+        self._draws = islice(draw_arms(self._arms, seed), self._count_draws(), None)
         self._open: list[_Session] = []  # the session of the last request is the last one
         self._calls: dict[str, _Session] = {}
         self._lock = threading.Lock()
@@ -172,6 +177,22 @@ class SessionRecorder:
         self._last_refusal = ""
         for arm in self._arms:  # refuses invalid settings before the first request
             Compactor(arm.policy, window_tokens=window_tokens or 1_000_000, summarizer=summarizer).close()
+
+    def _count_draws(self) -> int:
+        """Return how many sessions in the journal drew one of these arms by this seed, as a gateway before this one did."""
+        if self._journal is None or len(self._arms) < 2 or not self._journal.is_file():
+            return 0
+        names = [arm.name for arm in self._arms]
+        with Journal.open(self._journal, read_only=True) as journal:
+            starts = (
+                event
+                for session_id in journal.list_session_ids()
+                if "." not in session_id  # a side call has the arm of its session
+                for _, event in journal.read_entries(session_id, kinds=("session-started",))
+            )
+            drawn = [json.loads(event.setup_json or "{}") for event in starts if isinstance(event, SessionStarted)]
+        assignments = [setup.get("gateway") or {} for setup in drawn]
+        return sum((assignment.get("arms"), assignment.get("seed")) == (names, self._seed) for assignment in assignments)
 
     def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer to a question of the hook in the proxy; nothing is raised.
@@ -326,10 +347,12 @@ class SessionRecorder:
         if not window_tokens:
             raise UsageError(f"the context window of model {model!r:.200} is unknown; start the gateway with --window TOKENS")
         siblings = [session for session in self._open if key[0] and session.key[0] == key[0]]
-        arm = siblings[0].arm if siblings else self._random.choice(self._arms)
+        arm = siblings[0].arm if siblings else None
         settings: dict[str, Any] = {"window_tokens": window_tokens, "summarizer": self._summarizer, "model": model}
         settings |= {"system": system, "shape": shape}
-        Compactor(arm.policy, **settings).record(messages)  # refuses invalid messages before the journal has the session
+        # refuses invalid messages before a draw, and before the journal has the session
+        Compactor((arm or self._arms[0]).policy, **settings).record(messages)
+        arm = arm or next(self._draws)
         clock = SettableClock(self._clock)
         # a title or another side call of a session that the agent names belongs to the session, as a sub-agent does
         session_id, log = TIME_ORDERED_IDS.make_descending(), None
@@ -398,6 +421,16 @@ class SessionRecorder:
         session.history = [*session.history, *map(normalize, answer.messages)]
         with session.clock.stop_at(answer.at_seconds):
             session.compactor.record(session.history, answer.usage, model_seconds=answer.model_seconds)
+
+
+def draw_arms(arms: Sequence[_Drawn], seed: int) -> Iterator[_Drawn]:
+    """Yield the arm of each new session without end: all arms in random order, again and again.
+
+    Few sessions are so divided as equally as many, and a change of the agent's work over time meets all arms alike.
+    """
+    random = Random(seed)
+    while True:
+        yield from random.sample(tuple(arms), len(arms))
 
 
 def make_arms(policies: Mapping[str, Policy | str]) -> tuple[Arm, ...]:

@@ -6,6 +6,7 @@ computed from its log, as those of a trial are, and shown among the records of t
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -34,6 +35,10 @@ from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, OUTPUT_
 
 _OWN_SESSIONS_SQL = """SELECT s.id, s.created_at_ms, s.model, (SELECT max(at_ms) FROM event WHERE session = s.key)
   FROM session AS s WHERE NOT EXISTS (SELECT 1 FROM trial AS r WHERE r.session_id = s.id) ORDER BY s.key"""
+
+
+_SEED = re.compile(r"@\d+(?=:|$)")
+"""Seed in the name of a model of `harness serve-scripted --seeds`."""
 
 
 class _Times(NamedTuple):
@@ -223,7 +228,7 @@ def _build_record(
         **codec.copy_fields(start, SessionRecord),  # model, window, threshold and sandbox
         "session_id": session_id,
         "trial_id": session_id,
-        "arm": f"{name}, {start.model or 'unknown model'}, {window}",
+        "arm": f"{name}, {_label_model(start.model) or 'unknown model'}, {window}",
         "task": task.name if task else None,
         "policy": str((plain_policy or {}).get("kind", "")),
         "policy_json": codec.to_canonical_json(plain_policy or {}, dict),
@@ -277,6 +282,11 @@ def _label_policy(policy: Policy | None, plain_policy: dict[str, Any]) -> str:
     values = {name: getattr(policy, name) for name in defaults}
     changed = ", ".join(f"{name}={value}" for name, value in values.items() if value != defaults[name])
     return f"{name_policy(policy)}({changed})" if changed else name_policy(policy)
+
+
+def _label_model(model: str) -> str:
+    """Return the name of a model without the seed of its task, so that the sessions of several seeds are one arm."""
+    return _SEED.sub("", model) if is_scripted(model) else model
 
 
 def _classify_level(model: str, other_models: set[str]) -> Level:

@@ -31,6 +31,7 @@ from harness.analysis.families import count_planned_trials, find_source, find_wi
 from harness.analysis.figures.files import write_figures
 from harness.analysis.formatting import describe_level, format_short_number, format_usd
 from harness.analysis.other_models import split_other_models
+from harness.analysis.random_arms import SUCCESS
 from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, read_report_tables, require_single_level, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
@@ -331,7 +332,7 @@ def _report_sessions(results: Tables) -> Report:
     ]
     first, *others = [replace(section, is_detail=False) for section in sections]
     text = f"{describe_missing_outcomes(results.trials)}; {OUTCOME_ADVICE}."
-    openings = (text[:1].upper() + text[1:],)
+    openings = () if results.trials[SUCCESS].notna().any() else (text[:1].upper() + text[1:],)
     return Report(
         title=f"Report on {format_count(len(results.trials), 'session')} outside of experiments",
         sections=(replace(first, notes=(*openings, *first.notes)), *others),

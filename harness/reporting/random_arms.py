@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from harness.analysis.formatting import describe_level
 from harness.analysis.random_arms import (
     SUCCESS,
     compare_random_arms,
@@ -12,6 +13,7 @@ from harness.analysis.random_arms import (
     read_arms,
     read_choices,
 )
+from harness.analysis.tables import require_single_level
 from harness.errors import format_count
 from harness.reporting.section import Section
 
@@ -41,9 +43,10 @@ def build_random_arm_sections(trials: pd.DataFrame) -> Iterator[Section]:
         if len(arms) < 2:
             continue
         differences = compare_random_arms(drawn)
+        level = describe_level(require_single_level(drawn))
         among = f", among {', '.join(choice)}" if len(listed) > 1 else ""
         yield Section(
-            heading=f"Arms of the gateway, drawn at random for each session{among}",
+            heading=f"Arms of the gateway, drawn at random for each session{among}, {level}",
             columns=_COLUMNS,
             rows=tuple(describe_differences(differences)),
             notes=(

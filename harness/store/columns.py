@@ -231,7 +231,12 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
     Column("compactions", "int64", "", "Number of applied compactions"),
     Column("prompt_tokens", "int64", "tokens", "Measured prompt tokens of all calls of the agent, cached tokens included"),
     Column("output_tokens", "int64", "tokens", "Measured output tokens of all calls of the agent"),
-    Column("cost_usd", "float64", "USD", "Cost of the agent's calls; missing if a price is unknown"),
+    Column(
+        "cost_usd",
+        "float64",
+        "USD",
+        "Cost of the agent's calls alone; missing if a price is unknown",
+    ),
     Column("summarizer_prompt_tokens", "int64", "tokens", "Measured prompt tokens of all calls of the summarizer"),
     Column("summarizer_output_tokens", "int64", "tokens", "Measured output tokens of all calls of the summarizer"),
     Column("summarizer_cost_usd", "float64", "USD", "Cost of the summarizer's calls; missing if a price is unknown"),
@@ -310,6 +315,13 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "sub_agent_output_tokens", "Int64", "tokens", "Measured output tokens of all sub-agents, their summaries included"
     ),
     _make_sub_agent_sum("sub_agent_cost_usd", "float64", "USD", "Cost of all sub-agents; missing if a price is unknown"),
+    Column(
+        "total_cost_usd",
+        "float64",
+        "USD",
+        "Cost of the agent, the summarizer and all sub-agents together; missing if a price is unknown",
+        "r.cost_usd + r.summarizer_cost_usd + CASE WHEN r.explorations IS NULL THEN 0 ELSE r.sub_agent_cost_usd END",
+    ),
     Column(
         "verdict_cached",
         "boolean",

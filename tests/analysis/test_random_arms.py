@@ -25,7 +25,7 @@ def make_trials(random: np.random.Generator, sessions: int = 24, factor: float =
     return pd.DataFrame(
         {
             "config_json": [json.dumps({"gateway": {"arm": arm}}) for arm in arms],
-            "cost_usd": sizes / 10,
+            "total_cost_usd": sizes / 10,
             "steps": np.round(20 * sizes),
             "compactions": np.round(sizes),
             "prompt_tokens": np.round(9_000 * sizes),

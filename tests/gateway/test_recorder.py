@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 from harness.analysis.random_arms import compare_random_arms
 from harness.cli import main as command_line
-from harness.gateway.recorder import Arm, SessionRecorder, make_arms
+from harness.gateway.recorder import Arm, SessionRecorder, draw_arms, make_arms
 from harness.inspection.loading import load
 from harness.policies import policy_from_plain, resolve_policy
 from harness.replay.sessions import replay_sessions
@@ -472,8 +473,11 @@ def test_arms_are_drawn_by_a_seed(journal: Path, tmp_path: Path) -> None:
         recorder.close()
         return [line.split("arm ")[1][0] for line in lines]
 
-    assert draw(1, "one.sqlite") == draw(1, "two.sqlite") != draw(2, "three.sqlite")
-    assert set(draw(1, "four.sqlite")) == {"a", "b"}
+    first = draw(1, "one.sqlite")
+    assert first == draw(1, "two.sqlite") != draw(2, "three.sqlite")
+    assert all(set(first[number : number + 2]) == {"a", "b"} for number in range(0, 12, 2))
+    assert first + draw(1, "one.sqlite") == list(islice(draw_arms("ab", 1), 24))  # a gateway that starts again goes on
+    assert draw(2, "one.sqlite") == list(islice(draw_arms("ab", 2), 12))
 
 
 def test_a_planted_difference_between_arms_is_found_in_the_journal(journal: Path) -> None:

@@ -1,6 +1,7 @@
 """Arms that a gateway draws at random: what the report of its journal claims, and the marks of the user."""
 
 import json
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -10,7 +11,7 @@ import pytest
 
 from harness.analysis.random_arms import SUCCESS, compare_random_arms, read_arms
 from harness.errors import StoreError, UsageError
-from harness.gateway.recorder import Arm, SessionRecorder
+from harness.gateway.recorder import Arm, SessionRecorder, draw_arms
 from harness.inspection.loading import load
 from harness.policies import policy_from_plain
 from harness.store.journal import Journal
@@ -50,9 +51,9 @@ def record(journal: Path, arms: dict[str, object], seed: int, *, sessions: int =
 
 def redraw(trials: pd.DataFrame, names: list[str], seed: int) -> pd.DataFrame:
     """Assign the sessions of a journal to arms as a gateway with another seed would have done."""
-    random = Random(seed)
     ordered = trials.sort_values("number")
-    configurations = [json.dumps({"gateway": {"arm": random.choice(names), "arms": names}}) for _ in range(len(ordered))]
+    drawn = islice(draw_arms(names, seed), len(ordered))
+    configurations = [json.dumps({"gateway": {"arm": arm, "arms": names}}) for arm in drawn]
     return ordered.assign(config_json=configurations)
 
 
