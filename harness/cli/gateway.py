@@ -23,6 +23,7 @@ DEFAULT_JOURNAL = Path("gateway.sqlite")
 
 @click.command("gateway")
 @click.option("--upstream", metavar="URL|MODEL", help="Base URL of a server with OpenAI's API, or a model as litellm spells it.")
+@click.option("--api-base", metavar="URL", default="", help="Address of the server that has the model that --upstream names.")
 @click.option("--policy", "policy_text", metavar="NAME", help="Compaction policy, with its fields behind commas.")
 @click.option(
     "--arm", "arm_texts", multiple=True, metavar="NAME", help="Policy of an arm, as for --policy. Repeat it: sessions draw one."
@@ -37,6 +38,7 @@ DEFAULT_JOURNAL = Path("gateway.sqlite")
 @click.option("--install", "installs", is_flag=True, help="Install litellm's proxy in the user's cache, 0.4 GB, and end.")
 def command(
     upstream: str | None,
+    api_base: str,
     policy_text: str | None,
     arm_texts: tuple[str, ...],
     seed: int,
@@ -82,7 +84,7 @@ def command(
         journal=journal,
         window_tokens=window,
         summarizer=summarizer,
-        model="" if "://" in upstream else upstream,
+        model="" if "://" in upstream or "*" in upstream else upstream,
         session_header=session_header,
         seed=seed,
         report=lambda line: click.echo(line, err=True),
@@ -91,7 +93,7 @@ def command(
     click.echo("starting litellm's proxy, which takes ten seconds", err=True)
     try:
         with (
-            serve_proxy(upstream, recorder.answer, port=port) as proxy,
+            serve_proxy(upstream, recorder.answer, api_base=api_base, port=port) as proxy,
             install_signal_handler(lambda _number, _frame: stop.set()),
         ):
             root = proxy.address.removesuffix("/v1")

@@ -63,25 +63,45 @@ class Proxy:
             raise GatewayFailed(f"the proxy of the gateway ended with exit code {code}; start the gateway again")
 
 
-def describe_upstream(upstream: str) -> list[dict[str, Any]]:
+def describe_upstream(upstream: str, api_base: str = "") -> list[dict[str, Any]]:
     """Return litellm's list of models for an upstream.
 
     Args:
         upstream: Base URL of a server with the API of OpenAI, such as `http://127.0.0.1:8000/v1`, or the name of a model as
-            litellm spells it, such as `anthropic/claude-sonnet-4-5`, which answers whatever model the agent names.
+            litellm spells it, such as `anthropic/claude-sonnet-4-5`, which answers whatever model the agent names. With `*` in
+            place of the model, such as `anthropic/*`, the model that the agent names answers.
+        api_base: Address of the server that has the model, in the API of the model's provider. Empty is the provider's own one.
+            Default: `''`.
 
     Raises:
-        UsageError: The text is empty, or has a scheme other than HTTP.
+        UsageError: A text is empty, has a scheme other than HTTP, or names a second address.
     """
-    scheme, has_scheme, rest = upstream.partition("://")
-    if not upstream.strip() or (has_scheme and (scheme not in {"http", "https"} or not rest)):
+    is_address = "://" in upstream
+    if not upstream.strip() or (is_address and not _is_http_url(upstream)):
         raise UsageError(f"upstream: must be an http URL or the name of a model (got {upstream!r:.200})")
-    where = {"model": "openai/*", "api_base": upstream.rstrip("/")} if has_scheme else {"model": upstream}
-    rows = {"*": where}
-    if has_scheme:
-        rows[f"{GEMINI_MODELS}/*"] = {"model": "gemini/*", "api_base": locate_gemini(upstream)}
+    if is_address and api_base:
+        raise UsageError(f"api_base: the upstream {upstream!r:.200} is an address itself; name a model such as 'anthropic/*'")
+    if api_base and not _is_http_url(api_base):
+        raise UsageError(f"api_base: must be an http URL (got {api_base!r:.200})")
+    if not is_address and "/" not in upstream and (api_base or "*" in upstream):
+        raise UsageError(f"upstream: must begin with the name of a provider, as in 'anthropic/*' (got {upstream!r:.200})")
+    if is_address:
+        rows = {
+            "*": {"model": "openai/*", "api_base": upstream.rstrip("/")},
+            f"{GEMINI_MODELS}/*": {"model": "gemini/*", "api_base": locate_gemini(upstream)},
+        }
+    else:
+        address = api_base.rstrip("/")
+        if upstream.startswith("anthropic/"):  # litellm adds the path /v1/messages
+            address = address.removesuffix("/v1")
+        rows = {"*": {"model": upstream} | ({"api_base": address} if address else {})}
     fixed = {"api_key": "no-key-given", "max_retries": 0}
     return [{"model_name": name, "litellm_params": {**parameters, **fixed}} for name, parameters in rows.items()]
+
+
+def _is_http_url(text: str) -> bool:
+    scheme, _, rest = text.partition("://")
+    return scheme in {"http", "https"} and bool(rest)
 
 
 def locate_gemini(upstream: str) -> str:
@@ -90,12 +110,13 @@ def locate_gemini(upstream: str) -> str:
 
 
 @contextmanager
-def serve_proxy(upstream: str, answer: Answer, *, port: int = 0, is_hooked: bool = True) -> Iterator[Proxy]:
+def serve_proxy(upstream: str, answer: Answer, *, api_base: str = "", port: int = 0, is_hooked: bool = True) -> Iterator[Proxy]:
     """Run the proxy while the context is open.
 
     Args:
         upstream: Base URL or model, as for `describe_upstream`.
         answer: Function that answers the hook's questions.
+        api_base: Address of the server that has the model, as for `describe_upstream`.
         port: Port on loopback; 0 chooses a free one.
         is_hooked: Whether the hook is used; False serves litellm's proxy as it is, for comparisons.
 
@@ -103,7 +124,7 @@ def serve_proxy(upstream: str, answer: Answer, *, port: int = 0, is_hooked: bool
         UsageError: The proxy is not installed, the port cannot be used, or the upstream is invalid.
         GatewayFailed: The proxy does not start.
     """
-    interpreter, models = find_interpreter(), describe_upstream(upstream)
+    interpreter, models = find_interpreter(), describe_upstream(upstream, api_base)
     with TemporaryDirectory(prefix="harness-gateway-") as name, _listen(port) as listening:
         folder = Path(name)
         settings = {
@@ -111,6 +132,7 @@ def serve_proxy(upstream: str, answer: Answer, *, port: int = 0, is_hooked: bool
             "address": str(folder / "hook"),
             "models": models,
             "upstream": upstream,
+            "api_base": api_base,
             "master_key": f"sk-{secrets.token_hex(24)}",
             "listening": listening.fileno(),
             "hooked": is_hooked,

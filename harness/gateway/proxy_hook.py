@@ -101,14 +101,16 @@ def list_messages(given: Any, protocol: str) -> Any:
     return [given] if protocol == "contents" and isinstance(given, dict) else given
 
 
-def make_hook(address: str, upstream: str) -> Any:
+def make_hook(address: str, upstream: str, api_base: str) -> Any:
     """Return the hook for litellm's proxy.
 
     Args:
         address: Path of the gateway's socket.
         upstream: Base URL or model of the upstream.
+        api_base: Address of the server that has the model; empty is that of the model's provider.
     """
     is_url = "://" in upstream
+    place = f"{upstream} at {api_base}" if api_base else upstream
     http_exception = import_module("fastapi").HTTPException
     join_chunks = import_module("litellm").stream_chunk_builder
     logger: Any = import_module("litellm.integrations.custom_logger").CustomLogger
@@ -191,7 +193,7 @@ def make_hook(address: str, upstream: str) -> Any:
                 "message": text,
             }
             await ask_gateway(question)
-            explained = explain_failure(upstream, request_data, status, text)
+            explained = explain_failure(place, request_data, status, text)
             if explained is None:
                 return None
             # litellm's endpoint for Anthropic's messages ignores what a hook returns, and answers with the exception
@@ -215,7 +217,7 @@ def explain_failure(upstream: str, data: Mapping[str, Any], status: Any, text: s
     """Return status and message of an error that says where a request failed and what to do; None if the error says it itself.
 
     Args:
-        upstream: Base URL or model of the upstream.
+        upstream: Base URL of the upstream, or its model with the address of the server.
         data: Request that failed.
         status: HTTP status of the failure, if it has one.
         text: Message of the failure, without the agent's key.
@@ -378,7 +380,7 @@ def main() -> None:
 
     uvicorn, app = import_module("uvicorn"), import_module("litellm.proxy.proxy_server").app
     global hook  # noqa: PLW0603, litellm finds the hook by the name of a module's variable
-    hook = make_hook(settings["address"], settings["upstream"])
+    hook = make_hook(settings["address"], settings["upstream"], settings["api_base"])
     listening = socket.socket(fileno=settings["listening"])
     port = listening.getsockname()[1]
     server = uvicorn.Server(uvicorn.Config(limit_paths(app, port), log_level="error", access_log=False))

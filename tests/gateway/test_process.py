@@ -51,6 +51,9 @@ def test_the_lock_holds_the_required_packages_with_hashes_and_no_address() -> No
         (("--upstream", "gpt-4o", "--arm", "none", "--arm", "keep-last,=3"), "'=3' has no value"),
         (("--upstream", "gpt-4o", "--policy", "keep-last,threshold=.6"), "requests summaries"),
         (("--upstream", "gpt-4o", "--policy", "nowhere.py:mine"), "no policy file 'nowhere.py'"),
+        (("--upstream", "http://h/v1", "--record-only", "--api-base", "http://h"), "is an address itself"),
+        (("--upstream", "anthropic/*", "--record-only", "--api-base", "h:80"), "api_base: must be an http URL (got 'h:80')"),
+        (("--upstream", "gpt-*", "--record-only"), "must begin with the name of a provider"),
     ],
 )
 def test_invalid_options_are_refused_at_once(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
@@ -78,6 +81,11 @@ def test_an_upstream_is_an_address_or_a_model() -> None:
         ("https://generativelanguage.googleapis.com/v1beta", "https://generativelanguage.googleapis.com/v1beta"),
     ):
         assert describe_upstream(upstream)[1]["litellm_params"]["api_base"] == gemini
+    for given, base in (("http://h:1/", "http://h:1"), ("http://h:1/v1", "http://h:1"), ("http://h:1/a", "http://h:1/a")):
+        (row,) = describe_upstream("anthropic/*", given)
+        assert (row["litellm_params"]["model"], row["litellm_params"]["api_base"]) == ("anthropic/*", base)
+    (row,) = describe_upstream("hosted_vllm/*", "http://h:1/v1")
+    assert row["litellm_params"]["api_base"] == "http://h:1/v1"
     for wrong in ("", "ftp://host", "http://"):
         with pytest.raises(UsageError, match="upstream: must be"):
             describe_upstream(wrong)
