@@ -10,6 +10,7 @@
     │   ├── ContextOverflow   the prompt is longer than the window
     │   ├── RateLimited       status 429; may give the seconds to wait
     │   ├── ProviderFailed    status 5xx, connection reset or stalled: another try may succeed
+    │   │   └── ProviderUnreachable  no server answers at the provider's address
     │   ├── RequestRefused    any other status 4xx: another try changes nothing
     │   └── NotRecorded       a replayed cassette contains no reply to this request
     ├── SandboxError          the machinery below the tools
@@ -267,6 +268,10 @@ class ProviderFailed(ModelError):
     def __init__(self, model: str, status: int | None, detail: str) -> None:
         self.model, self.status, self.detail = model, status, detail
         super().__init__(f"the provider of {model!r} failed ({status or 'no status'}): {detail}")
+
+
+class ProviderUnreachable(ProviderFailed):
+    """No server answers at the address of a provider, e.g. because the server ended."""
 
 
 class RequestRefused(ModelError):

@@ -182,6 +182,8 @@ class Agent:
             the clock add their parts. Default: `OverheadClock()`.
         read_step_seconds: Function that returns the time right before a step in seconds, given the messages in view and the
             number of the step; the time is logged for the policy. None logs no times. Default: `None`.
+        find_provider_failure: Function that returns the error with which a model beside the agent's own, such as the summarizer,
+            became unavailable, or None; the turn then ends with it. None leaves such errors to the policy. Default: `None`.
 
     Raises:
         UsageError: `max_steps` is not a whole number of at least 1.
@@ -217,6 +219,7 @@ class Agent:
     cache_hits: CacheHits | None = None
     overhead: OverheadClock = field(default_factory=OverheadClock)
     read_step_seconds: Callable[[View, int], float] | None = None
+    find_provider_failure: Callable[[], ModelError | None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a number of steps that no session can take."""
@@ -274,7 +277,7 @@ class Session:
         """
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):
-            return Stop("cancelled", "stopped by the user")
+            return self.check_interruption() or Stop("cancelled", "stopped by the user")
         max_steps = self.agent.max_steps
         for step in range(first_step + 1, first_step + max_steps - steps_before + 1):
             if stop := self.run_step(step):
@@ -284,7 +287,7 @@ class Session:
     def open_turn(self, opening_events: Sequence[Event]) -> bool:
         """Compact the conversation if the policy requires it, then log the events that begin a turn.
 
-        Return False if the session was cancelled meanwhile, else True.
+        Return False if the session was cancelled meanwhile or cannot continue, else True.
         """
         can_continue = self.compact(self.conversation.view.steps + 1, "turn")
         self.record(*opening_events)
@@ -294,7 +297,7 @@ class Session:
         """Run one step (a model call and its tool calls); return the stop reason, or None to continue."""
         queued_messages = [_build_message_event(user(text), step) for text in self.agent.inbox.take(step)]
         if (queued_messages and not self.open_turn(queued_messages)) or not self.compact(step, "step"):
-            return self.check_cancellation()
+            return self.check_interruption()
         prepared = self.request_builder.prepare(self.conversation.view)
         self.agent.listen(StepStarted(step=step))
         try:
@@ -308,14 +311,14 @@ class Session:
                 return Stop.from_error(error)
             raise
         if answer is None:
-            return self.check_cancellation(step)
+            return self.check_interruption(step)
         prepared, reply = answer
         return self.finish_step(step, prepared, reply)
 
     def compact(self, step: int, hook: Hook) -> bool:
         """Let the policy shorten the messages that the model sees next, if the policy finds that necessary.
 
-        Return False if the session was cancelled, else True.
+        Return False if the session was cancelled or a provider became unavailable, else True.
         """
         agent = self.agent
         if agent.read_step_seconds is not None:
@@ -336,7 +339,7 @@ class Session:
         self.record(*events)
         if self.conversation.view.edits != view.edits:
             self.usage = None  # the last report measured the view before this change
-        return agent.cancellation is None or not agent.cancellation.is_requested
+        return self.check_interruption() is None
 
     def request_reply(self, prepared: PreparedRequest, step: int) -> tuple[PreparedRequest, Reply] | None:
         """Send a request and return it with the reply of the model; return None after a cancellation.
@@ -435,7 +438,7 @@ class Session:
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
         self.record(*message_events, *subagent_events, step_event, *workspace_events)
         agent.listen(compute_context_usage(self.conversation.view, self.usage))
-        return stop or self.check_cancellation() or _find_stop(reply) or self.check_tool_time()
+        return stop or self.check_interruption() or _find_stop(reply) or self.check_tool_time()
 
     def detect_loop(self, calls: Sequence[ToolCall]) -> Stop | None:
         """Return the stop reason if a tool call was repeated too often in a row, else None."""
@@ -490,6 +493,16 @@ class Session:
         if limit is None or not limit.is_reached:
             return None
         return Stop("timeout", f"the tools took longer than {limit.limit_seconds:g} s altogether")
+
+    def check_interruption(self, step: int | None = None) -> Stop | None:
+        """Return the stop reason if the session was cancelled, or if a model beside the agent's became unavailable, else None.
+
+        Args:
+            step: Number of the step, as for `check_cancellation`.
+        """
+        if self.agent.find_provider_failure is not None and (failure := self.agent.find_provider_failure()) is not None:
+            return Stop.from_error(failure)
+        return self.check_cancellation(step)
 
     def check_cancellation(self, step: int | None = None) -> Stop | None:
         """Return the stop reason if the session was cancelled, else None.

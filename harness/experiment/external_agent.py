@@ -5,6 +5,7 @@ a policy is applied to each request, the trial's own model answers, and the conv
 are. With a scripted model, requests are first translated into the tools that it knows, so policy and record see the translation.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,9 +32,10 @@ from harness.integrations.compactor import Compactor
 from harness.models.dialects import DialectModel
 from harness.models.endpoint.server import serve_endpoint
 from harness.models.scripted.profiles import is_scripted
-from harness.protocols import ExecResult, Log, Model
+from harness.protocols import ExecResult, Log, Model, SandboxLimits
 from harness.sandboxes.agent_relay import COMMAND, AgentRelay
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS, ServedSandbox
+from harness.sandboxes.server_process import compute_address_space_bytes
 from harness.session.assembly import SessionResources, open_agent_model, open_session_summarizer, open_sub_agent_log
 from harness.session.external_agent import MODEL, VARIABLES, ExternalAgent
 from harness.session.preflight import find_session_advisories
@@ -44,6 +46,13 @@ from harness.text import replace_control_characters
 
 SHOWN_CHARACTERS = 1_500
 """Maximum number of characters of the agent's last output in the log."""
+MEMORY_SIGNS = re.compile(
+    rb"out of memory|memory is exhausted|cannot allocate|MemoryError|bad_alloc|memory allocation of \d+ bytes failed",
+    re.IGNORECASE,
+)
+"""Phrases with which runtimes report that they got no memory or no addresses."""
+MEMORY_EXIT_CODES = frozenset({133, 134, 137, 139})
+"""Exit codes of programs that SIGTRAP, SIGABRT, SIGKILL or SIGSEGV ended, as when a runtime gets no memory."""
 
 
 class ExternalSession:
@@ -103,7 +112,12 @@ class ExternalSession:
             clock=resources.clock,
         )
         self._model = RecordedModel(
-            model, self._recorder, max_calls=spec.step_limit, stop=relay.stop, cancellation=resources.cancellation
+            model,
+            self._recorder,
+            max_calls=spec.step_limit,
+            stop=relay.stop,
+            cancellation=resources.cancellation,
+            watch=resources.provider_watch,
         )
 
     def run(self, sandbox: ServedSandbox) -> Ending:
@@ -118,7 +132,7 @@ class ExternalSession:
         try:
             with serve_endpoint(lambda _: served, names=[MODEL], listening=self._relay.listening):
                 result = sandbox.run(COMMAND, timeout_seconds=self._timeout_seconds)
-                stop = self._model.stopped or self._find_stop(result)
+                stop = self._model.stopped or self._find_stop(result, sandbox.limits)
                 self._model.end(stop)  # what the agent left running gets no further answers
         finally:
             self._recorder.close()
@@ -129,21 +143,36 @@ class ExternalSession:
         self._logs.main.append((SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail),))
         return Ending(status=stop.status, reason=stop.reason, error=stop.detail if stop.status == "failed" else "")
 
-    def _find_stop(self, result: ExecResult) -> Stop:
+    def _find_stop(self, result: ExecResult, limits: SandboxLimits) -> Stop:
         """Return why an agent that was not stopped ended."""
         refusal, ended = self._model.refusal, f"the agent ended with exit code {result.exit_code}"
+        memory = _advise_on_memory(result, limits)
         if result.timed_out:
             return Stop("timeout", f"the agent ran longer than {self._timeout_seconds:g} s")
-        if result.oom_killed and result.exit_code:
-            return Stop("agent_failed", f"{ended}, and memory had run out; raise sandbox.limits.memory_bytes")
         if isinstance(refusal, ModelError):
             return replace(Stop.from_error(refusal), detail=f"{refusal}; {ended}")
         if refusal is not None:
             return Stop("agent_failed", f"{ended} after its request was refused: {refusal}")
+        if memory:
+            return Stop("agent_failed", f"{ended}, {memory}")
         if not self._model.answers:
             advice = f"let agent.command use {VARIABLES['OPENAI_BASE_URL']} (OPENAI_BASE_URL) and any model name"
             return Stop("agent_failed", f"{ended} and never asked its model; {advice}")
         return Stop("agent_failed", ended) if result.exit_code else Stop("declared", ended)
+
+
+def _advise_on_memory(result: ExecResult, limits: SandboxLimits) -> str:
+    """Return advice on the memory of the sandbox if an agent failed for the lack of it; empty if nothing says so."""
+    if not result.exit_code:
+        return ""
+    named = f"sandbox.limits.memory_bytes (now {limits.memory_bytes:,})"
+    if result.oom_killed:
+        return f"and memory had run out; raise {named}"
+    has_sign = any(map(MEMORY_SIGNS.search, (result.stdout, result.stderr)))
+    if not has_sign and result.exit_code not in MEMORY_EXIT_CODES:
+        return ""
+    addresses = f"{compute_address_space_bytes(limits):,} bytes of addresses, more of which come with more memory"
+    return f"and memory may have run out; raise {named}. Each process may reserve {addresses}"
 
 
 def _add_output(detail: str, result: ExecResult) -> str:

@@ -24,6 +24,7 @@ from harness.experiment.token_counts import publish_token_counts, receive_token_
 from harness.gateway.recorder import SettableClock
 from harness.metrics.session_metrics import measure_session
 from harness.models.scripted.profiles import is_scripted
+from harness.models.watched_model import ProviderWatch
 from harness.protocols import Clock, Log, OutputStore
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.agent_relay import AgentRelay, open_relay
@@ -202,6 +203,7 @@ class _TrialSession:
             on_replay=run.replayed_costs_usd.append,
             tool_time_limit=None if self.job.tool_time_seconds is None else ToolTimeLimit(self.job.tool_time_seconds),
             price_terms=self.job.price_terms,
+            provider_watch=ProviderWatch(),
         )
         if agent is not None and isinstance(sandbox, ServedSandbox):
             external = ExternalSession(

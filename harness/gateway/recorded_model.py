@@ -18,7 +18,9 @@ from harness.conversation.messages import sanitize_message
 from harness.conversation.tokens import Window
 from harness.errors import CompactionError, ContextOverflow, ModelError, RequestRefused, UsageError, format_count
 from harness.gateway.recorder import SessionRecorder
+from harness.models.failures import is_unavailable
 from harness.models.openai_format import decode_messages, encode_messages
+from harness.models.watched_model import ProviderWatch
 from harness.protocols import Model, Reply, Request, ignore
 
 
@@ -31,6 +33,7 @@ class RecordedModel:
         max_calls: Number of answers after which the agent is stopped.
         stop: Function that ends the agent, called once; it must not wait for the agent.
         cancellation: Request to stop the session, which is looked at before each answer. Default: `None`.
+        watch: Watch over the summarizer; the agent is stopped if the summarizer becomes unavailable. Default: `None`.
     """
 
     def __init__(
@@ -41,9 +44,10 @@ class RecordedModel:
         max_calls: int,
         stop: Callable[[], None],
         cancellation: Cancellation | None = None,
+        watch: ProviderWatch | None = None,
     ) -> None:
         self._model, self._recorder, self._max_calls, self._stop = model, recorder, max_calls, stop
-        self._cancellation = cancellation
+        self._cancellation, self._watch = cancellation, watch or ProviderWatch()
         self._numbers, self._lock, self._answers = count(1), threading.Lock(), 0
         self.stopped: Stop | None = None
         """Reason why the agent was stopped; None if it was not."""
@@ -92,6 +96,8 @@ class RecordedModel:
             reply = self._ask(request, listen)
         except (UsageError, ModelError) as error:
             self.refusal = error
+            if isinstance(error, ModelError) and is_unavailable(error):  # the agent would try again until its time is over
+                self.end(Stop.from_error(error))
             raise
         except Exception as error:  # of the policy or the journal: another request would change nothing
             stop = Stop("illegal_plan", str(error)) if isinstance(error, CompactionError) else Stop.from_error(error)
@@ -115,6 +121,8 @@ class RecordedModel:
         reply, sent, overflows = None, list[Any](), 0
         while reply is None:
             last, sent = sent, [raws[part] if isinstance(part, int) else part for part in self._recorder.take_request(asked)]
+            if self._watch.failure is not None:
+                raise self._watch.failure
             messages = tuple(map(sanitize_message, decode_messages(sent)))
             try:
                 reply = self._model.reply(replace(request, messages=messages), listen)

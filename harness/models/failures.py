@@ -17,7 +17,15 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
+from harness.errors import (
+    ContextOverflow,
+    ModelError,
+    NotRecorded,
+    ProviderFailed,
+    ProviderUnreachable,
+    RateLimited,
+    RequestRefused,
+)
 from harness.models.overflows import OVERFLOW_STATUSES, find_prompt_tokens, is_overflow
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
@@ -230,9 +238,20 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
             return RateLimited(model, asked_seconds)
     if status is None or status in (408, 409) or status >= 500:
         if reason := _find_connection_failure(error):  # litellm reports status 500, although no server answered
-            return ProviderFailed(model, None, f"{redact_secrets(reason)}; {UNREACHABLE_ADVICE}")
-        return ProviderFailed(model, status, f"{text}; {UNREACHABLE_ADVICE}" if UNREACHABLE.search(text) else text)
+            return ProviderUnreachable(model, None, f"{redact_secrets(reason)}; {UNREACHABLE_ADVICE}")
+        if UNREACHABLE.search(text):
+            return ProviderUnreachable(model, status, f"{text}; {UNREACHABLE_ADVICE}")
+        return ProviderFailed(model, status, text)
     return RequestRefused(model, status, text + (f"; {ADVICE[status]}" if status in ADVICE else ""))
+
+
+def is_unavailable(error: ModelError) -> bool:
+    """Return whether an error says that a model answers no request at present, whatever the request is.
+
+    No server answers at its address, its key or account is refused, or a cassette in its place lacks the answer.
+    """
+    is_refused = isinstance(error, RequestRefused) and error.status in ADVICE
+    return is_refused or isinstance(error, ProviderUnreachable | NotRecorded)
 
 
 def _needs_more_than_a_minute_allows(text: str) -> bool:

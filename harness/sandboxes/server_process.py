@@ -130,8 +130,13 @@ def build_rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:
         ("NOFILE", 1024),
         ("NPROC", limits.pids),
         ("DATA", limits.memory_bytes),
-        ("AS", max(8 * limits.memory_bytes, 4 * 2**30)),  # runtimes reserve more address space than they use
+        ("AS", compute_address_space_bytes(limits)),
     )
+
+
+def compute_address_space_bytes(limits: SandboxLimits) -> int:
+    """Return how many bytes of addresses a process in a sandbox may reserve, since runtimes reserve more than they use."""
+    return max(8 * limits.memory_bytes, 4 * 2**30)
 
 
 def _kill_with_children(pid: int) -> None:

@@ -30,6 +30,7 @@ from harness.models.local.server import Endpoint
 from harness.models.priced_model import PricedAgent, PricedSummarizer, SessionCache
 from harness.models.scripted.profiles import EXACT, add_options, is_scripted
 from harness.models.scripted.summarizers import ScriptedSummarizer
+from harness.models.watched_model import ProviderWatch, watch_model
 from harness.prices.terms import Terms
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.sandboxes.action_cache import CachedSandbox
@@ -86,6 +87,9 @@ class SessionResources:
     """Tools of the agent; None gives the agent the standard tools of its sandbox."""
     price_terms: Terms | None = None
     """Terms of the prompt cache that is simulated for scripted models; None simulates none."""
+    provider_watch: ProviderWatch | None = None
+    """Watch over the summarizer and the sub-agents' model, which ends the session if one becomes unavailable, as in trials. None
+    leaves such errors to the policy and to the agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +322,8 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         overhead=overhead,
         read_step_seconds=_tell_time(_choose_step_clock(spec, resources, compactor.policy), cache),
     )
+    if (watch := resources.provider_watch) is not None:
+        agent.find_provider_failure = lambda: watch.failure
     agent.collect_images = next((tool.collect_images for tool in agent.tools if isinstance(tool, ViewImage)), None)
     if spec.explore:
         _add_explore_tool(agent, spec, open_sub_agent_models(spec, resources, model, summarizer))
@@ -350,7 +356,7 @@ def open_session_summarizer(spec: SessionSpec, resources: SessionResources, mode
         summarizer_seed=spec.summarizer_seed,
         wiring=wiring,
     )
-    return with_wait_listener(opened, resources.on_event)
+    return _watch(with_wait_listener(opened, resources.on_event), resources)
 
 
 def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: Model) -> Model:
@@ -358,7 +364,12 @@ def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: 
     wiring = _make_wiring(spec, resources)
     name = add_options(spec.explore_model, spec.reader) if is_scripted(spec.explore_model) else spec.explore_model
     opened = open_sub_agent(name, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
-    return opened if opened is model else with_wait_listener(opened, resources.on_event)
+    return opened if opened is model else _watch(with_wait_listener(opened, resources.on_event), resources)
+
+
+def _watch(model: Model, resources: SessionResources) -> Model:
+    watch = resources.provider_watch
+    return model if watch is None or is_scripted(model.name) else watch_model(model, watch)
 
 
 def open_sub_agent_models(

@@ -296,7 +296,17 @@ def test_memory_that_ran_out_is_named(run: Callable[..., Ran]) -> None:
     source = "block = b'x' * (100 << 20)"
     ran = run(replace(BASE, agent=make_program(source), sandbox=SandboxChoice(limits=limits)))
     assert (ran.record.status, ran.record.reason) == ("failed", "agent_failed")
-    assert "never asked" in ran.record.error or "memory had run out" in ran.record.error
+    assert re.search("memory (had|may have) run out; raise sandbox.limits.memory_bytes", ran.record.error)
+
+
+@pytest.mark.parametrize("failure", ["kill -TRAP $$", "echo 'MemoryExhaustion: memory is exhausted' >&2; exit 3"])
+def test_an_agent_that_got_no_memory_is_told_from_one_that_failed(run: Callable[..., Ran], failure: str) -> None:
+    ran = run(replace(BASE, agent=make_agent(f"{failure} # {{prompt}}")))
+    assert (ran.record.status, ran.record.reason) == ("failed", "agent_failed")
+    assert "memory may have run out; raise sandbox.limits.memory_bytes (now 536,870,912)" in ran.record.error
+    assert "may reserve 4,294,967,296 bytes of addresses" in ran.record.error
+    plain = run(replace(BASE, agent=make_agent("exit 3 # {prompt}")))
+    assert "memory" not in plain.record.error
 
 
 def test_hostile_output_is_cut_and_harmless(run: Callable[..., Ran]) -> None:

@@ -10,9 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused
+from harness.errors import (
+    ContextOverflow,
+    NotRecorded,
+    ProviderFailed,
+    ProviderUnreachable,
+    RateLimited,
+    RequestRefused,
+)
 from harness.models.endpoint.faults import OVERFLOW_MESSAGES, render_overflow_message
-from harness.models.failures import map_provider_error, parse_retry_after_seconds, redact_secrets, split_provider_message
+from harness.models.failures import (
+    is_unavailable,
+    map_provider_error,
+    parse_retry_after_seconds,
+    redact_secrets,
+    split_provider_message,
+)
 from harness.models.retry import Retry
 
 NOW = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
@@ -121,7 +134,7 @@ def test_an_unreachable_server_is_reported_with_the_reason_of_the_system_and_wit
     error.__cause__ = OSError("in between")
     error.__cause__.__context__ = reason
     failure = map_provider_error("m", 0, error)
-    assert isinstance(failure, ProviderFailed)
+    assert isinstance(failure, ProviderUnreachable)
     assert failure.status is None
     assert str(failure) == (
         f"the provider of 'm' failed (no status): {explanation}; "
@@ -398,3 +411,20 @@ def test_texts_that_are_only_shaped_like_an_encoding_stay_readable(text):
 )
 def test_the_message_of_an_error_is_split_into_our_words_and_those_of_the_provider(error, text, provider_text):
     assert split_provider_message(str(error)) == (text, provider_text)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ProviderUnreachable("m", None, "connection refused"), True),
+        (RequestRefused("m", 401, "no"), True),
+        (RequestRefused("m", 429, "no credit"), True),
+        (NotRecorded("m", "c.jsonl", 3, 0), True),
+        (RequestRefused("m", 400, "invalid"), False),
+        (ProviderFailed("m", 503, "overloaded"), False),
+        (RateLimited("m"), False),
+        (ContextOverflow("m", 9, 8), False),
+    ],
+)
+def test_a_model_is_unavailable_if_it_answers_no_request_whatever_the_request_is(error, expected):
+    assert is_unavailable(error) is expected
