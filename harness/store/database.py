@@ -170,7 +170,7 @@ class Database:
 
 def locate_log(journal: Path) -> Path:
     """Return the path of a journal's write-ahead log, which SQLite writes beside the file itself, not beside a link to it."""
-    file = Path(os.path.realpath(journal))
+    file = Path(os.path.realpath(journal)) if journal.is_symlink() else journal
     return file.with_name(f"{file.name}-wal")
 
 

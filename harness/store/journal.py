@@ -252,12 +252,13 @@ class Journal(AbstractContextManager["Journal"]):
     def record_trial(self, trial: TrialRecord, checks: Iterable[CheckRecord] = ()) -> None:
         """Store the record of a trial and the results of its checks, replacing an earlier record of the trial."""
         with self.database.transaction():
-            self.database.execute('DELETE FROM "check" WHERE trial_id = ?', (trial.trial_id,))
-            self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))
+            self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))  # and its checks
             self.database.execute(build_insert("trial", _TRIAL_COLUMNS), extract_values(trial, _TRIAL_COLUMNS))
-            self.database.executemany(
-                build_insert("check", _CHECK_COLUMNS), [extract_values(check, _CHECK_COLUMNS) for check in checks]
-            )
+            self._insert("check", _CHECK_COLUMNS, [extract_values(check, _CHECK_COLUMNS) for check in checks])
+
+    def _insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        if rows:  # SQLite takes as long to prepare a statement as to insert a few rows
+            self.database.executemany(build_insert(table, names), rows)
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
         """Store the metrics of a session and its probes, replacing those that were stored before.
@@ -272,15 +273,17 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _write_metrics(self, key: int, metrics: SessionMetrics, probes: Probes) -> None:
         counts = tuple(sorted(STEP_COUNTS))
-        tables: tuple[tuple[str, Sequence[str], Iterable[Sequence[object]]], ...] = (
+        tables: tuple[tuple[str, Sequence[str], list[Sequence[object]]], ...] = (
             ("conduct", _METRICS_COLUMNS, [extract_values(metrics, _METRICS_COLUMNS)]),
             (STEP_COUNTS_TABLE, ("step", *counts), [(step.step, *map(step.counts.get, counts)) for step in metrics.steps]),
             ("fact", _FACT_COLUMNS, [extract_values(fact, _FACT_COLUMNS) for fact in probes.facts]),
             ("probe", _PROBE_COLUMNS, [extract_values(probe, _PROBE_COLUMNS) for probe in probes.rows]),
         )
+        if self.database.execute("DELETE FROM conduct WHERE session = ?", (key,)).rowcount:  # all tables were written with it
+            for table, *_ in tables[1:]:
+                self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
         for table, names, rows in tables:
-            self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
-            self.database.executemany(build_insert(table, ("session", *names)), [(key, *row) for row in rows])
+            self._insert(table, ("session", *names), [(key, *row) for row in rows])
 
     def show_measured_sessions(self, sessions: Iterable[MeasuredSession]) -> None:
         """Show records of sessions outside of trials among the trials, as long as this object is open.

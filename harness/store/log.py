@@ -151,7 +151,7 @@ class SessionLog:
 
     def entries(self) -> Iterator[Entry]:
         """Yield all events of the session with their numbers, in the order in which they were logged."""
-        return read_entries(self._database, self._key)
+        return read_entries(self._database, self._key) if self._seq else iter(())
 
     @property
     def length(self) -> int:
