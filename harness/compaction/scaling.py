@@ -88,9 +88,11 @@ def fit_policy(
 
 def _fit_output_limits(policy: Policy, factor: float) -> Policy:
     """Return the policy with scaled limits on tool outputs; refuse a factor without effect, which would label a false arm."""
+    if factor == 1:
+        return policy
     check_output_limit_scale(factor)
     scaled = scale_output_limits(policy, factor)
-    if scaled is policy and factor != 1:
+    if scaled is policy:
         raise UsageError(
             f"output_limit_scale={factor!r}: changes no limit on tool outputs of policy {name_policy(policy)!r}; the names of "
             f"fields with such limits begin with {' or '.join(OUTPUT_LIMIT_PREFIXES)} and end with "

@@ -132,11 +132,14 @@ class Journal(AbstractContextManager["Journal"]):
             write_interval_seconds: Time for which events may wait to be written together, so that a killed process loses the
                 newest events. Reads through this journal object show all events. Default: 0.0, which writes each event at once.
         """
+        statement = "INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)"
         with self.database.transaction():
-            self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
+            created = self.database.execute(statement, (session_id, created_at_ms))
+        is_new = created.rowcount > 0
         return SessionLog(
             self.database,
-            self.find_key(session_id),
+            created.lastrowid if is_new and created.lastrowid else self.find_key(session_id),
+            is_new=is_new,
             clock=clock,
             counter=counter or QuarterOfCharacters(),
             write_interval_seconds=write_interval_seconds,
