@@ -6,7 +6,7 @@ that a provider reports.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, NewType, Protocol
 
@@ -228,16 +228,23 @@ class Calibration:
             estimated_tokens: Estimated number of tokens in the messages of the prompt.
             reported_tokens: Number of tokens in the prompt by the provider's count, at least 1.
         """
+        return self.add_reports(((estimated_tokens, reported_tokens),))
+
+    def add_reports(self, reports: Iterable[tuple[int, int]]) -> "Calibration":
+        """Return the calibration after further reports, each with its estimate first; see `add_report`."""
+        estimated, reported = self.estimated_tokens, self.reported_tokens
         grown_estimated, grown_reported, ratio = self.grown_estimated_tokens, self.grown_reported_tokens, self.ratio
-        estimated_growth, reported_growth = estimated_tokens - self.estimated_tokens, reported_tokens - self.reported_tokens
-        if self.reported_tokens and estimated_growth > 0 and reported_growth > 0:
-            grown_estimated, grown_reported = grown_estimated + estimated_growth, grown_reported + reported_growth
-            measured_ratio = grown_reported / grown_estimated
-            if grown_estimated >= MIN_GROWTH_TOKENS and abs(measured_ratio - ratio) > LEAST_RATIO_CHANGE * ratio:
-                ratio = measured_ratio
+        for estimated_tokens, reported_tokens in reports:
+            estimated_growth, reported_growth = estimated_tokens - estimated, reported_tokens - reported
+            if reported and estimated_growth > 0 and reported_growth > 0:
+                grown_estimated, grown_reported = grown_estimated + estimated_growth, grown_reported + reported_growth
+                measured_ratio = grown_reported / grown_estimated
+                if grown_estimated >= MIN_GROWTH_TOKENS and abs(measured_ratio - ratio) > LEAST_RATIO_CHANGE * ratio:
+                    ratio = measured_ratio
+            estimated, reported = estimated_tokens, reported_tokens
         return Calibration(
-            estimated_tokens=estimated_tokens,
-            reported_tokens=reported_tokens,
+            estimated_tokens=estimated,
+            reported_tokens=reported,
             grown_estimated_tokens=grown_estimated,
             grown_reported_tokens=grown_reported,
             ratio=ratio,

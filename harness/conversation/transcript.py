@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from types import MappingProxyType
 
 from harness.conversation.messages import Message, Reasoning, ToolCall, ToolResult, extract_part_text
@@ -67,37 +68,41 @@ def extract_text(message: Message) -> str:
 
 
 def iter_lines(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the lines of a transcript of messages.
+    """Return the lines of a transcript of messages.
 
     The lines are role headings, texts, receipts (one line for each answered tool call), tool outputs, and the arguments of
     calls that a receipt leaves out.
     """
+    return chain.from_iterable(_iter_line_groups(messages))
+
+
+def _iter_line_groups(messages: Sequence[Message]) -> Iterator[Sequence[str]]:
     calls = {call.call_id: call for message in messages for call in message.calls}
     answered = {result.call_id for message in messages for result in message.results}
     for message in messages:
         if message.role != "tool":
-            yield f"[{message.role}]"
+            yield (f"[{message.role}]",)
         for part in message.parts:
             if isinstance(part, ToolCall):
-                yield from _iter_call_lines(part, receipt_follows=part.call_id in answered)
+                yield _list_call_lines(part, receipt_follows=part.call_id in answered)
             elif isinstance(part, ToolResult):
                 call = calls.get(part.call_id)
-                yield format_receipt(call, part) if call else f"[{part.name}] (call not shown) -> {read_outcome(part)}"
-                yield from part.output.splitlines()
+                yield (format_receipt(call, part) if call else f"[{part.name}] (call not shown) -> {read_outcome(part)}",)
+                yield part.output.splitlines()
             elif not isinstance(part, Reasoning):
-                yield from extract_part_text(part).splitlines()
+                yield extract_part_text(part).splitlines()
 
 
-def _iter_call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
+def _list_call_lines(call: ToolCall, *, receipt_follows: bool) -> list[str]:
     arguments = dict(parse_arguments(call))
     if receipt_follows and arguments and next(iter(arguments.values())) == find_key_argument(call):
         del arguments[next(iter(arguments))]
-    if arguments or not receipt_follows:
-        yield f"calls {call.name}:"
+    lines = [f"calls {call.name}:"] if arguments or not receipt_follows else []
     for name, value in arguments.items():
         shown = value.splitlines() if isinstance(value, str) else [json.dumps(value)]
-        yield f"  {name}: {shown[0] if shown else ''}"
-        yield from shown[1:]
+        lines.append(f"  {name}: {shown[0] if shown else ''}")
+        lines += shown[1:]
+    return lines
 
 
 def render(messages: Iterable[Message]) -> str:

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.conversation.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished
 from harness.conversation.messages import Message, Reasoning, ToolResult
@@ -90,6 +91,12 @@ class RecordedCalibration:
     def count(self, sizes: TextSizes) -> int:
         """Return the number of tokens of a prompt with texts of these sizes, overhead included."""
         return max(0, round(self.overhead_tokens + self.count_texts(sizes)))
+
+    def count_rows(self, sizes: NDArray[np.int64]) -> list[int]:
+        """Return what `count` returns for each row of an array whose columns are the fields of `TextSizes`."""
+        texts = self.typed_tokens * sizes[:, 0] + self.answer_tokens * sizes[:, 1] + self.result_tokens * sizes[:, 2]
+        counts: list[int] = np.maximum(0, np.rint(self.overhead_tokens + texts)).astype(np.int64).tolist()
+        return counts
 
     def count_texts(self, sizes: TextSizes) -> float:
         """Return the number of tokens of texts of these sizes alone."""

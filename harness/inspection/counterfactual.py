@@ -14,13 +14,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, cast, overload
 
+import numpy as np
+
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS
 from harness.compaction.policy_checks import find_policy_advisories
 from harness.conversation.advisories import format_advisories
 from harness.conversation.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, StepTimed, TextDelta
+from harness.conversation.growing_sequence import extend_sequence
 from harness.conversation.messages import Message, assistant
 from harness.conversation.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
-from harness.conversation.view import View, drop_rolled_back
+from harness.conversation.view import Item, View, drop_rolled_back
 from harness.errors import UsageError
 from harness.inspection.calibration import (
     RecordedCalibration,
@@ -31,6 +34,7 @@ from harness.inspection.calibration import (
     measure_texts,
 )
 from harness.inspection.disposition import Disposition
+from harness.inspection.message_totals import MessageTotals
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.view_history import ViewHistory
 from harness.protocols import Model, Policy, Reply, Request, ignore
@@ -42,6 +46,8 @@ STAND_IN_TOKENS = 800
 STAND_IN_LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
 CHARACTERS_PER_TOKEN = 4
 NO_TEXTS = TextSizes()
+_NOT_KEPT = -1
+"""Number of log events before a step that a run has skipped."""
 
 
 class TraceStep(NamedTuple):
@@ -120,6 +126,7 @@ class SessionTrace:
         self.calibration = fit_calibration(list_prompts(entries)) if is_recording(entries) else None
         """Calibration of a recording of another agent; None if it has too little usage, or for a session of this package."""
         self._counts: dict[Counter, _CachedCounter] = {}
+        self._totals: dict[int, MessageTotals] = {}
         self._events: list[MessageAdded | None] = [None] * len(messages)
         self._sizes: dict[int, tuple[Message, TextSizes]] = {}  # keeps the messages, so no other message gets the `id` of one
 
@@ -138,6 +145,12 @@ class SessionTrace:
             sizes = self.measure_texts(message) if known is None else known[1]
             typed, answers, results = typed + sizes[0], answers + sizes[1], results + sizes[2]
         return TextSizes(typed, answers, results)
+
+    def sum_messages(self, counter: Counter) -> MessageTotals:
+        """Return the totals over the messages for a counter that `make_cached_counter` returned."""
+        if id(counter) not in self._totals:
+            self._totals[id(counter)] = MessageTotals(self.messages, counter, self.measure_texts)
+        return self._totals[id(counter)]
 
     def log_messages(self, start: int, end: int, step: int) -> list[MessageAdded]:
         """Return the events that add the messages with an index from `start` to below `end` in a step; all runs share them."""
@@ -192,11 +205,17 @@ class _StandInSummarizer:
         # the text is as long as specified, but never longer than the request allows
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_PER_TOKEN)
-        lines = request.messages[-1].text.splitlines()
-        heading = next((f"{line}\n" for line in lines if line.startswith("## ")), "")
-        text = (heading + STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
+        text = (_find_heading(request.messages[-1].text) + STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
         usage = Usage(input_tokens=Measured(0), output_tokens=Measured(tokens))
         return Reply(message=assistant(text), usage=usage, seconds=0.0, cost_usd=0.0)
+
+
+def _find_heading(text: str) -> str:
+    """Return the first line that begins with `## `, with a line break; empty if there is none."""
+    start = text.find("## ")
+    while start > 0 and text[start - 1].splitlines() != [""]:  # the character before it ends no line
+        start = text.find("## ", start + 1)
+    return f"{text[start:].splitlines()[0]}\n" if start >= 0 else ""
 
 
 class StepState(NamedTuple):
@@ -283,8 +302,6 @@ class CounterfactualRun:
         self._history = ViewHistory(self.counter, change_counter=spec.policy.counter)
         self._places: list[tuple[int, int]] = []
         """For each step processed so far, the number of log events and of attempted compactions before its model call."""
-        self._ends: list[int] = []
-        """For each step processed so far, the number of log events at its end."""
         self._usage = cast("Usage | None", None)
         self._sent = (0, 0, TextSizes())
         """Number of edits, number of messages and sizes of the texts of the view when its tokens were last counted."""
@@ -346,50 +363,65 @@ class CounterfactualRun:
     def skip(self, steps: int) -> None:
         """Process further steps without asking the policy, which must have nothing to do in them.
 
-        The result is that of `advance`. It takes a fraction of the time, since no view is needed.
+        Sizes and views are those of `advance`. It takes a fraction of the time, since all steps but the last are passed at once:
+        `entries` and `find_state` do not know them afterwards.
 
         Args:
             steps: Number of steps; the trace has no times.
         """
-        if not steps:
-            return
-        view, messages, last = self.sent_view, self.trace.messages, self.trace.steps[self.steps + steps - 1]
-        known = self.trace.steps[self.steps - 1].messages_at_request if self.steps else 0
-        calibration, tokens = self.trace.calibration, int(view.tokens)
-        edits, count, sizes = self._sent
-        if (edits, count) != (view.edits, len(view.items)):
-            count, sizes = len(view.items), self.trace.sum_texts([item.message for item in view.items])
-        for step in self.trace.steps[self.steps : self.steps + steps]:
-            added, known = messages[known : step.messages_at_request], step.messages_at_request
-            self._add_messages(known, self._last_step)
-            count, sizes = count + len(added), self.trace.sum_texts(added, sizes)
-            tokens = tokens + sum(map(self.counter.count, added)) if calibration is None else calibration.count(sizes)
-            if step is last:
-                self._sent, self.sent_view = (view.edits, count, sizes), self._history.view
-            self._end_step(step, tokens)
+        skipped = self.trace.steps[self.steps : self.steps + steps]
+        if len(skipped) > 1:
+            self._pass_steps(skipped[:-1])
+        for step in skipped[-1:]:
+            self._add_messages(step.messages_at_request, self._last_step)
+            sent_tokens = self._count_sent_tokens()
+            self.sent_view = self._history.view
+            self._end_step(step, sent_tokens)
 
-    def begin_like(self, other: "CounterfactualRun", steps: int) -> None:
-        """Take over the first steps of another run of the same trace, in which its policy attempted nothing.
-
-        The policy of this run must have nothing to do in these steps either, and both must count tokens alike.
-
-        Args:
-            other: Run that has processed at least so many steps, without any attempt in them.
-            steps: Number of steps to take over; this run has not processed any.
-        """
-        if not steps:
-            return
-        assert not self.steps
-        assert not other.count_attempts(steps - 1)
-        assert self.counter is other.counter
-        last = self.trace.steps[steps - 1]
-        ends = other._ends[:steps]
-        self.view_tokens, self._places, self._ends = other.view_tokens[:steps], other._places[:steps], ends
-        self._items = other._items[: last.messages_at_end]
-        self._history = other._history.copy_beginning(ends[-1])
-        self.sent_view = other.find_state(steps - 1).view
-        self._usage, self._last_step = self._estimate_usage(last, self.view_tokens[-1]), last.end_event.step
-        self._seq = 1 + ends[-1]
+    def _pass_steps(self, steps: Sequence[TraceStep]) -> None:
+        """Continue behind some steps, with the view that `fold_entries` would return for their messages and ends."""
+        view, messages, first, end = self._history.view, self.trace.messages, len(self._items), steps[-1].messages_at_end
+        totals, sizes = self.trace.sum_messages(self.counter), self._measure_view()
+        requests = [step.messages_at_request for step in steps]
+        base = view.tokens - totals.tokens[first]
+        if self.trace.calibration is None:
+            sent_tokens = [base + totals.tokens[request] for request in requests]
+        else:
+            sent_tokens = self.trace.calibration.count_rows(np.array(sizes) + totals.sizes[requests] - totals.sizes[first])
+        items, seq, place = list[Item](), self._seq, first
+        asked_tokens, work_tokens, reports = view.request_tokens, view.work_tokens, list[tuple[int, int]]()
+        for step, tokens in zip(steps, sent_tokens, strict=True):
+            step_messages = zip(messages[place : step.messages_at_end], totals.counts[place : step.messages_at_end], strict=True)
+            items += [Item(ItemId(number), *pair, None) for number, pair in enumerate(step_messages, seq + 1)]
+            seq, place = seq + step.messages_at_end - place + 1, step.messages_at_end
+            if step.messages_at_request < place:
+                asked_tokens = base + totals.tokens[step.messages_at_request]
+            if tokens and not step.end_event.impossible_usage:
+                reports.append((asked_tokens, tokens))
+                work_tokens += tokens
+            else:
+                work_tokens += asked_tokens
+        added = messages[first:end] if view.task is None else ()
+        view = replace(
+            view,
+            items=extend_sequence(view.items, items),
+            tokens=Estimated(base + totals.tokens[end]),
+            events=view.events + totals.events[end] - totals.events[first],
+            steps=steps[-1].end_event.step,
+            steps_since_compaction=view.steps_since_compaction + len(steps),
+            task=next((message for message in added if message.role == "user"), view.task),
+            request_tokens=asked_tokens,
+            calibration=view.calibration.add_reports(reports),
+            pending=(),
+            work_tokens=work_tokens,
+        )
+        self._items += [item.item_id for item in items]
+        self.view_tokens += sent_tokens
+        self._places += [(_NOT_KEPT, len(self.attempts))] * len(steps)
+        skipped = len(self._history) + seq - self._seq
+        self._history = ViewHistory(self.counter, change_counter=self._spec.policy.counter, start=view, skipped=skipped)
+        self._sent = view.edits, len(view.items), totals.grow_sizes(sizes, first, end)
+        self._seq, self._last_step = seq, steps[-1].end_event.step
 
     def _run_step(self, step: TraceStep) -> None:
         if step.asked_seconds is not None:
@@ -418,7 +450,6 @@ class CounterfactualRun:
         self._last_step = step.end_event.step
         self._usage = self._estimate_usage(step, sent_tokens)
         self._fold_event(step.make_end_event(self._usage))  # the recorded report measured the recorded messages
-        self._ends.append(len(self._history))
 
     def _estimate_usage(self, step: TraceStep, sent_tokens: int) -> Usage:
         return Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(self._count_answer_tokens(step)))
@@ -431,15 +462,18 @@ class CounterfactualRun:
 
     def _count_sent_tokens(self) -> int:
         """Return the estimated tokens of a request with the messages in view, as the provider would count them."""
-        view, calibration = self._history.view, self.trace.calibration
-        if calibration is None:
-            return view.tokens
+        calibration = self.trace.calibration
+        return self._history.view.tokens if calibration is None else calibration.count(self._measure_view())
+
+    def _measure_view(self) -> TextSizes:
+        """Return the sizes of the texts of the messages in view, of which most were measured before."""
+        view = self._history.view
         edits, counted, sizes = self._sent
         if edits != view.edits or counted > len(view.items):
             counted, sizes = 0, TextSizes()
         sizes = self.trace.sum_texts([item.message for item in view.items[counted:]], sizes)
         self._sent = (view.edits, len(view.items), sizes)
-        return calibration.count(sizes)
+        return sizes
 
     def _add_messages(self, end: int, step: int) -> None:
         """Add the recorded messages with an index below `end`, except those already added, as messages of a step."""
@@ -469,7 +503,7 @@ class CounterfactualRun:
         """Return what the model would have seen at a step, and how many compactions were attempted before it.
 
         Args:
-            index: Index of the step, from 0; below `steps`.
+            index: Index of the step, from 0; below `steps`, and not skipped.
         """
         events, attempts = self._places[index]
         return StepState(self.trace.steps[index], self._history.view_after(events), attempts)

@@ -4,13 +4,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing import get_context
 from os import cpu_count
 from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import UsageError
-from harness.process import end_if_imported_by_worker
+from harness.process import end_if_imported_by_worker, pause_garbage_collection
 
 Result = TypeVar("Result")
 
@@ -27,8 +28,9 @@ def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: in
         UsageError: The worker processes cannot start, or one of them was killed.
     """
     count = min(workers or cpu_count() or 1, len(paths))
+    read_one = partial(_read_undisturbed, read)
     if count <= 1:
-        yield from map(read, paths)
+        yield from map(read_one, paths)
         return
     end_if_imported_by_worker()
     context = get_context("forkserver")
@@ -37,7 +39,7 @@ def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: in
     pool = ProcessPoolExecutor(count, mp_context=context)
     try:
         # not `pool.map`: if a worker is killed, it cancels what waits while the pool's thread still reports the failure to them
-        waiting = deque([pool.submit(read, path) for path in paths])
+        waiting = deque([pool.submit(read_one, path) for path in paths])
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
@@ -48,3 +50,8 @@ def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: in
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _read_undisturbed(read: Callable[[Path], Result], path: Path) -> Result:
+    with pause_garbage_collection():  # the search would visit the very many objects of a file again and again
+        return read(path)

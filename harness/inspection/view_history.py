@@ -20,7 +20,15 @@ class ViewHistory:
     The log must not contain rollbacks; `harness.conversation.view.drop_rolled_back` removes them.
     """
 
-    def __init__(self, counter: Counter, entries: Iterable[Entry] = (), *, change_counter: Counter | None = None) -> None:
+    def __init__(
+        self,
+        counter: Counter,
+        entries: Iterable[Entry] = (),
+        *,
+        change_counter: Counter | None = None,
+        start: View | None = None,
+        skipped: int = 0,
+    ) -> None:
         """Compute and store views from the first entries of a log.
 
         Args:
@@ -28,22 +36,25 @@ class ViewHistory:
             entries: Entries of the log, from its beginning; more may be appended.
             change_counter: Token counter for the messages of compactions, with the same results. The counter with which the
                 compactions were made saves the time to count them again. None uses `counter`.
+            start: View before `entries`, if the beginning of the log is not kept. Default: that of an empty log.
+            skipped: Number of entries in that beginning.
         """
         self._counter, self._change_counter = counter, change_counter or counter
         self._entries: list[Entry] = []
-        self._checkpoints = [View()]
-        self._view = View()
+        self._view = View() if start is None else start
+        self._checkpoints = [self._view]
+        self._skipped = skipped
         self._folded = 0
         """Number of entries that `_view` includes; the others are added together when the view is needed."""
         for entry in entries:
             self.append(entry)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._skipped + len(self._entries)
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Entries of the log so far."""
+        """Entries of the log so far, without its beginning if that is not kept."""
         return self._entries
 
     @property
@@ -60,16 +71,10 @@ class ViewHistory:
         if len(self._entries) % ENTRIES_PER_CHECKPOINT == 0:
             self._checkpoints.append(self.view)
 
-    def copy_beginning(self, entries: int) -> "ViewHistory":
-        """Return a history of the first `entries` entries of the log, to which others can be appended."""
-        copy = ViewHistory(self._counter, change_counter=self._change_counter)
-        copy._entries = self._entries[:entries]
-        copy._checkpoints = self._checkpoints[: entries // ENTRIES_PER_CHECKPOINT + 1]
-        copy._view, copy._folded = self.view_after(entries), entries
-        return copy
-
     def view_after(self, entries: int) -> View:
-        """Return the view after the first `entries` entries of the log."""
+        """Return the view after the first `entries` entries of the log, which must include those that are not kept."""
+        entries -= self._skipped
+        assert entries >= 0
         checkpoint = entries // ENTRIES_PER_CHECKPOINT
         start = checkpoint * ENTRIES_PER_CHECKPOINT
         return fold_entries(self._checkpoints[checkpoint], self._entries[start:entries], self._counter, self._change_counter)

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from harness.compaction.description import reads_time
 from harness.compaction.feasibility import find_smallest_view
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.triggers import MAX_RESCALE_FACTOR, NoThreshold
-from harness.conversation.events import Compaction, Hook, ItemId, StepTimed
+from harness.compaction.triggers import MAX_RESCALE_FACTOR
+from harness.conversation.events import Compaction, ItemId, StepTimed
 from harness.conversation.messages import Message
-from harness.conversation.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
+from harness.conversation.tokens import Counter, QuarterOfCharacters, Window
 from harness.conversation.view import View
 from harness.inspection.calibration import RecordedCalibration
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.recorded_session import RecordedSession
 from harness.protocols import Policy
 from harness.replay.chains import Numbers
-from harness.replay.settings import MAX_WINDOW_TOKENS, ReplaySetting, shares_prefix
+from harness.replay.settings import ReplaySetting, shares_prefix
 from harness.replay.stretches import Stretch, renumber_steps
 
 MAX_SCALE = 5.0
@@ -82,7 +82,6 @@ class StretchSizes:
         self.added_characters = self._measure_added()
         """Characters of the messages between each request and the one before it, with the answer to that."""
         self._own_tokens: dict[Counter, Numbers] = {}
-        self._uncut_runs: dict[int, CounterfactualRun] = {}
         reported = [step.end_event.usage.prompt_tokens for step in self.trace.steps]
         is_reported = [
             step.end_event.usage.is_reported and not step.end_event.impossible_usage and tokens > 0
@@ -189,7 +188,7 @@ class StretchSizes:
         trace = self._timed_trace if reads_time(policy) else self.trace
         run = self._make_run(policy, window, trace)
         if trace is self.trace and quiet:
-            run.begin_like(self._find_uncut_run(policy, quiet), quiet)
+            run.skip(quiet)
         shared, edited = np.zeros(len(trace.steps)), np.zeros(len(trace.steps))
         columns = {name: np.zeros(len(trace.steps)) for name in ("summarized", "summary", "evicted")}
         is_cut, room = np.zeros(len(trace.steps), np.bool_), np.full(len(trace.steps), np.inf)
@@ -233,15 +232,6 @@ class StretchSizes:
     def _make_run(self, policy: Policy, window_tokens: int, trace: SessionTrace) -> CounterfactualRun:
         spec = CounterfactualSpec(policy=policy, window_tokens=window_tokens)
         return CounterfactualRun(RecordedSession(name="replay", entries=self.stretch.entries), trace, spec)
-
-    def _find_uncut_run(self, policy: Policy, steps: int) -> CounterfactualRun:
-        """Return a run without compaction that counts as the policy does and has processed at least so many steps."""
-        counter = self.trace.make_cached_counter(policy.counter)
-        if id(counter) not in self._uncut_runs:
-            self._uncut_runs[id(counter)] = self._make_run(_Uncut(policy.counter), MAX_WINDOW_TOKENS, self.trace)
-        run = self._uncut_runs[id(counter)]
-        run.skip(max(0, steps - run.steps))
-        return run
 
     def _find_bound(self, policy: Policy, window_tokens: int) -> "_Bound":
         """Return the largest sizes at which a policy may see each request, and the size at which it acts."""
@@ -299,22 +289,6 @@ class _Bound:
 
 FLAGS = ("shares_prefix", "asks_early")
 """Fields of `CallSizes` that are no arrays."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Uncut:
-    """Policy that never acts, and counts as another policy does."""
-
-    counter: Counter
-    clip_characters: int = 0
-
-    def budget(self, window: Window) -> Budget:
-        """Return a budget without a threshold."""
-        return NoThreshold(rule="no compaction").compute_budget(window)
-
-    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> None:
-        """Return no plan."""
-        return
 
 
 def _stop() -> bool:

@@ -31,9 +31,7 @@ def test_a_view_in_the_middle_equals_a_fold_from_the_beginning(log, added, place
         place -= place % ENTRIES_PER_CHECKPOINT
     assert history.view_after(place) == fold_all(log[:place], find_counter(log))
     assert history.view == fold_all(log, find_counter(log))
-    copy = history.copy_beginning(place)
-    assert copy.view == fold_all(log[:place], find_counter(log))
-    for entry in log[place:]:
-        copy.append(entry)
-    assert copy.view == history.view
-    assert len(history) == len(log)
+    rest = ViewHistory(find_counter(log), log[place:], start=history.view_after(place), skipped=place)
+    assert rest.view_after(place) == history.view_after(place)
+    assert rest.view == history.view
+    assert len(rest) == len(history) == len(log)
