@@ -97,14 +97,16 @@ JOURNALED: dict[str, tuple[dict[str, Any], int]] = {
 
 def test_the_agent_of_the_guide_runs(tmp_path: Path) -> None:
     guide = (CHECKOUT / "docs/guide/other-agents.md").read_text()
-    (text,) = re.findall(r"<!-- file langchain_agent.py -->\n```python\n(.*?)```", guide, re.DOTALL)
+    ((text, printed),) = re.findall(
+        r"<!-- file langchain_agent.py -->\n```python\n(.*?)```\n.*?```text\n(.*?)```", guide, re.DOTALL
+    )
     script = tmp_path / "langchain_agent.py"
     script.write_text(text)
     interpreter = str(ENVIRONMENTS["adapters"].interpreter)
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     ran = subprocess.run([interpreter, script.name], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, "Read.\n"), ran.stderr
-    assert load(tmp_path / "langchain.sqlite").trials["status"].tolist() == ["completed"]
+    assert (ran.returncode, ran.stdout) == (0, printed), ran.stderr
+    assert load(tmp_path / "langchain.sqlite").trials[["status", "compactions"]].values.tolist() == [["completed", 2]]
 
 
 def test_what_ran_elsewhere_opens_here_once_the_program_has_ended(tmp_path: Path) -> None:
