@@ -20,7 +20,7 @@ from harness.errors import UsageError, format_count
 from harness.files.bounded_input import read_input, read_stream
 from harness.models.factory import SAME_MODEL, ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
-from harness.models.scripted.profiles import EXACT, READERS, Reader
+from harness.models.scripted.profiles import EXACT, READERS, Reader, is_scripted
 from harness.policies import policy_from_plain
 from harness.process import install_signal_handler
 from harness.protocols import SandboxLimits
@@ -439,7 +439,7 @@ def report_outcome(ended: SessionResult, printer: EventPrinter, session: Session
 
     Exit with code 1 or 130 unless the session was completed.
     """
-    printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
+    printer.print_line(printer.format_total(simulated=is_scripted(session.model)))
     for name, text in describe_metrics(printer.totals):
         printer.print_line(f"{name}: {text}", indent="  ")
     printer.print_alerts()

@@ -107,7 +107,11 @@ def command(
         return
     stored = load_session(session, places, reading)
     if step is not None:
-        print_parts(*render_step(reconstruct_request(stored.entries, step), whole=whole, saved_outputs=stored.saved_outputs))
+        totals = SessionTotals()
+        for entry in stored.entries:
+            totals(entry)
+        sent = reconstruct_request(stored.entries, step)
+        print_parts(*render_step(sent, whole=whole, saved_outputs=stored.saved_outputs, agent_note=totals.agent_note))
         return
     inspection = inspect_session(stored.entries)
     effects = measure_compactions(drop_rolled_back(stored.entries), find_counter(stored.entries))
@@ -144,7 +148,7 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None, eff
         "target": totals.shortfall,
         "measured": _describe_usage(totals),
         **dict(describe_metrics(totals)),
-        **(dict(describe_effects(effects)) if effects else {}),
+        **(dict(describe_effects(effects, totals.summary_note)) if effects else {}),
         "sub-agents": sub_agents if totals.sub_agents else "",
         "cost": _describe_cost(totals),
         **{f"alert {number}": reading.describe() for number, reading in enumerate(session.alerts, 1)},
@@ -167,7 +171,7 @@ def _describe_draft(draft: UnfinishedStep) -> str:
 def _describe_cost(totals: SessionTotals) -> str:
     if totals.cost_source is not None:  # the cost of a recording is that of all its calls
         return totals.describe_cost() + (", summaries included" if totals.agents_cost_usd else "")
-    return f"agent {totals.describe_cost()}, summaries {format_price(totals.summarizer_cost_usd)}"
+    return f"agent {totals.describe_cost()}, summaries {format_price(totals.summarizer_cost_usd)}{totals.summary_note}"
 
 
 def _describe_usage(totals: SessionTotals) -> str:
@@ -258,13 +262,16 @@ def _draw_compaction(point: CompactionPoint) -> Text:
     )
 
 
-def render_step(sent: SentRequest, *, whole: bool, saved_outputs: Collection[str] | None = None) -> Iterator[Text]:
+def render_step(
+    sent: SentRequest, *, whole: bool, saved_outputs: Collection[str] | None = None, agent_note: str = ""
+) -> Iterator[Text]:
     """Yield the printed parts of a step: its request message by message, the answer, and the tool results.
 
     Args:
         sent: Request of the step, with the answer and the tool results.
         whole: Whether long messages are shown in full.
         saved_outputs: Names of the session's saved tool outputs that were not deleted; None if they are unknown.
+        agent_note: Note behind the cost and the duration of the model call, such as ` (simulated)`.
     """
     finished, usage = sent.end_event, sent.end_event.usage
     view_size = format_count(len(sent.view.items), "message")
@@ -286,7 +293,8 @@ def render_step(sent: SentRequest, *, whole: bool, saved_outputs: Collection[str
         yield from _render_message(label, message, saved_outputs, whole=whole)
     yield Text(
         f"\nmeasured: {usage.prompt_tokens:,} tokens in ({usage.cache_read_tokens:,} from a cache), {usage.output_tokens:,} out, "
-        f"{format_price(finished.cost_usd)}; model {finished.model_seconds:.1f} s, tools {finished.tool_seconds:.1f} s",
+        f"{format_price(finished.cost_usd)}{agent_note}; model {finished.model_seconds:.1f} s{agent_note}, "
+        f"tools {finished.tool_seconds:.1f} s",
         style="dim",
     )
 

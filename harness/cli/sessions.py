@@ -21,6 +21,7 @@ from harness.experiment.output import lock_folder
 from harness.inspection.exchange.writing import WRITERS, ExchangeFormat, write_session
 from harness.inspection.import_export import export_session, read_session, read_timed_log
 from harness.inspection.session_sources import RecordedFile
+from harness.models.scripted.profiles import is_scripted
 from harness.session.totals import TOTALLED_KINDS, SessionTotals
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
@@ -102,6 +103,8 @@ def list_sessions(folders: tuple[Path, ...], places: tuple[Path, ...], status: s
     print_parts(build_table(columns, cells))
     if any(str(cell).endswith(LIST_PRICE_NOTE) for cell in (row[columns.index("USD")] for row in cells)):
         print_line("list: the recording gives no cost; this one is at the list prices of its models")
+    if any(is_scripted(row.model) for _, row in rows[:limit]):
+        print_line("scripted: costs of scripted models are simulated; nobody pays them")
     if len(rows) > limit:
         print_line(f"and {len(rows) - limit} more; --limit shows more of them")
 

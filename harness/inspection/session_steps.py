@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from harness.conversation.advisories import format_advisories
-from harness.conversation.events import Compaction, WorkspaceSaved
+from harness.conversation.events import Compaction, SessionStarted, WorkspaceSaved
 from harness.conversation.messages import Message, extract_part_text
 from harness.conversation.truncation import note_expired_outputs
 from harness.errors import HarnessError, format_count
@@ -25,6 +25,7 @@ from harness.inspection.timeline import (
     StepPoint,
     inspect_session,
 )
+from harness.models.scripted.profiles import is_scripted
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
 from harness.session.totals import describe_metrics, format_sub_agent_totals
@@ -57,6 +58,8 @@ class SessionSteps:
         """Requests of the session, reconstructed from its log."""
         self._workspace_events = [event for _, event in self.history.entries if isinstance(event, WorkspaceSaved)]
         self._workspace_steps = [event.step for event in self._workspace_events]
+        starts = [event for _, event in self.history.entries if isinstance(event, SessionStarted)]
+        self._is_simulated = any(is_scripted(start.model) for start in starts)
 
     @cached_property
     def inspection(self) -> Inspection:
@@ -122,7 +125,7 @@ class SessionSteps:
             ("repeated", f"{shared} of the previous request; {point.cache_read_tokens:,} tokens read from a cache"),
             ("digest", f"{sent.digest[:16]}… {digest}"),
             ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
-            ("time and cost", f"{point.seconds:.2f} s, {cost}"),
+            ("time and cost", f"{point.seconds:.2f} s, {cost}{', model simulated' if self._is_simulated else ''}"),
         ]
         if saved := bisect_right(self._workspace_steps, point.step):
             newest = self._workspace_events[saved - 1]

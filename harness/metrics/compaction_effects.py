@@ -478,8 +478,13 @@ def _average(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each effect that was measured, as rows of a table; nothing without a compaction."""
+def describe_effects(effects: CompactionEffects, summary_note: str = "") -> Iterator[tuple[str, str]]:
+    """Yield name and text of each effect that was measured, as rows of a table; nothing without a compaction.
+
+    Args:
+        effects: Effects of the compactions of a session.
+        summary_note: Note behind durations of summaries, such as ` (simulated)`.
+    """
     if not effects.floors_tokens:
         return
     if effects.survival:
@@ -505,7 +510,7 @@ def describe_effects(effects: CompactionEffects) -> Iterator[tuple[str, str]]:
     loop = f"{effects.cuts_in_loop} of {len(effects.floors_tokens)} compactions while tests failed"
     yield "resumed", f"{resumed}{effects.duplicate_calls} calls were made twice; {loop}"
     if effects.blocking_seconds is not None:
-        yield "waited", f"{effects.blocking_seconds:.1f} s for summaries"
+        yield "waited", f"{effects.blocking_seconds:.1f} s for summaries{summary_note}"
 
 
 def _format_range(values: Sequence[float], *, percent: bool = False) -> str:

@@ -28,6 +28,7 @@ from harness.conversation.tokens import CacheHits, Measured, Usage, compute_cach
 from harness.errors import format_count
 from harness.models.prices import compute_cache_saving_usd
 from harness.models.rule_prices import find_terms
+from harness.models.scripted.profiles import is_scripted
 from harness.prices.split import PromptSplit, split_by_shared_part
 from harness.prices.terms import Terms
 from harness.sandboxes.action_cache import CacheCounts
@@ -87,6 +88,10 @@ def add_sizes(sizes: Iterable[int | None]) -> int | None:
     """Return the sum of several sizes; None if one of them is unknown."""
     zero: int | None = 0
     return reduce(lambda total, size: None if total is None or size is None else total + size, sizes, zero)
+
+
+_SIMULATED = " (simulated)"
+"""Note behind costs and durations of scripted models, which call no provider and do not wait."""
 
 
 @dataclass(slots=True)
@@ -202,6 +207,8 @@ class SessionTotals:
     """Name of the agent's model, which may change when a session is resumed."""
     _price_rule: str = ""
     """Price rule under which the cache use of the agent is simulated; empty if the model reports it."""
+    _summarizers: set[str] = field(default_factory=set, repr=False, compare=False)
+    """Names of the models that wrote summaries."""
     _cache_savings: _CacheSavings = field(default_factory=_CacheSavings, repr=False, compare=False)
 
     def __call__(self, item: Entry | TransientEvent) -> None:
@@ -330,10 +337,24 @@ class SessionTotals:
         """Whether the cost is, at least in part, that of a recording at the list prices of its models."""
         return self.cost_source == "priced" or any(sub_agent.cost_source == "priced" for sub_agent in self.sub_agents)
 
+    @property
+    def agent_note(self) -> str:
+        """Note behind a cost or a duration of the agent's model calls: ` (simulated)` for a scripted model, or else empty."""
+        return _SIMULATED if is_scripted(self._model) else ""
+
+    @property
+    def summary_note(self) -> str:
+        """Note behind a cost or a duration of summaries, which says whether scripted models wrote them."""
+        scripted = sum(map(is_scripted, self._summarizers))
+        if not scripted:
+            return ""
+        return _SIMULATED if scripted == len(self._summarizers) else " (simulated in part)"
+
     def describe_cost(self) -> str:
-        """Return the cost of the agent and its sub-agents as text, with a note where a recording did not give it itself."""
+        """Return the cost of the agent and its sub-agents as text, with a note where it is simulated or not from a recording."""
         note = " at list prices" if self.has_list_prices and self.agents_cost_usd is not None else ""
         note = ", as a part of the session that started it" if self.cost_source == "parent" else note
+        note = note if self.agents_cost_usd is None else note or self.agent_note
         return f"{format_price(self.agents_cost_usd)}{note}"
 
     @property
@@ -400,6 +421,8 @@ class SessionTotals:
         self.fallbacks += compaction.status == "applied" and bool(compaction.failure)
         self.summarizer_calls += bool(compaction.summarizer or compaction.failure)
         self.summarizer_seconds += compaction.summarizer_seconds
+        if compaction.summarizer:
+            self._summarizers.add(compaction.summarizer)
         usage: Usage | None = compaction.summarizer_usage
         if usage is not None:
             self.summarizer_prompt_tokens += usage.prompt_tokens
@@ -435,7 +458,10 @@ def describe_metrics(totals: SessionTotals) -> list[tuple[str, str]]:
         ("cut outputs", describe_cuts(totals.cuts)),
         ("overflows", overflows),
         ("pruning", f"{pruned}, {format_count(totals.pruned_tokens, 'token')} saved"),
-        ("summaries", f"{format_count(totals.summarizer_calls, 'attempt')} in {totals.summarizer_seconds:.1f} s"),
+        (
+            "summaries",
+            f"{format_count(totals.summarizer_calls, 'attempt')} in {totals.summarizer_seconds:.1f} s{totals.summary_note}",
+        ),
         ("cache", describe_cache(totals)),
     ]
 

@@ -19,6 +19,7 @@ from harness.conversation.transcript import find_key_argument, parse_arguments, 
 from harness.conversation.truncation import note_expired_outputs
 from harness.metrics.alerts import AlertAnnouncer
 from harness.models.failures import split_provider_message
+from harness.models.scripted.profiles import is_scripted
 from harness.session.grading import GradedCheck
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.text import replace_surrogates
@@ -282,7 +283,7 @@ class Feed:
 
     def _handle_start(self, event: events.SessionStarted | events.SessionResumed) -> None:
         self._policy_json, self._is_over = event.policy_json, False
-        simulated = event.model.partition("/")[0] == "scripted"
+        simulated = is_scripted(event.model)
         self.describe_session(model=event.model, sandbox=event.sandbox, simulated=simulated, begun=True)
         self._update_gauge(window=event.window_tokens, threshold=event.threshold_tokens, rule=event.budget_rule)
 

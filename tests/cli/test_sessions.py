@@ -33,7 +33,7 @@ def place(tmp_path):
 
 
 def test_sessions_are_listed_newest_first(place):
-    lines = within("sessions", "list", "--in", place).stdout.splitlines()
+    *lines, _ = within("sessions", "list", "--in", place).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["session", "second", "first"]
     assert "2023-11-14 22:13  completed (replied)  3      1" in lines[2]
     assert "0.8750" in lines[2].split(), "three steps at 0.25 USD and a summary at 0.125"
@@ -86,8 +86,9 @@ def test_no_name_of_a_session_and_nothing_that_it_logged_reaches_the_terminal_as
 def test_a_session_that_is_being_brought_in_is_listed_once(place):
     with Journal.open(place / "output" / "journals" / "t.sqlite") as journal:
         begun(journal, "first", created_at_ms=1_700_000_000_000).append(opening("first"))
-    lines = within("sessions", "list", "--in", place).stdout.splitlines()
+    *lines, note = within("sessions", "list", "--in", place).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["session", "second", "first"]
+    assert note == "scripted: costs of scripted models are simulated; nobody pays them"
     assert within("inspect", "first", "--in", place).exit_code == 0
 
 

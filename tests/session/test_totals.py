@@ -188,6 +188,25 @@ def test_prunings_and_summaries_are_counted_with_the_time_that_they_took():
     assert metrics["summaries"] == "2 attempts in 3.0 s"
 
 
+@pytest.mark.parametrize(
+    ("model", "summarizers", "agent", "summaries"),
+    [
+        ("gpt-4o", ["m"], "", ""),
+        ("scripted:typical", ["scripted/extractive"], " (simulated)", " (simulated)"),
+        ("scripted/flashcards@3:attentive", ["m", "scripted/empty"], " (simulated)", " (simulated in part)"),
+    ],
+)
+def test_costs_and_durations_of_scripted_models_are_marked(model, summarizers, agent, summaries):
+    start = SessionStarted(
+        session_id="s", task="", model=model, policy_json="{}", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
+    )
+    written = [compaction("no-op", summarizer=name, summarizer_seconds=1.0) for name in summarizers]
+    totals = tallied(start, *written)
+    assert totals.describe_cost() == f"$0.0000{agent}"
+    assert dict(describe_metrics(totals))["summaries"].endswith(f" s{summaries}")
+    assert totals.summary_note == summaries
+
+
 @given(st.integers(0, 10**6), st.integers(0, 10**6), USAGES)
 def test_possible_cache_savings_grow_with_the_shared_prefix(view, kept, usage):
     def could(shared):
