@@ -5,12 +5,12 @@ files is judged in a sandbox, and nothing in the folder is run or changed.
 """
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from harness.errors import StoreError, ToolError, UsageError
+from harness.files.bounded_input import read_input
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.ids import TIME_ORDERED_IDS
@@ -92,9 +92,6 @@ def _list_names(folder: Path) -> Iterator[str]:
 def _read_file(path: Path, max_bytes: int) -> bytes | None:
     """Return the content of a file; None if it is too large, cannot be read, or is something else, such as a link or a pipe."""
     try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return None if path.is_symlink() else read_input(path, max_bytes)
     except OSError:
         return None
-    with os.fdopen(number, "rb") as file:
-        state = os.fstat(number)
-        return file.read() if stat.S_ISREG(state.st_mode) and state.st_size <= max_bytes else None

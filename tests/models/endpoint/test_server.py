@@ -396,10 +396,10 @@ def test_other_names_are_unknown(name):
 
 def test_a_name_with_a_seed_is_the_model_of_that_seed():
     tasks = {seed: [make_task("flashcards", seed)] for seed in (3, 4)}
-    find = make_seeded_finder({seed: make_model_finder(made, seed=seed) for seed, made in tasks.items()})
-    for seed, made in tasks.items():
-        request = Request(messages=(system("s"), user(made[0].prompt)))
-        own = open_model("scripted/flashcards:attentive", task=made[0], seed=seed, window_tokens=None).reply(request)
+    find = make_seeded_finder({seed: make_model_finder(instances, seed=seed) for seed, instances in tasks.items()})
+    for seed, (task,) in tasks.items():
+        request = Request(messages=(system("s"), user(task.prompt)))
+        own = open_model("scripted/flashcards:attentive", task=task, seed=seed, window_tokens=None).reply(request)
         assert find(add_seed("scripted/flashcards:attentive", seed)).reply(request).message == own.message
     assert find("scripted/extractive").name == "scripted/extractive"
     with pytest.raises(UsageError, match="the seed must be one of 3, 4; see --seed"):
