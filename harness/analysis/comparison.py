@@ -24,6 +24,7 @@ from harness.analysis.families import open_outcomes
 from harness.analysis.formatting import (
     describe_level,
     format_interval,
+    format_label,
     format_p,
     format_points,
     format_relation,
@@ -85,6 +86,9 @@ class Comparison:
         arm_pairs: Number of pairs of arms over which the effects are averaged; 1 unless settings selected several arms. Required.
         is_separated: Whether the arms ran at separate times rather than interleaved, so that a change over time, such as of a
             provider's model, counts as an effect of the arm. Required.
+        policy_errors_a: Number of pairs in which the trial of arm a ended by an error of its policy. Default: 0.
+        policy_errors_b: The same number for arm b. Default: 0.
+        policy_error: First message of these errors; empty without one. Default: `''`.
         cheaper_by_rule: Price rules under which each arm, `a` or `b`, has the lower total cost over the pairs; a rule under which
             both cost the same is in neither. Empty if the sizes of the prompts are unknown. Default: `{}`.
 
@@ -116,6 +120,9 @@ class Comparison:
     worst_case_score: Interval | None
     arm_pairs: int
     is_separated: bool
+    policy_errors_a: int = 0
+    policy_errors_b: int = 0
+    policy_error: str = ""
     cheaper_by_rule: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -226,6 +233,12 @@ class Comparison:
 
     def _list_caveats(self) -> Iterator[str]:
         pairs, score = format_count(self.counts.pairs, "pair"), self.find_effect("score")
+        for name, count in (("a", self.policy_errors_a), ("b", self.policy_errors_b)):
+            if count:
+                yield (
+                    f"the trial of {name} ended by an error of its policy in {count} of {pairs}, so its steps, tokens and cost "
+                    f"are those of sessions cut short; mend the policy first: {self.policy_error}"
+                )
         if self.counts.both == self.counts.pairs > 0:
             yield (
                 "all trials passed every check, so neither success nor score tells the arms apart: take a harder task, a smaller "
@@ -257,6 +270,9 @@ class Comparison:
             yield f"{format_count(self.unpaired_trials, 'trial')} left out, since the other arm has none on that task and seed"
 
 
+POLICY_ERROR_REASON = "illegal_plan"
+"""Stop reason of a trial whose policy raised an error or proposed an invalid conversation."""
+MAX_ERROR_CHARACTERS = 300
 WIDE_INTERVAL = 0.25
 """Half-width of an interval for scores, 0 to 1, from which a comparison says why it is wide."""
 EXPLORATORY_NOTE = (
@@ -385,6 +401,13 @@ class ArmComparer:
         sides = {side: costs.reindex(pairs[f"trial_id_{side}"]).sum(min_count=len(pairs)) for side in "ab"}
         return list_cheapest({str(rule): pd.Series({side: sides[side][rule] for side in "ab"}) for rule in costs})
 
+    def _find_policy_error(self, pairs: pd.DataFrame) -> str:
+        """Return the message of the first paired trial that ended by an error of its policy; empty without one."""
+        trials = self._results.trials
+        is_paired = trials["trial_id"].isin([*pairs["trial_id_a"], *pairs["trial_id_b"]])
+        errors = trials.loc[is_paired & (trials["reason"] == POLICY_ERROR_REASON), "error"]
+        return format_label(str(errors.iloc[0]).strip(), MAX_ERROR_CHARACTERS) if len(errors) else ""
+
     @cached_property
     def _requests(self) -> RequestDigests:
         return RequestDigests.from_results(self._results)
@@ -470,6 +493,9 @@ class ArmComparer:
             is_separated=bool(
                 find_separated_arms(pd.concat([side.valid.assign(arm=name) for side, name in zip(sides, "ab", strict=True)]))
             ),
+            policy_errors_a=int((pairs["reason_a"] == POLICY_ERROR_REASON).sum()),
+            policy_errors_b=int((pairs["reason_b"] == POLICY_ERROR_REASON).sum()),
+            policy_error=self._find_policy_error(pairs),
             cheaper_by_rule=self._find_cheaper(pairs),
         )
 

@@ -155,7 +155,13 @@ def test_pairs_in_which_a_policy_did_nothing_are_counted():
     rows = [{"arm": "a", "seed": seed, "activity": activity} for seed, activity in enumerate(idle)]
     rows += [{"arm": "b", "seed": seed, "activity": "control"} for seed in range(5)]
     rows += [{"arm": "a", "seed": 4, "activity": "never fired", "status": "failed", "reason": "illegal_plan"}]  # it fired
+    rows[-1] |= {"error": "policy 'mine.py:broken': KeyError: 'x'\n"}
     comparison = compare(results(rows), "a", "b")
+    assert (comparison.policy_errors_a, comparison.policy_errors_b) == (1, 0)
+    assert "the trial of a ended by an error of its policy in 1 of 5 pairs, so its steps" in str(comparison)
+    assert "mend the policy first: policy 'mine.py:broken': KeyError: 'x'" in str(comparison)
+    assert "the trial of b ended" not in str(comparison)
+    assert "ended by an error of its policy" not in str(compare(results(rows[:-1]), "a", "b"))
     assert (comparison.inert_pairs_a, comparison.inert_pairs_b) == (2, 0)
     assert "the policy of a was never triggered or changed nothing in 2 of 5 pairs" in str(comparison)
     assert "the policy of b" not in str(comparison)
