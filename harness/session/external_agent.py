@@ -5,6 +5,7 @@ This module describes the program and checks the description. `harness.experimen
 
 import hashlib
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -64,7 +65,7 @@ class ExternalAgent(StrictFields):
             the shell. Empty uses this project's own agent. Default: `''`.
         paths: Folders and files of this machine that the agent's software needs besides /usr, such as a virtual environment and
             the Python that it was made from; `~` is the home folder. They have the same paths in the sandbox, and are read-only
-            there. Default: `()`.
+            there, and `command` may use them with `~`. Default: `()`.
 
     Raises:
         UsageError: The command lacks `{prompt}`, or a path is not absolute.
@@ -92,8 +93,16 @@ class ExternalAgent(StrictFields):
                 raise UsageError(f"paths: must be absolute, or begin with ~/, without '..' (got {path!r:.200})")
 
     def render(self, prompt: str) -> str:
-        """Return the shell command with the prompt of a task."""
-        return self.command.replace(PROMPT, shlex.quote(prompt))
+        """Return the shell command with the prompt of a task.
+
+        A path that begins with `~/` and is named in `paths` is written out, since the home folder of the sandbox is another one.
+        """
+        command = self.command
+        for path in self.paths:
+            if path.startswith("~/"):
+                place = str(Path(path).expanduser()).replace("\\", r"\\")
+                command = re.sub(rf"(?<![^\s='\"(:]){re.escape(path)}(?![\w.-])", place, command)
+        return command.replace(PROMPT, shlex.quote(prompt))
 
     def find_folders(self) -> tuple[BoundFolder, ...]:
         """Return the folders and files that the agent needs in the sandbox, as they are on this machine.
