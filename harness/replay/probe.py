@@ -36,6 +36,7 @@ from harness.models.local.server import serve_models
 from harness.models.prices import look_up_prices
 from harness.models.registry import BASE_VARIABLES, load_litellm, look_up_provider
 from harness.models.scripted.profiles import is_scripted
+from harness.models.watched_model import ProviderWatch, watch_model
 from harness.models.wrapped_model import WrappedModel
 from harness.prices.price import choose_price
 from harness.protocols import Model, Reply, Request, ignore
@@ -584,7 +585,10 @@ def _ask(
     full, again = ask(boundary.messages, FULL), ask(boundary.messages, FULL_AGAIN)
     view, failure = boundary.view, ""
     if boundary.asks_summary and summarizer is not None:
-        compacted = boundary.compact(summarizer)
+        watch = ProviderWatch()
+        compacted = boundary.compact(watch_model(summarizer, watch))
+        if watch.failure is not None:  # what the policy uses in place of a summary is no answer of the summarizer
+            raise watch.failure
         if compacted.messages is None:
             raise SummaryMissing("the summary failed")
         view, failure = compacted.messages, compacted.failure

@@ -50,7 +50,7 @@ def run_once(job: Job) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("policy", ["none", "keep-last"])
-@pytest.mark.parametrize("agent", ["mini", "openhands", *PACKAGES])
+@pytest.mark.parametrize("agent", ["mini", "openhands", "langchain", *PACKAGES])
 def test_an_agent_works_by_the_plan_of_the_guide_twice_alike(agent: str, policy: str, tmp_path: Path) -> None:
     if agent in PACKAGES and (reason := explain_absence(agent)) is not None:
         pytest.skip(reason)

@@ -177,6 +177,18 @@ def test_refused_requests_stop_the_probe_and_their_texts_are_not_shown(replay, m
     )
 
 
+def test_what_a_policy_uses_in_place_of_a_summary_is_no_answer_if_the_summarizer_is_unavailable(
+    sessions, serve, monkeypatch, tmp_path
+):
+    replay = replay_sessions(sessions, ["dexto"], [4_000], ["own"], workers=1, cache_folder=tmp_path / "cache")
+    with serve() as endpoint:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
+        settings = {"summarizer": "hosted_vllm/scripted/nobody", "boundaries": 1}
+        probe = run_probe(plan_probe(replay, MODEL, record=tmp_path / "answers.jsonl", **settings))
+    assert probe.failures == (("the provider refused the request (status 404)", 1),)
+    assert probe.answers.empty
+
+
 def test_a_view_that_the_provider_finds_too_long_is_counted_and_does_not_stop_the_probe(replay, serve, monkeypatch, tmp_path):
     with serve("overflow:openai@1-") as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
