@@ -20,7 +20,7 @@ from harness.conversation.growing_sequence import GrowingSequence, find_differen
 from harness.conversation.messages import Message, assistant
 from harness.conversation.overhead import OverheadClock
 from harness.conversation.tokens import Counter, Estimated, Usage
-from harness.conversation.view import OPENING_MESSAGE, Item, View, drop_rolled_back, find_opening_index, fold
+from harness.conversation.view import OPENING_MESSAGE, Item, View, drop_rolled_back, find_opening_index, fold, fold_entries
 from harness.protocols import Log, ignore
 from harness.task import LaterMessage
 
@@ -61,8 +61,7 @@ class Conversation:
         if any(isinstance(event, RolledBack) for event in events):
             self._fold_all()
         else:
-            for entry in entries:
-                self.view = fold(self.view, entry, self._counter)
+            self.view = fold_entries(self.view, entries, self._counter)
         return entries
 
     def _fold_all(self) -> None:

@@ -484,4 +484,4 @@ _UNDIGESTED: Any = {"parts": {"__all__": {"clipped_bytes"}}}
 
 def encode_message(message: Message) -> bytes:
     """Return a message as JSON, in the form from which digests are computed."""
-    return MESSAGE_ADAPTER.dump_json(message, exclude=_UNDIGESTED)
+    return MESSAGE_ADAPTER.serializer.to_json(message, exclude=_UNDIGESTED)  # takes half the time of `dump_json`

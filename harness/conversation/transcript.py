@@ -26,11 +26,12 @@ _EXIT_CODE = re.compile(r"exit code -?\d+(?=\n|\Z)")
 
 def parse_arguments(call: ToolCall) -> Mapping[str, object]:
     """Return the arguments of a tool call by name; empty if the model did not write a JSON object."""
-    return _parse_json_object(call.arguments_json)
+    return parse_json_object(call.arguments_json)
 
 
 @lru_cache(maxsize=1_000)
-def _parse_json_object(arguments_json: str) -> Mapping[str, object]:
+def parse_json_object(arguments_json: str) -> Mapping[str, object]:
+    """Return a JSON object as a mapping; empty for any other text."""
     try:
         parsed = json.loads(arguments_json)
     except (ValueError, RecursionError):

@@ -9,11 +9,10 @@
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from posixpath import dirname
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from harness.conversation import transcript
 from harness.conversation.events import Entry, ItemId, MessageAdded
@@ -46,8 +45,7 @@ _NUMBER_PATTERN = re.compile(r"\d+")
 _encode_sorted = json.JSONEncoder(sort_keys=True).encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweredCall:
+class AnsweredCall(NamedTuple):
     """Tool call with its answer, reduced to digests so that equal calls and equal answers can be recognized."""
 
     step: int
@@ -127,11 +125,16 @@ def compute_signature(call: ToolCall) -> Signature:
 
     The order of arguments, the spelling of paths and time limits are ignored.
     """
-    arguments = transcript.parse_arguments(call)
+    return _compute_signature(call.name, call.arguments_json)
+
+
+@lru_cache(maxsize=1_000)
+def _compute_signature(name: str, arguments_json: str) -> Signature:
+    arguments = transcript.parse_json_object(arguments_json)
     if not arguments:
-        return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")
-    stable = {name: _normalize_argument(name, value) for name, value in arguments.items() if name not in VOLATILE_FIELDS}
-    return _compute_digest(f"{call.name} {_encode_sorted(stable)}")
+        return _compute_digest(f"{name} {' '.join(arguments_json.split())}")
+    stable = {key: _normalize_argument(key, value) for key, value in arguments.items() if key not in VOLATILE_FIELDS}
+    return _compute_digest(f"{name} {_encode_sorted(stable)}")
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:

@@ -79,7 +79,7 @@ def _split_words(text: str) -> list[str]:
         ValueError: A quotation does not end.
     """
     if "\\" not in text and not _WORD.sub("", text).strip(" \t\r\n"):
-        return [_QUOTED.sub(r"\1\2", word) for word in _WORD.findall(text)]
+        return [_QUOTED.sub(r"\1\2", word) if "'" in word or '"' in word else word for word in _WORD.findall(text)]
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     return list(lexer)
