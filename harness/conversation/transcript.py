@@ -94,7 +94,8 @@ def _iter_line_groups(messages: Sequence[Message]) -> Iterator[Sequence[str]]:
                 yield extract_part_text(part).splitlines()
 
 
-def _list_call_lines(call: ToolCall, *, receipt_follows: bool) -> list[str]:
+@lru_cache(maxsize=4_000)  # several summaries of a session show the same calls
+def _list_call_lines(call: ToolCall, *, receipt_follows: bool) -> Sequence[str]:
     arguments = dict(parse_arguments(call))
     if receipt_follows and arguments and next(iter(arguments.values())) == find_key_argument(call):
         del arguments[next(iter(arguments))]

@@ -46,6 +46,8 @@ STAND_IN_TOKENS = 800
 STAND_IN_LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
 CHARACTERS_PER_TOKEN = 4
 NO_TEXTS = TextSizes()
+_START_EVENT = 1
+"""Number of the start event, so that ids, and random draws from ids, are those of a live session."""
 _NOT_KEPT = -1
 """Number of log events before a step that a run has skipped."""
 
@@ -127,6 +129,7 @@ class SessionTrace:
         """Calibration of a recording of another agent; None if it has too little usage, or for a session of this package."""
         self._counts: dict[Counter, _CachedCounter] = {}
         self._totals: dict[int, MessageTotals] = {}
+        self._uncut_items: dict[int, list[Item]] = {}
         self._events: list[MessageAdded | None] = [None] * len(messages)
         self._sizes: dict[int, tuple[Message, TextSizes]] = {}  # keeps the messages, so no other message gets the `id` of one
 
@@ -151,6 +154,13 @@ class SessionTrace:
         if id(counter) not in self._totals:
             self._totals[id(counter)] = MessageTotals(self.messages, counter, self.measure_texts)
         return self._totals[id(counter)]
+
+    def list_uncut_items(self, counter: Counter) -> list[Item]:
+        """Return the messages with the ids that they have in a run before its first compaction, and their tokens."""
+        if id(counter) not in self._uncut_items:
+            counts = self.sum_messages(counter).counts
+            self._uncut_items[id(counter)] = _number_items(self.messages, self.steps, counts, 0, _START_EVENT)
+        return self._uncut_items[id(counter)]
 
     def log_messages(self, start: int, end: int, step: int) -> list[MessageAdded]:
         """Return the events that add the messages with an index from `start` to below `end` in a step; all runs share them."""
@@ -177,6 +187,18 @@ def _make_step(event: StepFinished, previous_steps: list[TraceStep], messages: l
         messages_at_request=messages_at_request,
         messages_at_end=len(messages),
     )
+
+
+def _number_items(
+    messages: Sequence[Message], steps: Sequence[TraceStep], counts: Sequence[Estimated], start: int, seq: int
+) -> list[Item]:
+    """Return the messages of some steps as items, given the index of the first one and the number of the event before it."""
+    items = list[Item]()
+    for step in steps:
+        pairs = zip(messages[start : step.messages_at_end], counts[start : step.messages_at_end], strict=True)
+        items += [Item(ItemId(number), message, tokens, None) for number, (message, tokens) in enumerate(pairs, seq + 1)]
+        seq, start = seq + step.messages_at_end - start + 1, step.messages_at_end  # the end of the step is an event, too
+    return items
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +273,8 @@ class CounterfactualSpec:
     """Context window, in tokens, for which the policy's constants were chosen; None leaves the constants unscaled."""
     summary_tokens: int = STAND_IN_TOKENS
     """Length in tokens of the meaningless text that replaces each summary; shorter if the policy limits summaries further."""
+    explains_shortfalls: bool = True
+    """Whether the attempts say why a compaction missed its target, see `harness.session.compactor.SessionCompactor`."""
 
 
 class CounterfactualRun:
@@ -279,6 +303,7 @@ class CounterfactualRun:
             model=replace(stand_in, window=Window(tokens=spec.window_tokens, source="configuration")),
             summarizer=summarizer or stand_in,
             oracle=session.oracle,
+            explains_shortfalls=spec.explains_shortfalls,
         )
         session_spec = SessionSpec(request="", policy=spec.policy, nominal_window_tokens=spec.nominal_window_tokens)
         assembled = assemble_session(session_spec, resources)
@@ -306,7 +331,7 @@ class CounterfactualRun:
         self._sent = (0, 0, TextSizes())
         """Number of edits, number of messages and sizes of the texts of the view when its tokens were last counted."""
         self._last_step = 0
-        self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
+        self._seq = _START_EVENT
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -388,11 +413,9 @@ class CounterfactualRun:
             sent_tokens = [base + totals.tokens[request] for request in requests]
         else:
             sent_tokens = self.trace.calibration.count_rows(np.array(sizes) + totals.sizes[requests] - totals.sizes[first])
-        items, seq, place = list[Item](), self._seq, first
+        seq, place = self._seq, first
         asked_tokens, work_tokens, reports = view.request_tokens, view.work_tokens, list[tuple[int, int]]()
         for step, tokens in zip(steps, sent_tokens, strict=True):
-            step_messages = zip(messages[place : step.messages_at_end], totals.counts[place : step.messages_at_end], strict=True)
-            items += [Item(ItemId(number), *pair, None) for number, pair in enumerate(step_messages, seq + 1)]
             seq, place = seq + step.messages_at_end - place + 1, step.messages_at_end
             if step.messages_at_request < place:
                 asked_tokens = base + totals.tokens[step.messages_at_request]
@@ -401,6 +424,11 @@ class CounterfactualRun:
                 work_tokens += tokens
             else:
                 work_tokens += asked_tokens
+        items = (
+            self.trace.list_uncut_items(self.counter)[:end]
+            if not first
+            else _number_items(messages, steps, totals.counts, first, self._seq)
+        )
         added = messages[first:end] if view.task is None else ()
         view = replace(
             view,

@@ -148,6 +148,14 @@ class WordFinder:
         """Return the commands, decisions and constraints in a message, by kind."""
         return self._read(message).phrases
 
+    def sort_words(self, message: Message) -> Mapping[str, tuple[str, ...]]:
+        """Return the single distinctive words of a message in alphabetical order, by kind."""
+        return self._read(message).sorted_words
+
+    def join_texts(self, message: Message) -> str:
+        """Return what the function `join_texts` returns."""
+        return self._read(message).text
+
     def find_in_text(self, text: str) -> dict[str, frozenset[str]]:
         """Return the single distinctive words of a text, by kind."""
         runs = set(_RUN.findall(text))
@@ -162,7 +170,8 @@ class WordFinder:
     def _read(self, message: Message) -> "_ReadMessage":
         known = self._messages.get(id(message))
         if known is None:
-            known = self._messages[id(message)] = _ReadMessage(message, self.find_in_text(join_texts(message)))
+            text = join_texts(message)
+            known = self._messages[id(message)] = _ReadMessage(message, text, self.find_in_text(text))
         return known
 
 
@@ -171,7 +180,12 @@ class _ReadMessage:
     """Message with its words; its phrases are looked for when they are needed."""
 
     message: Message
+    text: str
     words: Mapping[str, frozenset[str]]
+
+    @cached_property
+    def sorted_words(self) -> Mapping[str, tuple[str, ...]]:
+        return {kind: tuple(sorted(words)) for kind, words in self.words.items()}
 
     @cached_property
     def phrases(self) -> Mapping[str, tuple[str, ...]]:
@@ -219,13 +233,20 @@ def _list_letters(text: str) -> frozenset[str]:
 class ViewWords:
     """Texts of some messages, in which words and phrases are looked up."""
 
-    def __init__(self, texts: Iterable[str], finder: WordFinder) -> None:
-        self.texts = list(texts)
+    def __init__(self, texts: Iterable[tuple[str, Mapping[str, frozenset[str]]]]) -> None:
+        """Collect texts, each with its single words by kind."""
+        self.texts: list[str] = []
         self.places: dict[str, dict[str, int]] = {kind: {} for kind in WORD_KINDS}
         """Place of the last text with each single word, by kind."""
-        for place, text in enumerate(self.texts):
-            for kind, words in finder.find_in_text(text).items():
+        for place, (text, found) in enumerate(texts):
+            self.texts.append(text)
+            for kind, words in found.items():
                 self.places[kind] |= dict.fromkeys(words, place)
+
+    @classmethod
+    def from_messages(cls, messages: Iterable[Message], finder: WordFinder) -> "ViewWords":
+        """Return the words of messages, which the finder reads unless it has read them before."""
+        return cls([(finder.join_texts(message), finder.find_words(message)) for message in messages])
 
     @cached_property
     def _spaced(self) -> list[str]:
@@ -254,10 +275,11 @@ def list_words(messages: Sequence[Message], finder: WordFinder) -> dict[str, dic
     """
     found: dict[str, dict[str, int]] = {kind: {} for kind in ALL_KINDS}
     for place, message in enumerate(messages):
-        for kind, words in (*finder.find_words(message).items(), *finder.find_phrases(message).items()):
-            for word in sorted(words) if isinstance(words, frozenset) else words:
-                found[kind].pop(word, None)
-                found[kind][word] = place
+        for kind, words in (*finder.sort_words(message).items(), *finder.find_phrases(message).items()):
+            places = found[kind]
+            for word in words:
+                places.pop(word, None)
+                places[word] = place
     return {kind: dict(list(words.items())[-MAX_WORDS_PER_KIND:]) for kind, words in found.items()}
 
 
@@ -274,9 +296,9 @@ def count_survival(
     """
     finder = finder or WordFinder()
     words = list_words(evicted, finder)
-    written = [join_texts(message) for message in inserted]
-    left = ViewWords([join_texts(message) for message in kept], finder)
-    native, extract = ViewWords(written, finder), ViewWords([write_extract(evicted, sum(map(len, written)))], finder)
+    left, native = ViewWords.from_messages(kept, finder), ViewWords.from_messages(inserted, finder)
+    extracted = write_extract(evicted, sum(map(len, native.texts)), finder)
+    extract = ViewWords([(extracted, finder.find_in_text(extracted))])
     rows = []
     for kind, places in words.items():
         standing = {word for word in places if left.find(kind, word) is not None}
@@ -293,15 +315,17 @@ def count_survival(
     return tuple(rows)
 
 
-def write_extract(messages: Sequence[Message], characters: int) -> str:
+def write_extract(messages: Sequence[Message], characters: int, finder: WordFinder | None = None) -> str:
     """Return the beginnings of some messages, in equal shares of a length, as a summary that writes no word of its own.
 
     Args:
         messages: Evicted messages.
         characters: Length of the summary in characters; 0 takes `STAND_IN_CHARACTERS`.
+        finder: Finder that has read messages of the same session. Default: a new one.
     """
+    finder = finder or WordFinder()
     share = max(1, (characters or STAND_IN_CHARACTERS) // max(1, len(messages)))
-    return "\n".join(join_texts(message)[:share] for message in messages)[: characters or STAND_IN_CHARACTERS]
+    return "\n".join(finder.join_texts(message)[:share] for message in messages)[: characters or STAND_IN_CHARACTERS]
 
 
 def split_views(before: View, after: View) -> tuple[list[Item], list[Item], list[Item]]:
@@ -357,7 +381,7 @@ def follow_words(entries: Iterable[Entry], counter: Counter) -> dict[int, Compac
                 written = [item for item in view.items if item.item_id not in {old.item_id for old in before.items}]
                 labels |= {item.item_id: f"summary of compaction {event.round}" for item in written}
                 cuts.append((entry.seq, before, view))
-                words = ViewWords([join_texts(item.message) for item in written], finder)
+                words = ViewWords.from_messages([item.message for item in written], finder)
                 found = {kind: frozenset(known) for kind, known in words.places.items()}
                 shown.append(_Shown(entry.seq, "summary", event.step, found, " ".join(words.texts)))
     return {seq: _follow(seq, before, after, labels, shown, finder) for seq, before, after in cuts}
@@ -373,7 +397,7 @@ def _follow(
 ) -> CompactionWords:
     gone, kept, written = split_views(before, after)
     later = [row for row in shown if row.seq > seq]
-    standing = ViewWords([join_texts(item.message) for item in after.items], finder)
+    standing = ViewWords.from_messages([item.message for item in after.items], finder)
     in_after = {item.item_id for item in after.items}
     own: dict[str, set[str]] = {kind: set() for kind in WORD_KINDS}
     others: dict[str, set[str]] = {kind: set() for kind in WORD_KINDS}

@@ -58,6 +58,8 @@ def build_timed_log(
     reading: Reading = "uncompacted",
     sub_agents: Sequence[Recording] = (),
     measure_cost: Callable[[Recording], RecordedCost] | None = None,
+    *,
+    digests: bool = True,
 ) -> tuple[TimedEntry, ...]:
     """Return a log of a recorded session, with an event for each message, for the end of each step and for compactions.
 
@@ -74,6 +76,7 @@ def build_timed_log(
             for sub-agents of this package, behind the tool call that started it or else at the end.
         measure_cost: Function that returns the cost of a recorded session, such as
             `harness.inspection.recorded_cost.measure_cost`. Default: only the costs that the file gives for single calls.
+        digests: Whether steps have the digests of their requests, which take a third of the time.
 
     Raises:
         UsageError: The recording has no texts.
@@ -83,7 +86,8 @@ def build_timed_log(
             f"the {recording.source} session {recording.session_id!r} has no texts, only sizes; `harness import FOLDER` lists it"
         )
     opening = [] if recording.system_recorded else [RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)]
-    builder = _LogBuilder(recording, counter or QuarterOfCharacters(), reading, sub_agents, measure_cost)
+    context = _Context(counter or QuarterOfCharacters(), has_digests=digests)
+    builder = _LogBuilder(recording, context, reading, sub_agents, measure_cost)
     builder.log(_make_start_event(recording), next((m.at_ms for m in recording.messages if m.at_ms is not None), 0))
     builder.add_messages([*opening, *recording.messages], len(opening))
     builder.log(_make_end_event(recording, measure_cost and measure_cost(recording)), None)
@@ -125,11 +129,15 @@ class _Request(NamedTuple):
 class _Context:
     """Messages in view while a log is built, and the beginning that the next request shares with the previous one."""
 
-    def __init__(self, counter: Counter) -> None:
-        self.counter = counter
+    def __init__(self, counter: Counter, *, has_digests: bool) -> None:
+        self.counter, self.has_digests = counter, has_digests
         self.items: list[Item] = []
-        self.digests, self.sent_tokens, self.view_tokens = [b""], [0], 0
-        """Hashes and token counts of the first 0, 1, 2, ... messages of the next request."""
+        self.sent_tokens, self.view_tokens = [0], 0
+        """Token counts of the first 0, 1, 2, ... messages of the next request."""
+        self.sent: list[Message | None] = [None]
+        """Messages of the next request, behind None."""
+        self.digest = b""
+        """Digest of these messages; empty without digests."""
         self.shared_messages = 0
         self.is_opened = False
 
@@ -146,25 +154,27 @@ class _Context:
         self._extend(item.message, item.tokens)
 
     def _extend(self, message: Message, tokens: int) -> None:
-        self.digests.append(digest_message(message, self.digests[-1]))
+        if self.has_digests:
+            self.digest = digest_message(message, self.digest)
+        self.sent.append(message)
         self.sent_tokens.append(self.sent_tokens[-1] + tokens)
 
     def apply(self, patch: Patch, seq: int) -> None:
         """Apply the changes of a compaction, which is event `seq` of the log."""
-        before, self.items = self.digests, list(apply_patch(self.items, patch, seq, self.counter))
-        self.digests, self.sent_tokens, self.view_tokens, self.is_opened = [b""], [0], 0, False
+        before, self.items = self.sent, list(apply_patch(self.items, patch, seq, self.counter))
+        self.sent, self.digest, self.sent_tokens, self.view_tokens, self.is_opened = [None], b"", [0], 0, False
         for item in self.items:
             self._send(item)
-        same = next((n for n, pair in enumerate(zip(before, self.digests, strict=False)) if pair[0] != pair[1]), None)
-        self.shared_messages = min(self.shared_messages, len(self.digests) - 1 if same is None else same - 1)
+        same = next((n for n, pair in enumerate(zip(before, self.sent, strict=False)) if pair[0] != pair[1]), None)
+        self.shared_messages = min(self.shared_messages, len(self.sent) - 1 if same is None else same - 1)
 
     def make_request(self, asked_at_ms: int | None) -> _Request:
         """Return the request for the next answer, which is then the previous request."""
-        shared, self.shared_messages = self.shared_messages, len(self.digests) - 1
+        shared, self.shared_messages = self.shared_messages, len(self.sent) - 1
         return _Request(
             view_messages=len(self.items),
             view_tokens=Estimated(self.view_tokens),
-            digest=self.digests[-1].hex(),
+            digest=self.digest.hex(),
             kept_prefix_messages=shared,
             kept_prefix_tokens=Estimated(self.sent_tokens[shared]),
             asked_at_ms=asked_at_ms,
@@ -177,7 +187,7 @@ class _LogBuilder:
     def __init__(
         self,
         recording: Recording,
-        counter: Counter,
+        context: "_Context",
         reading: Reading,
         sub_agents: Sequence[Recording],
         measure_cost: Callable[[Recording], RecordedCost] | None,
@@ -187,7 +197,7 @@ class _LogBuilder:
         self.sub_agents = [(calls.get(child.session_id, ""), child) for child in sub_agents]
         """Sessions of sub-agents that are not logged yet, each with the id of the call that started it."""
         self.entries: list[TimedEntry] = []
-        self.context = _Context(counter)
+        self.context = context
         self.waiting = sorted(recording.compactions, key=lambda event: event.position) if reading == "recorded" else []
         self.id_of_place: dict[int, ItemId] = {}
         """Ids of the messages in the log, by their index in the recording."""

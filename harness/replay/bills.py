@@ -194,23 +194,24 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     write_usd = rates.write_usd if terms.rule.has_cache else rates.input_usd
     entry_usd = np.where(is_warm, rates.read_usd, rates.write_usd) if terms.rule.has_cache else rates.input_usd
     cut_usd = summary + np.where(sizes.is_cut, (prompt - sizes.shared_tokens) * (write_usd - entry_usd), 0.0)
-    reread = [_price_rereading(sizes, tokens, entry_usd, write_usd, cut_usd, result_tokens) for tokens in REREAD_TOKENS]
-    return SizedBill(bill=bill, reread_usd=tuple(bill.total_usd + extra for extra in reread))
+    reread_usd = _price_rereading(sizes, entry_usd, write_usd, cut_usd, result_tokens)
+    return SizedBill(bill=bill, reread_usd=tuple(bill.total_usd + extra for extra in reread_usd))
 
 
 def _price_rereading(
-    sizes: CallSizes, tokens: int, entry_usd: Numbers, write_usd: Numbers, cut_usd: Numbers, result_tokens: float
-) -> float:
-    """Return the cost in USD of reading a number of tokens again after each compaction, at most those that it removed.
+    sizes: CallSizes, entry_usd: Numbers, write_usd: Numbers, cut_usd: Numbers, result_tokens: float
+) -> list[float]:
+    """Return the cost in USD of reading each number of `REREAD_TOKENS` again after each compaction, at most what it removed.
 
     What is read again is written once, read by each call up to the next compaction, and takes calls of its own, each of which
     sends the whole prompt. It also fills the room that a compaction makes, so that compactions come sooner: their number grows by
     the factor room / (room − tokens), which is limited (`MIN_ROOM_SHARE`).
     """
     cuts = np.nonzero(sizes.is_cut)[0]
-    if not len(cuts) or not tokens:
-        return 0.0
-    room, again = sizes.room_tokens[cuts], np.minimum(tokens, sizes.evicted_tokens[cuts])
+    if not len(cuts):
+        return [0.0] * len(REREAD_TOKENS)
+    tokens = np.array(REREAD_TOKENS)[:, np.newaxis]
+    room, again = sizes.room_tokens[cuts], np.minimum(tokens, sizes.evicted_tokens[cuts])  # one row for each number of tokens
     left = np.maximum(MIN_ROOM_SHARE, 1 - again / np.maximum(1.0, room))
     sooner = np.where(np.isinf(room), 1.0, 1 / left)
     sums = np.concatenate([[0.0], np.cumsum(entry_usd)])
@@ -218,7 +219,8 @@ def _price_rereading(
     carried = sums[ends] - sums[np.minimum(cuts + 1, ends)]
     calls = again / max(1.0, result_tokens)
     each = again * write_usd[cuts] + calls * sizes.prompt_tokens[cuts] * entry_usd[cuts]
-    return float((sooner * each + again * carried + (sooner - 1) * cut_usd[cuts]).sum())
+    extra = sooner * each + again * carried + (sooner - 1) * cut_usd[cuts]
+    return [float(row.sum()) if tokens else 0.0 for tokens, row in zip(REREAD_TOKENS, extra, strict=True)]
 
 
 def sum_bills(bills: Sequence[SizedBill]) -> SizedBill:

@@ -95,6 +95,8 @@ class StretchSizes:
         self.output_tokens = np.array([step.end_event.usage.output_tokens for step in self.trace.steps], np.float64)
         seconds = [step.asked_seconds for step in self._timed_trace.steps]
         self.asked_seconds = np.array([np.nan if value is None else value for value in seconds], np.float64)
+        self.as_it_was = self._measure_as_it_was()
+        """Sizes of the requests as they were: nothing is compacted within the stretch."""
 
     def _measure_added(self) -> Numbers:
         ends = [step.messages_at_request for step in self.trace.steps]
@@ -139,8 +141,7 @@ class StretchSizes:
             return float(sum(self.trace.make_cached_counter(QuarterOfCharacters()).count(message) for message in messages))
         return max(0.0, self.trace.calibration.count_texts(self.trace.sum_texts(messages)))
 
-    def measure_as_it_was(self) -> CallSizes:
-        """Return the sizes of the requests as they were: nothing is compacted within the stretch."""
+    def _measure_as_it_was(self) -> CallSizes:
         prompt = self.estimated_tokens * self.scales
         shared = np.concatenate([[0.0], np.minimum(prompt[:-1], prompt[1:])])
         edited = np.zeros(len(prompt))
@@ -168,7 +169,7 @@ class StretchSizes:
         return shared, min(prompt_tokens - shared, self.count_texts(behind) * self.scales[0])
 
     def fold(self, setting: ReplaySetting, policy: Policy, window_tokens: int) -> CallSizes:
-        """Return the sizes of the requests under a setting.
+        """Return the sizes of the requests under a setting; `as_it_was` if its policy has nothing to do.
 
         Args:
             setting: Setting to apply.
@@ -180,11 +181,10 @@ class StretchSizes:
             IllegalPlan: The policy proposed an invalid plan.
         """
         window = setting.window_tokens or window_tokens
-        as_it_was = self.measure_as_it_was()
         bound = self._find_bound(policy, window)
         quiet = bound.count_quiet_steps(0)
         if quiet == len(self.trace.steps):
-            return as_it_was
+            return self.as_it_was
         trace = self._timed_trace if reads_time(policy) else self.trace
         run = self._make_run(policy, window, trace)
         if trace is self.trace and quiet:
@@ -195,28 +195,26 @@ class StretchSizes:
         while not run.is_done:
             index, attempts, before = run.steps, len(run.attempts), run.sent_view
             run.advance(_stop)
-            if len(run.attempts) == attempts:
-                continue
             events = [entry.event for entry in run.attempts[attempts:] if isinstance(entry.event, Compaction)]
             applied = [event for event in events if event.status == "applied"]
-            written = [event.summarizer_usage.output_tokens for event in applied if event.summarizer_usage]
-            last = max(0, index - 1)
-            columns["summarized"][index] = len(written) * run.view_tokens[last] * self.scales[last]
-            columns["summary"][index] = sum(written)
-            if not applied or not index:
-                continue
-            is_cut[index] = True
-            columns["evicted"][index] = max(0, sum(event.tokens_before - event.tokens_after for event in applied))
-            shared[index], edited[index] = self._compare(before, run.sent_view, self.scales[index])
-            if run.budget.threshold_tokens is not None:
-                room[index] = max(0.0, run.budget.threshold_tokens - run.view_tokens[index] * self.scales[index])
+            if events:
+                written = [event.summarizer_usage.output_tokens for event in applied if event.summarizer_usage]
+                last = max(0, index - 1)
+                columns["summarized"][index] = len(written) * run.view_tokens[last] * self.scales[last]
+                columns["summary"][index] = sum(written)
+            if applied and index:
+                is_cut[index] = True
+                columns["evicted"][index] = max(0, sum(event.tokens_before - event.tokens_after for event in applied))
+                shared[index], edited[index] = self._compare(before, run.sent_view, self.scales[index])
+                if run.budget.threshold_tokens is not None:
+                    room[index] = max(0.0, run.budget.threshold_tokens - run.view_tokens[index] * self.scales[index])
             if trace is self.trace:
                 run.skip(bound.count_quiet_steps(run.steps, run.view_tokens[-1], run.sent_view))
         prompt = np.array(run.view_tokens) * self.scales
         shared[1:] = np.where(is_cut[1:], shared[1:], prompt[:-1])
-        shared[0] = as_it_was.shared_tokens[0]
+        shared[0] = self.as_it_was.shared_tokens[0]
         shared = np.minimum(shared, prompt)
-        edited[0] = as_it_was.edited_tokens[0]
+        edited[0] = self.as_it_was.edited_tokens[0]
         return CallSizes(
             prompt_tokens=prompt,
             shared_tokens=shared,
@@ -226,11 +224,11 @@ class StretchSizes:
             summary_tokens=columns["summary"],
             evicted_tokens=columns["evicted"],
             room_tokens=room,
-            shares_prefix=shares_prefix(policy),
+            shares_prefix=bool(columns["summarized"].any()) and shares_prefix(policy),
         )
 
     def _make_run(self, policy: Policy, window_tokens: int, trace: SessionTrace) -> CounterfactualRun:
-        spec = CounterfactualSpec(policy=policy, window_tokens=window_tokens)
+        spec = CounterfactualSpec(policy=policy, window_tokens=window_tokens, explains_shortfalls=False)
         return CounterfactualRun(RecordedSession(name="replay", entries=self.stretch.entries), trace, spec)
 
     def _find_bound(self, policy: Policy, window_tokens: int) -> "_Bound":
@@ -278,13 +276,21 @@ class _Bound:
             view_tokens: Size of the request of the step before it, as the provider would count it.
             view: Messages of that request. Default: those of the recording.
         """
-        reported, own = self.estimated_tokens[start:], self.own_tokens[start:]
+        if start == len(self.added_tokens):
+            return 0
+        reported_change = own_change = 0.0
         if view is not None:  # the rest of the recording follows this view
-            reported = reported - self.estimated_tokens[start - 1] + view_tokens
-            own = own - self.own_tokens[start - 1] + view.tokens + view.saved_tokens
-        largest = np.maximum(reported, MAX_RESCALE_FACTOR * own) + self.added_tokens[start:]
-        reaches = np.nonzero(largest >= self.limit_tokens)[0]
-        return int(reaches[0]) if len(reaches) else len(largest)
+            reported_change = view_tokens - self.estimated_tokens[start - 1]
+            own_change = view.tokens + view.saved_tokens - self.own_tokens[start - 1]
+        if self._bound_sizes(start, reported_change, own_change) >= self.limit_tokens:
+            return 0  # as in most steps behind one in which the policy was asked
+        reaches = np.nonzero(self._bound_sizes(slice(start, None), reported_change, own_change) >= self.limit_tokens)[0]
+        return int(reaches[0]) if len(reaches) else len(self.added_tokens) - start
+
+    def _bound_sizes(self, steps: int | slice, reported_change: float, own_change: float) -> Any:
+        """Return the largest sizes of the requests of some steps, if the view differs in size from that of the recording."""
+        reported, own = self.estimated_tokens[steps] + reported_change, self.own_tokens[steps] + own_change
+        return np.maximum(reported, MAX_RESCALE_FACTOR * own) + self.added_tokens[steps]
 
 
 FLAGS = ("shares_prefix", "asks_early")

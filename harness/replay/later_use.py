@@ -154,6 +154,10 @@ class _Session:
                     if _removes_messages(event):
                         self.cuts.append((len(self.turns), event, before, view))
         self.results = _pair_results(self.turns)
+        self._followed: list[int] = []
+        """Messages whose words `_own` (those that the agent wrote first) and `_found` (the others) hold."""
+        self._own: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        self._found: dict[str, dict[str, None]] = {kind: {} for kind in KINDS}
 
     def count_compactions(self) -> Iterator[BoundaryCounts]:
         for place, event, before, after in self.cuts:
@@ -225,21 +229,29 @@ class _Session:
             for kind in KINDS:
                 in_view[kind] |= words[kind]
         lost, surviving = {}, {}
-        for kind in KINDS:
-            own: set[str] = set()
-            found: dict[str, None] = {}
-            for index in evicted:
-                turn = self.turns[index]
-                if turn.message.role == "assistant":
-                    own |= turn.words[kind] - found.keys()
-                else:
-                    for word in sorted(turn.words[kind] - own):  # the last ones are followed, so their order counts
-                        found.pop(word, None)
-                        found[word] = None
+        for kind, found in self._follow(evicted).items():
             followed = list(found)[-MAX_WORDS_PER_KIND:]
             lost[kind] = {word for word in followed if word not in in_view[kind]}
             surviving[kind] = len(followed) - len(lost[kind])
         return lost, surviving
+
+    def _follow(self, evicted: Sequence[int]) -> Mapping[str, dict[str, None]]:
+        """Return the words of some messages that the agent did not write first, by kind, those mentioned last at the end."""
+        known = len(self._followed)
+        if list(evicted[:known]) != self._followed:
+            known, self._own, self._found = 0, {kind: set() for kind in KINDS}, {kind: {} for kind in KINDS}
+        self._followed = list(evicted)  # of shifted boundaries, most continue the one before
+        for turn in (self.turns[index] for index in evicted[known:]):
+            for kind, words in self.finder.sort_words(turn.message).items():
+                own, found = self._own[kind], self._found[kind]
+                if turn.message.role == "assistant":
+                    own |= turn.words[kind] - found.keys()
+                    continue
+                for word in words:
+                    if word not in own:
+                        found.pop(word, None)
+                        found[word] = None
+        return self._found
 
     def find_used(self, kind: str, words: set[str], place: int) -> dict[str, int]:
         """Return the words that the agent used behind a place before it saw them again, with the places of use."""

@@ -12,7 +12,7 @@ from harness.conversation.codec import from_plain, to_plain
 from harness.errors import HarnessError
 from harness.files.bounded_input import read_input
 from harness.inspection.file_pool import map_files
-from harness.inspection.recorded_figures import measure_recording
+from harness.inspection.recorded_figures import count_message_characters, list_calls
 from harness.inspection.recording_folder import MAX_CACHE_BYTES, open_recordings
 from harness.models.prices import identify_price_table
 from harness.recordings.recording import Recording
@@ -101,13 +101,13 @@ def _read_journal(path: Path) -> Iterator[LoggedSession]:
 
 
 def _log_recording(recording: Recording) -> LoggedSession:
-    log = build_timed_log(recording, reading="recorded") if recording.has_texts else ()
+    log = build_timed_log(recording, reading="recorded", digests=False) if recording.has_texts else ()
     return LoggedSession(
         session_id=recording.session_id,
         agent=recording.source,
         entries=tuple([timed.entry for timed in log]),
         times_ms=tuple([timed.at_ms for timed in log]),
-        calls=measure_recording(recording).calls,
+        calls=list_calls(recording, count_message_characters(recording)),
         parent_id=recording.parent_id,
     )
 

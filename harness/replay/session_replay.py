@@ -215,7 +215,7 @@ class _Replayer:
         self.has_times = bool(np.isfinite(seconds).any())
         self.gaps = _measure_gaps(seconds)
         self.output = np.concatenate([one.output_tokens for one in self.stretches])
-        self.as_it_was = join_sizes([one.measure_as_it_was() for one in self.stretches])
+        self.as_it_was = join_sizes([one.as_it_was for one in self.stretches])
         self.is_covered = np.concatenate(
             [np.full(len(one.scales), one.stretch.is_known and bool(one.is_reported.any())) for one in self.stretches]
         )
@@ -230,7 +230,8 @@ class _Replayer:
             name: choose_terms(name, self.base.model, known, "1h" if self.keeps_hour and name == OWN else "")
             for name in self.plan.rules
         }
-        costs = self.price(AS_IT_WAS, self.as_it_was, terms) + self.price(BY_HAND, self.compact_by_hand(), terms)
+        as_it_was = self.price(AS_IT_WAS, self.as_it_was, terms)
+        costs = as_it_was + self.price(BY_HAND, self.compact_by_hand(), terms)
         impossible = []
         for setting in self.plan.settings:
             try:
@@ -238,7 +239,10 @@ class _Replayer:
             except HarnessError as error:
                 impossible.append(f"{setting.name}: {error}")
                 sizes = self.as_it_was
-            costs += self.price(setting.name, sizes, terms)
+            if sizes is self.as_it_was:
+                costs += [replace(cost, setting=setting.name) for cost in as_it_was]
+            else:
+                costs += self.price(setting.name, sizes, terms)
         return replace(
             self.base,
             paid=paid + _sum_left_out(self.session.calls),
@@ -259,9 +263,9 @@ class _Replayer:
         """Return the sizes of all requests under a setting."""
         policy = setting.build_policy()
         window = look_up_window(self.base.model).tokens or UNKNOWN_WINDOW_TOKENS
-        return join_sizes(
-            [one.fold(setting, policy, window) if one.stretch.is_known else one.measure_as_it_was() for one in self.stretches]
-        )
+        parts = [one.fold(setting, policy, window) if one.stretch.is_known else one.as_it_was for one in self.stretches]
+        is_quiet = all(part is one.as_it_was for part, one in zip(parts, self.stretches, strict=True))
+        return self.as_it_was if is_quiet else join_sizes(parts)
 
     def price(self, name: str, sizes: CallSizes, terms: Mapping[str, Terms]) -> list[SettingCost]:
         """Return the cost of the covered calls under a setting, for each rule."""

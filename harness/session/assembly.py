@@ -90,6 +90,8 @@ class SessionResources:
     provider_watch: ProviderWatch | None = None
     """Watch over the summarizer and the sub-agents' model, which ends the session if one becomes unavailable, as in trials. None
     leaves such errors to the policy and to the agent."""
+    explains_shortfalls: bool = True
+    """Whether compactions say why they missed their target even where nothing depends on it, see `SessionCompactor`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +304,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         outputs=resources.outputs,
         listen=lambda _: raise_if_abandoned(),
         overhead=overhead,
+        explains_shortfalls=resources.explains_shortfalls,
     )
     tools = _make_tools(spec, resources, compactor.policy)
     agent = Agent(

@@ -125,6 +125,8 @@ class SessionCompactor:
         listen: Function that receives each part of a summary as it is streamed; an exception from this function ends the request.
             By default, the parts are ignored.
         overhead: Clock to which the time of planning and of carrying out plans is added. Default: a new clock.
+        explains_shortfalls: Whether events say why a compaction missed its target even where nothing depends on it, which takes a
+            second plan. Default: `True`.
 
     Raises:
         UnknownName: No policy has this name; the message lists the nearest names.
@@ -147,12 +149,14 @@ class SessionCompactor:
         outputs: OutputStore | None = None,
         listen: Callable[[TextDelta], None] = ignore,
         overhead: OverheadClock | None = None,
+        explains_shortfalls: bool = True,
     ) -> None:
         policy = resolve_policy(policy)
         self.policy = policy
         self.budget: Budget = compute_feasible_budget(policy, window)
         self._summarizer, self._outputs, self._listen = summarizer, outputs, listen
         self._overhead = overhead or OverheadClock()
+        self._explains_shortfalls = explains_shortfalls
         # checked once, because `isinstance` with a protocol takes longer than the rest of a step
         self._warning_policy = policy if isinstance(policy, WarningPolicy) else None
         self._policy_name = name_policy(policy)
@@ -195,7 +199,10 @@ class SessionCompactor:
         if plan.timing == "background" and event.status == "applied":
             seconds = perf_counter() - start_seconds
             return replace(event, status="started", round=view.rounds, wall_seconds=seconds)
-        if event.status == "applied" or (event.status == "no-op" and self._own_least_share is not None):
+        has_own_target = self._own_least_share is not None
+        if (event.status == "applied" and (self._explains_shortfalls or has_own_target)) or (
+            event.status == "no-op" and has_own_target
+        ):
             event = self._check_target(event, view)
         is_fruitless = event.fruitless or event.status == "no-op"
         if is_fruitless and event.shortfall and view.fruitless_attempts + 1 == FRUITLESS_IN_A_ROW:

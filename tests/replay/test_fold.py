@@ -36,7 +36,7 @@ def make_sizes(log, kind: type[StretchSizes] = StretchSizes) -> StretchSizes:
 
 def test_what_was_run_has_the_reported_sizes(log):
     sizes = make_sizes(log)
-    as_it_was = sizes.measure_as_it_was()
+    as_it_was = sizes.as_it_was
     reported = [step.end_event.usage.prompt_tokens for step in sizes.trace.steps]
     assert as_it_was.prompt_tokens == pytest.approx(reported)
     assert as_it_was.shared_tokens[1:] == pytest.approx(reported[:-1])
@@ -57,7 +57,7 @@ def test_a_compaction_begins_at_the_threshold_and_keeps_the_beginning(log):
     (setting,), _ = list_settings(["claude-code"], [60_000])
     sizes = make_sizes(log)
     folded = sizes.fold(setting, setting.build_policy(), 200_000)
-    as_it_was = sizes.measure_as_it_was()
+    as_it_was = sizes.as_it_was
     first = int(np.nonzero(folded.is_cut)[0][0])
     assert as_it_was.prompt_tokens[first] >= 60_000 > as_it_was.prompt_tokens[first - 1]
     assert folded.prompt_tokens[first] < 60_000
@@ -70,9 +70,7 @@ def test_a_compaction_begins_at_the_threshold_and_keeps_the_beginning(log):
 def test_a_threshold_that_is_not_reached_changes_nothing(log):
     (setting,), _ = list_settings(["keep-last"], [500_000])
     sizes = make_sizes(log)
-    assert np.array_equal(
-        sizes.fold(setting, setting.build_policy(), 200_000).prompt_tokens, sizes.measure_as_it_was().prompt_tokens
-    )
+    assert np.array_equal(sizes.fold(setting, setting.build_policy(), 200_000).prompt_tokens, sizes.as_it_was.prompt_tokens)
 
 
 def test_thresholds_follow_from_windows_and_fixed_ones_are_one_setting():
