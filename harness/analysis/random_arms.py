@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtri
 
 from harness.analysis.intervals import ALPHA, NO_SPREAD, Interval, compute_independent_newcombe_bounds
 from harness.analysis.planning import POWER
@@ -125,6 +125,8 @@ def _compute_bounds(metric: str, values: np.ndarray, base: np.ndarray) -> Interv
         return Interval(float(bounds.low), float(bounds.high))
     if max(np.ptp(values), np.ptp(base)) <= NO_SPREAD:
         return _UNKNOWN
+    from scipy import stats  # noqa: PLC0415  (slow, and few reports need it)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of scipy, if the values of one arm are all equal
         return Interval(*map(float, stats.ttest_ind(values, base, equal_var=False).confidence_interval(1 - ALPHA)))
@@ -148,11 +150,12 @@ def compute_detectable_difference(metric: str, values: np.ndarray, base: np.ndar
         error = sqrt(sum(rate * (1 - rate) / count for rate, count in rates))
     else:
         error = sqrt(sum(float(sample.var(ddof=1)) / len(sample) for sample in (values, base)))
-    return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(POWER)) * error or nan
+    return float(ndtri(1 - alpha / 2) + ndtri(POWER)) * error or nan
 
 
 def compute_permutation_p(values: np.ndarray, base: np.ndarray, random: np.random.Generator) -> float:
     """Return the p-value of a random permutation test for equal means; 1 if all values are equal."""
+    from scipy import stats  # noqa: PLC0415  (slow, and few reports need it)
 
     def compare_means(x: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
         return np.asarray(x.mean(axis=axis) - y.mean(axis=axis))

@@ -1,4 +1,4 @@
-"""Options of the boundary probe of `harness replay`, and its output."""
+"""Options of the boundary probe of `harness replay`, apart from `harness.cli.probe_run`, which most replays need not load."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,19 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
-from harness.analysis.view_agreement import describe_asking, describe_probe, measure_view_agreement
 from harness.cli import options
-from harness.cli.terminal import print_line
 from harness.errors import UsageError
-from harness.models.factory import SAME_MODEL
-from harness.replay.probe import DEFAULT_BOUNDARIES, DEFAULT_LIMIT_USD, Probe, ProbePlan, plan_probe, run_probe
-from harness.replay.sessions import Replay
-
-TABLES = ("probe", "probe_answers")
-"""Tables of a probe that `--csv` writes."""
+from harness.replay.settings import DEFAULT_PROBE_BOUNDARIES, DEFAULT_PROBE_LIMIT_USD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,28 +37,6 @@ class ProbeOptions:
                     f"--{name.replace('_', '-')} has no effect without --probe MODEL; add it, or leave the option out"
                 )
 
-    def plan(self, replay: Replay, setting: str | None) -> ProbePlan | None:
-        """Return what the probe would ask; None without `--probe`.
-
-        Raises:
-            UsageError: The model or the setting is unknown, no boundary can be asked, or the cost is above the limit.
-        """
-        if self.probe is None:
-            return None
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("finding boundaries")
-            return plan_probe(
-                replay,
-                self.probe,
-                settings=[setting] if setting else (),
-                summarizer=self.probe_summarizer or SAME_MODEL,
-                boundaries=DEFAULT_BOUNDARIES if self.probe_boundaries is None else self.probe_boundaries,
-                limit_usd=DEFAULT_LIMIT_USD if self.probe_limit_usd is None else self.probe_limit_usd,
-                seed=self.probe_seed or 0,
-                record=self.record,
-                on_progress=lambda done, total: progress.update(task, completed=done, total=total),
-            )
-
 
 def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of the probe to a command."""
@@ -81,12 +50,12 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--probe-boundaries",
             type=options.POSITIVE,
-            help=f"With --probe: largest number of boundaries for each policy.  [default: {DEFAULT_BOUNDARIES}]",
+            help=f"With --probe: largest number of boundaries for each policy.  [default: {DEFAULT_PROBE_BOUNDARIES}]",
         ),
         click.option(
             "--probe-limit-usd",
             type=click.FloatRange(min=0),
-            help=f"With --probe: cost in dollars above which nothing is asked.  [default: {DEFAULT_LIMIT_USD:g}]",
+            help=f"With --probe: cost in dollars above which nothing is asked.  [default: {DEFAULT_PROBE_LIMIT_USD:g}]",
         ),
         click.option(
             "--probe-summarizer",
@@ -105,21 +74,3 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for decorate in reversed(decorators):
         command = decorate(command)
     return command
-
-
-def run_plan(plan: ProbePlan) -> Probe:
-    """Say where texts will go and what that costs at most, ask, and print the answers' agreement."""
-    print_line(plan.describe())
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("asking")
-        probe = run_probe(plan, lambda done, total: progress.update(task, completed=done, total=total))
-    for line in (*describe_probe(probe), *describe_asking(probe)):
-        print_line(line)
-    return probe
-
-
-def write_tables(probe: Probe, folder: Path) -> None:
-    """Write the agreement by setting with all counts, and the actions at each boundary, to files in a folder."""
-    table = probe.counts.merge(measure_view_agreement(probe), on="setting")
-    for name, one in zip(TABLES, (table, probe.answers), strict=True):
-        one.to_csv(folder / f"{name}.csv", index=False)

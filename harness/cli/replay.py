@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import pandas as pd
@@ -30,9 +30,10 @@ from harness.replay.sentences import (
 )
 from harness.replay.sessions import DEFAULT_RULES, SIMULATED, Replay, replay_sessions
 from harness.replay.settings import DEFAULT_POLICIES, DEFAULT_THRESHOLDS, format_thousands, parse_thresholds
-from harness.reporting.page.bill import write_bill_page
-from harness.reporting.page.document import check_page_path
 from harness.text import format_percent
+
+if TYPE_CHECKING:
+    from harness.replay.probe import Probe, ProbePlan
 
 TABLES = ("sessions", "settings", "costs", "boundaries", "survival")
 """Tables that `--csv` writes."""
@@ -120,6 +121,8 @@ def command(
     if csv is not None and csv.exists() and not csv.is_dir():
         raise UsageError(f"{str(csv)!r} is a file; name a folder for the tables")
     if page is not None:
+        from harness.reporting.page.document import check_page_path  # noqa: PLC0415  (slow, and the terminal does not need it)
+
         check_page_path(page)
     if excerpts and page is None and csv is None:
         raise UsageError("--excerpts adds texts to a page or to tables; add --page FILE or --csv FOLDER")
@@ -139,7 +142,7 @@ def command(
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
     check = check_forecast(forecast, replay, controls) if forecast is not None else None  # refused before anything is printed
-    plan = probe_options.plan(replay, setting)
+    plan = _plan_probe(probe_options, replay, setting) if probe_options.probe is not None else None
     for line in build_lines(replay, full=full, hosts=plan.hosts if plan and plan.calls else ()):
         print_line(line)
     if full:
@@ -150,7 +153,7 @@ def command(
             )
     if check is not None:
         print_line(describe_check(check))
-    probed = probe.run_plan(plan) if plan is not None else None
+    probed = _run_probe(plan) if plan is not None else None
     if freeze is not None:
         choice = replay.choices[replay.rules[0]]
         made = make_forecast(replay, setting or (choice.chosen[0] if choice else ""), dt.datetime.now(dt.UTC))
@@ -158,17 +161,35 @@ def command(
         print_line(f"wrote the forecast of {made.setting} to {freeze}; compare it later with --verify")
     shown = list_excerpts(replay) if excerpts else []
     if page is not None:
+        from harness.reporting.page.bill import write_bill_page  # noqa: PLC0415  (slow, and the terminal does not need it)
+
         print_line(f"wrote {write_bill_page(replay, page, shown, probed)}")
     if csv is not None:
         csv.mkdir(parents=True, exist_ok=True)
         for name in TABLES:
             getattr(replay, name).to_csv(csv / f"{name}.csv", index=False)
-        names = [*TABLES, *(["excerpts"] if excerpts else []), *(probe.TABLES if probed is not None else ())]
-        if probed is not None:
-            probe.write_tables(probed, csv)
+        names = [*TABLES, *(["excerpts"] if excerpts else []), *(_write_probe(probed, csv) if probed is not None else ())]
         if excerpts:
             pd.DataFrame(shown, columns=list(Excerpt._fields)).to_csv(csv / "excerpts.csv", index=False)
         print_line(f"wrote {', '.join(f'{name}.csv' for name in names)} to {csv}")
+
+
+def _plan_probe(chosen: probe.ProbeOptions, replay: Replay, setting: str | None) -> "ProbePlan":
+    from harness.cli.probe_run import make_plan  # noqa: PLC0415  (slow, and only a probe needs it)
+
+    return make_plan(chosen, replay, setting)
+
+
+def _run_probe(plan: "ProbePlan") -> "Probe":
+    from harness.cli.probe_run import run_plan  # noqa: PLC0415  (slow, and only a probe needs it)
+
+    return run_plan(plan)
+
+
+def _write_probe(probed: "Probe", folder: Path) -> tuple[str, ...]:
+    from harness.cli.probe_run import write_tables  # noqa: PLC0415  (slow, and only a probe needs it)
+
+    return write_tables(probed, folder)
 
 
 def parse_reread(text: str | None) -> Sequence[float] | Literal["simulated"] | None:

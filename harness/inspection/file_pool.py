@@ -14,6 +14,8 @@ from harness.errors import UsageError
 from harness.process import end_if_imported_by_worker, pause_garbage_collection
 
 Result = TypeVar("Result")
+MIN_SHARED_BYTES = 8 * 2**20
+"""Size of all files together from which several processes read them: to start these takes as long as to read that much."""
 
 
 def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: int | None = None) -> Generator[Result, None, None]:
@@ -22,12 +24,13 @@ def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: in
     Args:
         read: Function of a module, or a `functools.partial` of one, that worker processes can import.
         paths: Files to read.
-        workers: Number of processes. Default: one for each processor. With one, this process reads the files itself.
+        workers: Number of processes. Default: one for each processor, or one if the files are small (`MIN_SHARED_BYTES`). With
+            one, this process reads the files itself.
 
     Raises:
         UsageError: The worker processes cannot start, or one of them was killed.
     """
-    count = min(workers or cpu_count() or 1, len(paths))
+    count = min(workers or _choose_workers(paths), len(paths))
     read_one = partial(_read_undisturbed, read)
     if count <= 1:
         yield from map(read_one, paths)
@@ -50,6 +53,11 @@ def map_files(read: Callable[[Path], Result], paths: Sequence[Path], workers: in
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _choose_workers(paths: Sequence[Path]) -> int:
+    total_bytes = sum(path.stat().st_size for path in paths if path.is_file())
+    return (cpu_count() or 1) if total_bytes >= MIN_SHARED_BYTES else 1
 
 
 def _read_undisturbed(read: Callable[[Path], Result], path: Path) -> Result:

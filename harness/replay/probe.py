@@ -51,10 +51,8 @@ from harness.replay.probe_requests import (
 )
 from harness.replay.sentences import THIS_MACHINE
 from harness.replay.sessions import Replay
-from harness.replay.settings import AS_IT_WAS, BY_HAND, ReplaySetting
+from harness.replay.settings import AS_IT_WAS, BY_HAND, DEFAULT_PROBE_BOUNDARIES, DEFAULT_PROBE_LIMIT_USD, ReplaySetting
 
-DEFAULT_BOUNDARIES = 10
-DEFAULT_LIMIT_USD = 1.0
 MAX_OUTPUT_TOKENS = 4_096
 """Maximum length of an answer in tokens; an eighth of the model's window if that is less."""
 MAX_FAILURES_IN_A_ROW = 3
@@ -241,8 +239,8 @@ def plan_probe(
     *,
     settings: Sequence[str] = (),
     summarizer: str = SAME_MODEL,
-    boundaries: int = DEFAULT_BOUNDARIES,
-    limit_usd: float = DEFAULT_LIMIT_USD,
+    boundaries: int = DEFAULT_PROBE_BOUNDARIES,
+    limit_usd: float = DEFAULT_PROBE_LIMIT_USD,
     seed: int = 0,
     record: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,

@@ -18,6 +18,10 @@ BY_HAND = "compact by hand before pauses"
 """Name of what it would have cost to compact by hand before each pause of more than five minutes."""
 DEFAULT_POLICIES = ("claude-code", "codex", "keep-last", "anthropic-clear-tool-uses")
 DEFAULT_THRESHOLDS = (50_000, 80_000, 100_000, 150_000, 200_000)
+DEFAULT_PROBE_BOUNDARIES = 10
+"""Largest number of boundaries for each policy at which a boundary probe asks."""
+DEFAULT_PROBE_LIMIT_USD = 1.0
+"""Cost in dollars above which a boundary probe asks nothing."""
 MAX_WINDOW_TOKENS = 2**24
 UNKNOWN_WINDOW_TOKENS = 200_000
 """Window in tokens for a policy without a threshold in tokens, if the window of the session's model is unknown."""
