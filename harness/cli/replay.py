@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 TABLES = ("sessions", "settings", "costs", "boundaries", "survival")
 """Tables that `--csv` writes."""
+BILL_TABLES = ("sessions", "costs")
+"""Tables that `--csv` writes with `--bill`."""
 MAX_SETTINGS = 3
 """Number of settings in the summary; `--full` lists all."""
 _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
@@ -57,6 +59,9 @@ _THRESHOLDS = ",".join(map(format_thousands, DEFAULT_THRESHOLDS))
     metavar="TOKENS",
     help="Tokens read again after each compaction: low end, middle and high end, with commas, or the word simulated.  "
     "[default: 0,10K,20K, assumed]",
+)
+@click.option(
+    "--bill", is_flag=True, help="Show only what you paid for; no setting is tried, which takes a fraction of the time."
 )
 @click.option("--page", type=options.FILE, help="Write one HTML page with everything to this file; it fetches nothing.")
 @click.option("--csv", type=options.FOLDER, help="Write the tables of sessions, settings and costs to files in this folder.")
@@ -94,6 +99,7 @@ def command(
     controls: tuple[str, ...],
     workers: int | None,
     *,
+    bill: bool,
     excerpts: bool,
     full: bool,
     **probe_values: Any,
@@ -128,6 +134,11 @@ def command(
         raise UsageError("--excerpts adds texts to a page or to tables; add --page FILE or --csv FOLDER")
     probe_options = probe.ProbeOptions(**probe_values)
     probe_options.check()
+    if bill:
+        given = {"policies": policies, "thresholds": thresholds, "reread": reread, "page": page, "excerpts": excerpts or None}
+        given |= {"freeze": freeze, "setting": setting, "verify": verify, "probe": probe_options.probe}
+        for name in (name for name, value in given.items() if value is not None):
+            raise UsageError(f"--{name} has no effect with --bill, which tries no setting; leave one of them out")
     forecast = read_forecast(verify) if verify is not None else None
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying")
@@ -138,6 +149,7 @@ def command(
             rules=_split(rules) or DEFAULT_RULES,
             file=file,
             reread_tokens=parse_reread(reread),
+            bill_only=bill,
             workers=workers,
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
@@ -145,7 +157,7 @@ def command(
     plan = _plan_probe(probe_options, replay, setting) if probe_options.probe is not None else None
     for line in build_lines(replay, full=full, hosts=plan.hosts if plan and plan.calls else ()):
         print_line(line)
-    if full:
+    if full and not bill:
         for rule in replay.rules:
             heading = ("setting", "change", "over the band", "break-even")
             print_parts(
@@ -166,9 +178,10 @@ def command(
         print_line(f"wrote {write_bill_page(replay, page, shown, probed)}")
     if csv is not None:
         csv.mkdir(parents=True, exist_ok=True)
-        for name in TABLES:
+        tables = BILL_TABLES if bill else TABLES
+        for name in tables:
             getattr(replay, name).to_csv(csv / f"{name}.csv", index=False)
-        names = [*TABLES, *(["excerpts"] if excerpts else []), *(_write_probe(probed, csv) if probed is not None else ())]
+        names = [*tables, *(["excerpts"] if excerpts else []), *(_write_probe(probed, csv) if probed is not None else ())]
         if excerpts:
             pd.DataFrame(shown, columns=list(Excerpt._fields)).to_csv(csv / "excerpts.csv", index=False)
         print_line(f"wrote {', '.join(f'{name}.csv' for name in names)} to {csv}")

@@ -101,6 +101,8 @@ def _format_day(day: pd.Timestamp) -> str:
 
 def build_headline(replay: Replay) -> list[str]:
     """Return the first sentences: the saving of the chosen setting under the first rule, and what changes under the others."""
+    if not replay.tried:
+        return [f"Your {describe_span(replay)}: the bill alone, no other setting was tried."]
     noun, opening = f"{replay.group_kind}s", f"On your {describe_span(replay)}"
     if replay.paid_usd and replay.covered_share < MIN_COVERED_SHARE:
         covered, needed = format_percent(replay.covered_share), format_percent(MIN_COVERED_SHARE)
@@ -255,6 +257,8 @@ def describe_privacy(hosts: Sequence[str] = ()) -> str:
 
 def describe_method(replay: Replay, hosts: Sequence[str] = ()) -> str:
     """Return how the numbers were made, and what left this machine for a probe, in one line."""
+    if not replay.tried:
+        return f"From the usage that the files hold, at list price. {describe_privacy(hosts)}."
     band = replay.band
     numbers = " / ".join(format_thousands(round(tokens)) for tokens in (band.low_tokens, band.middle_tokens, band.high_tokens))
     return (

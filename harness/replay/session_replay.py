@@ -38,6 +38,7 @@ class ReplayPlan:
     """Settings and price rules of a replay."""
 
     settings: tuple[ReplaySetting, ...]
+    """Settings to try; empty for the bill alone, without what was used later."""
     rules: tuple[str, ...]
     """Names of rules, each with an optional lifetime, such as `own` or `anthropic-2026-10:1h`."""
     known_rules: Mapping[str, PriceRule]
@@ -171,7 +172,7 @@ def replay_session(session: LoggedSession, plan: ReplayPlan) -> SessionReplay:
         request_keys=tuple([call.request_key for call in session.calls if call.request_key]),
         copied_calls=sum(call.copied for call in session.calls),
         reports_cache=any(call.usage.cache_read_tokens or call.usage.cache_write_tokens for call in session.calls),
-        boundaries=count_later_use(session.entries),
+        boundaries=count_later_use(session.entries) if plan.settings else (),
     )
     stretches = split_stretches(session.entries, times_ms)
     if not stretches or not look_up_prices(model):
@@ -231,7 +232,7 @@ class _Replayer:
             for name in self.plan.rules
         }
         as_it_was = self.price(AS_IT_WAS, self.as_it_was, terms)
-        costs = as_it_was + self.price(BY_HAND, self.compact_by_hand(), terms)
+        costs = as_it_was + (self.price(BY_HAND, self.compact_by_hand(), terms) if self.plan.settings else [])
         impossible = []
         for setting in self.plan.settings:
             try:

@@ -133,6 +133,7 @@ def replay_sessions(
     file: Path | None = None,
     reread_tokens: Sequence[float] | Literal["simulated"] | None = None,
     variations: Mapping[str, Sequence[int]] | None = None,
+    bill_only: bool = False,
     workers: int | None = None,
     cache_folder: str | os.PathLike[str] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -154,6 +155,8 @@ def replay_sessions(
             an assumption. `simulated` takes the shares of evicted tokens that simulated agents read again
             (`SIMULATED_REREAD_SHARES`), of the mean eviction of all settings.
         variations: Values of fields of the policies, each combination of which is a setting of its own. Default: their defaults.
+        bill_only: Whether to try no setting and to look for nothing behind compactions, which takes a fraction of the time: the
+            replay then has what was paid and what the rules make of it. Default: False.
         workers: Number of processes. Default: one for each processor.
         cache_folder: Folder for replays of files. Default: the user's cache folder.
         on_progress: Function that is called with the number of files done and of all files.
@@ -176,7 +179,7 @@ def replay_sessions(
         _check_band(reread_tokens)
     known_rules = load_rules(file)
     _check_rules(rules, dict(known_rules))
-    settings, notes = list_settings(policies, thresholds, variations)
+    settings, notes = ((), ()) if bill_only else list_settings(policies, thresholds, variations)
     plan = ReplayPlan(settings=settings, rules=tuple(dict.fromkeys(rules)), known_rules=known_rules)
     paths = sorted({path for place in places for path in find_files(place)})
     default = platformdirs.user_cache_path("harness") / "replays"
@@ -262,7 +265,7 @@ def build_replay(
             *REREAD_COLUMNS,
         ],
     )
-    setting_names = [AS_IT_WAS, *(setting.name for setting in plan.settings), BY_HAND]
+    setting_names = [AS_IT_WAS, *(setting.name for setting in plan.settings), BY_HAND] if plan.settings else [AS_IT_WAS]
     matrices = {rule: _Matrix(costs[costs["rule"] == rule], setting_names) for rule in plan.rules}
     settings = pd.DataFrame([row for rule in plan.rules for row in _list_setting_rows(rule, matrices[rule], setting_names, band)])
     impossible = Counter(text.partition(": ")[0] for row in rows for text in row.session.impossible)
@@ -420,9 +423,9 @@ class _Matrix:
         return costs
 
     def choose(self, tokens: float, names: Sequence[str]) -> CrossFit | None:
-        """Return the saving of the settings that the halves of the groups choose for each other."""
-        costs = self.price(tokens)
-        return cross_fit(costs[:, :-1], costs[:, 0], names[:-1]) if len(costs) else None  # by hand is no setting of an agent
+        """Return the saving of the settings that the halves of the groups choose for each other; None if none was tried."""
+        costs, tried = self.price(tokens), names[:-1]  # by hand is no setting of an agent
+        return cross_fit(costs[:, :-1], costs[:, 0], tried) if len(costs) and tried else None
 
 
 def _list_setting_rows(rule: str, matrix: _Matrix, names: Sequence[str], band: RereadBand) -> list[Mapping[str, object]]:
