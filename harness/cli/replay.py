@@ -28,7 +28,7 @@ from harness.replay.sentences import (
     list_uncounted,
     sum_paid,
 )
-from harness.replay.sessions import DEFAULT_RULES, SIMULATED, Replay, replay_sessions
+from harness.replay.sessions import SIMULATED, Replay, replay_sessions
 from harness.replay.settings import DEFAULT_POLICIES, DEFAULT_THRESHOLDS, format_thousands, parse_thresholds
 from harness.text import format_percent
 
@@ -146,7 +146,7 @@ def command(
             places,
             policies=_split(policies) or DEFAULT_POLICIES,
             thresholds=parse_thresholds(thresholds) if thresholds else DEFAULT_THRESHOLDS,
-            rules=_split(rules) or DEFAULT_RULES,
+            rules=_split(rules) or None,
             file=file,
             reread_tokens=parse_reread(reread),
             bill_only=bill,

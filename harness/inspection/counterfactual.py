@@ -10,6 +10,7 @@ overhead that the recording does not hold, and the tokens per character that the
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, cast, overload
@@ -132,6 +133,12 @@ class SessionTrace:
         self._uncut_items: dict[int, list[Item]] = {}
         self._events: list[MessageAdded | None] = [None] * len(messages)
         self._sizes: dict[int, tuple[Message, TextSizes]] = {}  # keeps the messages, so no other message gets the `id` of one
+
+    def drop_times(self) -> "SessionTrace":
+        """Return the same messages and steps without times; what is measured in one of the traces counts for both."""
+        timeless = copy(self)
+        timeless.steps = tuple([step._replace(asked_seconds=None) for step in self.steps])
+        return timeless
 
     def measure_texts(self, message: Message) -> TextSizes:
         """Return the sizes of the texts of a message, which is measured only once."""

@@ -17,7 +17,7 @@ from harness.compaction.description import reads_time
 from harness.compaction.feasibility import find_smallest_view
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.triggers import MAX_RESCALE_FACTOR
-from harness.conversation.events import Compaction, ItemId, StepTimed
+from harness.conversation.events import Compaction, ItemId
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Counter, QuarterOfCharacters, Window
 from harness.conversation.view import View
@@ -77,7 +77,7 @@ class StretchSizes:
         """
         self.stretch = renumber_steps(stretch)
         self._timed_trace = SessionTrace(self.stretch.entries, self.stretch.times_ms)
-        self.trace = SessionTrace([entry for entry in self.stretch.entries if not isinstance(entry.event, StepTimed)])
+        self.trace = self._timed_trace.drop_times()
         """Messages and steps without their times, which few policies read and which take long to log."""
         self.added_characters = self._measure_added()
         """Characters of the messages between each request and the one before it, with the answer to that."""

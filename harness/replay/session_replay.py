@@ -293,7 +293,7 @@ class _Replayer:
     def sum_paid(self) -> tuple[PaidParts, float]:
         """Return the paid cost of the session's steps by part, and the part of it in covered calls."""
         terms = choose_terms(OWN, self.base.model, dict(self.plan.known_rules), "1h" if self.keeps_hour else "")
-        parts, covered_usd = PaidParts(), 0.0
+        totals, covered_usd = dict.fromkeys(PaidParts.__dataclass_fields__, 0.0), 0.0
         for index, call in enumerate(self.calls):
             price = choose_price(look_up_prices(call.model), call.usage.prompt_tokens) if _is_counted(call) else None
             if price is None:
@@ -302,13 +302,12 @@ class _Replayer:
             output_usd = call.usage.output_tokens * price.output_usd / MILLION
             read_rate = price.input_usd if price.cache_read_usd is None else price.cache_read_usd
             read_usd = call.usage.cache_read_tokens * read_rate / MILLION
-            shares = self.explain_unread(index, call, terms)
-            rest_usd = total_usd - output_usd - read_usd
-            parts += PaidParts(
-                output_usd=output_usd, read_usd=read_usd, **{name: rest_usd * share for name, share in shares.items()}
-            )
+            totals["output_usd"] += output_usd
+            totals["read_usd"] += read_usd
+            for name, share in self.explain_unread(index, call, terms).items():
+                totals[name] += (total_usd - output_usd - read_usd) * share
             covered_usd += total_usd if self.is_covered[index] else 0.0
-        return parts, covered_usd
+        return PaidParts(**totals), covered_usd
 
     def explain_unread(self, index: int, call: CallFigures, terms: Terms) -> Mapping[str, float]:
         """Return which shares of the tokens that a call did not read from the cache are new, or sent again for a reason."""

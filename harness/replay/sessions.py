@@ -128,7 +128,7 @@ def replay_sessions(
     folder: str | os.PathLike[str] | Sequence[Path],
     policies: Sequence[str] = DEFAULT_POLICIES,
     thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
-    rules: Sequence[str] = DEFAULT_RULES,
+    rules: Sequence[str] | None = None,
     *,
     file: Path | None = None,
     reread_tokens: Sequence[float] | Literal["simulated"] | None = None,
@@ -149,7 +149,8 @@ def replay_sessions(
         policies: Names of policies. Default: `claude-code`, `codex`, `keep-last` and `anthropic-clear-tool-uses`.
         thresholds: Numbers of tokens above which they compact. Default: 50,000 to 200,000.
         rules: Names of price rules, each with an optional lifetime, such as `anthropic-2026-10:1h`. `own` is the rule of each
-            session's provider with the prices of its model. The first rule is the one under which the setting is chosen.
+            session's provider with the prices of its model. The first rule is the one under which the setting is chosen. Default:
+            `DEFAULT_RULES`, and only the first of them for the bill alone.
         file: TOML file with further rules, see `harness.prices.rules.load_rules`. Default: none.
         reread_tokens: Low end, middle and high end of the tokens read again after each compaction. Default: 0, 10,000 and 20,000,
             an assumption. `simulated` takes the shares of evicted tokens that simulated agents read again
@@ -178,6 +179,8 @@ def replay_sessions(
     if reread_tokens is not None and reread_tokens != SIMULATED:
         _check_band(reread_tokens)
     known_rules = load_rules(file)
+    if rules is None:
+        rules = DEFAULT_RULES[:1] if bill_only else DEFAULT_RULES
     _check_rules(rules, dict(known_rules))
     settings, notes = ((), ()) if bill_only else list_settings(policies, thresholds, variations)
     plan = ReplayPlan(settings=settings, rules=tuple(dict.fromkeys(rules)), known_rules=known_rules)

@@ -109,6 +109,8 @@ class _Builder:
 def renumber_steps(stretch: Stretch) -> Stretch:
     """Return a stretch whose steps are numbered from 1, as in a session of its own."""
     first = stretch.steps[0].step - 1
+    if not first:
+        return stretch
     entries = [
         Entry(entry.seq, replace(entry.event, step=max(0, entry.event.step - first)))
         if isinstance(entry.event, MessageAdded | StepFinished | StepTimed)
