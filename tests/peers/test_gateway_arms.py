@@ -1,7 +1,11 @@
 """Two policies drawn at random by the gateway, in front of a scripted model: the report finds what was planted."""
 
 import json
+import os
+import re
+import shlex
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -10,8 +14,10 @@ import pytest
 
 from harness.analysis.random_arms import compare_random_arms
 from harness.inspection.loading import load
-from harness.models.endpoint.server import make_model_finder, serve_endpoint
+from harness.models.endpoint.server import make_model_finder, make_seeded_finder, serve_endpoint
 from harness.tasks import make_task
+from tests.cli.command import within
+from tests.peers.environments import CHECKOUT, ENVIRONMENTS
 from tests.peers.test_dialects import write_workspace
 from tests.peers.test_gateway import running
 
@@ -69,3 +75,44 @@ def test_a_planted_effect_is_found_behind_a_scripted_model(tmp_path: Path) -> No
     assert rows["prompt_tokens"].is_claimed
     assert rows["prompt_tokens"].mean < rows["prompt_tokens"].baseline_mean
     assert rows["steps"].p == 1.0
+
+
+def test_the_two_policies_of_the_guide_are_compared(tmp_path: Path) -> None:
+    environment = ENVIRONMENTS["agents"]
+    if not environment.is_installed:
+        pytest.skip("`make peers` creates its environment")
+    guide = (CHECKOUT / "docs/guide/gateway.md").read_text()
+    (script,) = re.findall(r"```sh\n(.*?)```", guide, re.DOTALL)
+    command = next(
+        line for line in guide.splitlines() if line.startswith("$ harness gateway --upstream http://127.0.0.1:8765/v1")
+    )
+    options = shlex.split(command)[3:]
+    (tmp_path / "mini/bin").mkdir(parents=True)
+    (tmp_path / "mini/bin/mini").symlink_to(environment.path / "bin/mini")
+    finders = {seed: make_model_finder([make_task(TASK, seed)], seed=seed) for seed in (0, 1)}
+    with (
+        serve_endpoint(make_seeded_finder(finders)) as endpoint,
+        running(tmp_path, *[endpoint.address if option.startswith("http") else option for option in options]) as base,
+    ):
+        for told, used in (("seed in 0 1 2 3", "seed in 0 1"), ("http://127.0.0.1:8788/v1", base)):
+            assert told in script
+            script = script.replace(told, used)
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        variables = {"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
+        ran = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert ran.stdout.count("checks passed\n") == 2, ran.stderr
+    trials = load(tmp_path / "gateway.sqlite").trials
+    assert trials[["status", "reason"]].values.tolist() == [["completed", "declared"]] * 2
+    by_policy = trials.set_index("policy")
+    assert by_policy["marked_success"].to_dict() == {"none": True, "keep-last": False}
+    assert by_policy["compactions"].gt(0).to_dict() == {"none": False, "keep-last": True}
+    shown = within("report", tmp_path / "gateway.sqlite")
+    assert "keep-last,threshold=0.5 against none" in shown.output
