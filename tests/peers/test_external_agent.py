@@ -16,7 +16,7 @@ from harness.store.journal import Journal
 from tests.peers.environments import CHECKOUT, ENVIRONMENTS
 from tests.peers.node_agents import PACKAGES, explain_absence, locate_folder
 
-pytestmark = [pytest.mark.peers, pytest.mark.bubblewrap, pytest.mark.slow]
+pytestmark = [pytest.mark.peers, pytest.mark.bubblewrap, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 GUIDE = CHECKOUT / "docs" / "guide" / "gateway.md"
 

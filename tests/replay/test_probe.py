@@ -183,8 +183,8 @@ def test_what_a_policy_uses_in_place_of_a_summary_is_no_answer_if_the_summarizer
     replay = replay_sessions(sessions, ["dexto"], [4_000], ["own"], workers=1, cache_folder=tmp_path / "cache")
     with serve() as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
-        nobody, answers = "hosted_vllm/scripted/nobody", tmp_path / "answers.jsonl"
-        probe = run_probe(plan_probe(replay, MODEL, summarizer=nobody, boundaries=1, record=answers))
+        settings: dict[str, Any] = {"summarizer": "hosted_vllm/scripted/nobody", "boundaries": 1}
+        probe = run_probe(plan_probe(replay, MODEL, record=tmp_path / "answers.jsonl", **settings))
     assert probe.failures == (("the provider refused the request (status 404)", 1),)
     assert probe.answers.empty
 

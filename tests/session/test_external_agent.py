@@ -32,9 +32,9 @@ def test_any_prompt_arrives_as_one_argument(prompt: str) -> None:
 
 
 def test_a_path_in_the_home_folder_is_written_out_in_the_command_and_not_in_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("HOME", "/home/agent")
     agent = ExternalAgent(command="A=1 ~/venv/bin/x ~/venv2 -c ~/.x {prompt} '~/venv/y'", paths=("~/venv",))
-    assert agent.render("in ~/venv/bin") == "A=1 /home/me/venv/bin/x ~/venv2 -c ~/.x 'in ~/venv/bin' '/home/me/venv/y'"
+    assert agent.render("in ~/venv/bin") == "A=1 /home/agent/venv/bin/x ~/venv2 -c ~/.x 'in ~/venv/bin' '/home/agent/venv/y'"
 
 
 @pytest.mark.parametrize(

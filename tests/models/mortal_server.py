@@ -1,6 +1,6 @@
 """Server of a model that answers some requests and is then killed with SIGKILL, as when the memory of a machine has run out.
 
-Usage: python -m tests.experiment.mortal_server ANSWERS, which prints the address and serves until standard input ends.
+Usage: python -m tests.models.mortal_server ANSWERS, which prints the address and serves until standard input ends.
 """
 
 import os

@@ -3,7 +3,6 @@
 The server is a real process that is killed with SIGKILL. Each test waits for the retries of a model call, fifteen seconds.
 """
 
-import os
 import shlex
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from harness.store.journal import Journal
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parents[2]
-FOLDER = Path(__file__).parent
+FOLDER = CHECKOUT / "tests" / "experiment"
 NAME = "hosted_vllm/mortal"
 UNREACHABLE = "no server answers at this address"
 POLICY = KeepLast(
@@ -52,10 +51,8 @@ STUBBORN = f"until python3 {shlex.quote(str(AGENTS / 'small_agent.py'))} {{promp
 @contextmanager
 def serving(monkeypatch: pytest.MonkeyPatch, *, answers: int) -> Iterator[None]:
     """Serve a model that dies at the request after its answers, under the name `NAME`."""
-    command = [sys.executable, "-m", "tests.experiment.mortal_server", str(answers)]
-    process = subprocess.Popen(
-        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ}
-    )
+    command = [sys.executable, "-m", "tests.models.mortal_server", str(answers)]
+    process = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
