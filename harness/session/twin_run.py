@@ -38,6 +38,7 @@ from harness.conversation.view import View, drop_rolled_back, fold_all
 from harness.errors import IllegalPlan, UnknownName, UsageError
 from harness.models.local.server import Endpoint, serve_models
 from harness.models.scripted.profiles import DEFAULT_PROFILE, is_scripted, look_up_profile
+from harness.models.watched_model import ProviderWatch
 from harness.policies import resolve_policy
 from harness.protocols import Clock, Compactor, Policy
 from harness.sandboxes.action_cache import CachedSandbox
@@ -298,6 +299,7 @@ def _run_twin(boundary: _Boundary, arm: str | Policy, repetition: int, repetitio
                 outputs=_make_outputs(source),
                 on_event=totals,
                 endpoints=boundary.endpoints,
+                provider_watch=ProviderWatch(),
             ),
         )
         checks = _grade(spec.task, sandbox, stop, f"{twin_id}/{seed}")
