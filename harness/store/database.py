@@ -43,8 +43,8 @@ _SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 800
 """Settings of a connection that writes to a journal, as arguments of SQLite's `PRAGMA`; `synchronous` depends on the journal."""
 _SCRATCH_ID = int.from_bytes(b"hscr")
 """Number in the header of a scratch journal that SQLite calls `application_id`; that of other journals is 0."""
-_SCRATCH_ID_BYTES = slice(68, 72)
-"""Place of the number in a SQLite file, where it stands in big-endian order."""
+_VERSION_BYTES, _SCRATCH_ID_BYTES = slice(60, 64), slice(68, 72)
+"""Places of the schema version and of that number in a SQLite file, where they stand in big-endian order."""
 
 
 class Database:
@@ -187,11 +187,24 @@ _WAL_VERSIONS = b"\2\2"
 """Bytes 18 and 19 of a SQLite file that has a write-ahead log: the versions of the format for writing and for reading."""
 
 
+def has_newest_form(path: Path) -> bool:
+    """Return whether a file is a journal of the newest schema version; False if its write-ahead log alone says so."""
+    try:
+        header = _read_header(path)
+    except OSError:
+        return False
+    return header.startswith(SQLITE_HEADER) and int.from_bytes(header[_VERSION_BYTES]) == len(MIGRATIONS)
+
+
+def _read_header(path: Path) -> bytes:
+    with open_input(path) as file:
+        return file.read(_SCRATCH_ID_BYTES.stop)
+
+
 def may_be_incomplete(path: Path) -> bool:
     """Return whether a journal may lack data: it is a scratch journal, and the machine has started since it was written."""
     try:
-        with open_input(path) as file:
-            is_scratch = int.from_bytes(file.read(_SCRATCH_ID_BYTES.stop)[_SCRATCH_ID_BYTES]) == _SCRATCH_ID
+        is_scratch = int.from_bytes(_read_header(path)[_SCRATCH_ID_BYTES]) == _SCRATCH_ID
         clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # outside of Linux, perhaps without the time asleep
         return is_scratch and path.stat().st_mtime < time.time() - time.clock_gettime(clock)
     except OSError:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from harness.errors import StoreError
+from harness.store.database import has_newest_form, translate_errors
 from harness.store.journal import Journal
 from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
 from harness.store.workspaces import find_file_hashes
@@ -32,11 +33,14 @@ def merge(source: Path, target: Journal, *, only: str | None = None, replace: bo
     """
     if not source.is_file():
         raise StoreError(f"there is no journal at {str(source)!r} to merge")
-    with Journal.open(source):
-        pass  # opening the file migrates it to the newest form
+    if not has_newest_form(source):
+        with Journal.open(source):
+            pass  # opening the file migrates it to the newest form
     database = target.database
     database.fetch("ATTACH ? AS source", str(source))
     try:
+        with translate_errors(source):
+            database.execute("SELECT count(*) FROM source.sqlite_schema").fetchone()
         with database.transaction():
             _merge_contents(target, only)
             _merge_sessions(target, only, replace=replace)

@@ -99,6 +99,15 @@ def test_merging_a_missing_journal_is_refused(tmp_path: Path, target: Journal) -
         merge(tmp_path / "none.sqlite", target)
 
 
+def test_a_damaged_journal_is_named_and_nothing_is_merged(tmp_path: Path, target: Journal) -> None:
+    source = small(tmp_path / "damaged.sqlite", "s", opening("s"))
+    content = source.read_bytes()
+    source.write_bytes(content[:100] + b"\xff" * 3_996 + content[4_096:])
+    with pytest.raises(StoreError, match=r"damaged\.sqlite"):
+        merge(source, target)
+    assert target.list_session_ids() == ()
+
+
 def test_a_merge_that_fails_changes_nothing_and_another_may_follow(tmp_path: Path, target: Journal) -> None:
     source = small(tmp_path / "a.sqlite", "s", [*opening(), *step(1, LONG)])
     target.database.execute("CREATE TRIGGER full BEFORE INSERT ON step BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
