@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.errors import StoreError
-from harness.store.database import has_newest_form, translate_errors
+from harness.store.database import has_newest_form
 from harness.store.journal import Journal
 from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
 from harness.store.workspaces import find_file_hashes
@@ -37,10 +37,12 @@ def merge(source: Path, target: Journal, *, only: str | None = None, replace: bo
         with Journal.open(source):
             pass  # opening the file migrates it to the newest form
     database = target.database
-    database.fetch("ATTACH ? AS source", str(source))
     try:
-        with translate_errors(source):
-            database.execute("SELECT count(*) FROM source.sqlite_schema").fetchone()
+        database.fetch("ATTACH ? AS source", str(source))
+    except StoreError:
+        with Journal.open(source):  # the error of this connection says what is wrong with the file
+            raise
+    try:
         with database.transaction():
             _merge_contents(target, only)
             _merge_sessions(target, only, replace=replace)
