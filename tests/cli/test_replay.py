@@ -33,9 +33,20 @@ def test_the_summary_has_about_ten_lines_and_the_tables_are_written(folder, tmp_
     assert "your providers' own rules with a cache of 1h, against what was run:" in full.stdout.splitlines()
 
 
+def test_the_bill_alone_names_what_was_paid_and_no_setting(folder, tmp_path):
+    result = harness("replay", folder, "--bill", "--csv", tmp_path / "tables", "--workers", "1")
+    assert result.returncode == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Your 4 sessions (")
+    assert lines[1].startswith("Paid for: ")
+    assert "Cheapest" not in result.stdout
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["costs.csv", "sessions.csv"]
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        (("--bill", "--policies", "codex"), "--policies has no effect with --bill"),
         (("--thresholds", "many"), "'many' is no number of tokens"),
         (("--rules", "nobody"), "unknown price rule 'nobody'"),
         (("--policies", "nobody"), "unknown policy 'nobody'"),

@@ -79,6 +79,7 @@ def test_a_calibration_is_monotone_and_its_inverse_never_promises_too_much(
     calibration = Calibration()
     for estimated, reported in reports:
         calibration = calibration.add_report(estimated, reported)
+    assert Calibration().add_reports(reports) == calibration
     assert calibration.ratio > 0
     assert 0 <= calibration.measure(tokens) <= calibration.measure(tokens + more)
     if reports:

@@ -10,6 +10,7 @@ from harness.conversation.messages import Text, ToolCall, ToolResult, assistant,
 from harness.conversation.tokens import Estimated, Measured, Usage
 from harness.conversation.view import OPENING_MESSAGE
 from harness.errors import UsageError
+from harness.inspection.calibration import RecordedCalibration
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.disposition import classify_messages
 from harness.inspection.recorded_session import RecordedSession
@@ -151,6 +152,39 @@ def test_a_run_may_be_stopped_and_carried_on():
     assert asked == len(trace.steps)
     whole = compute_run(KeepLast())
     assert [sliced.find_state(index) for index in range(asked)] == [whole.find_state(index) for index in range(asked)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_skipped_steps_leave_the_views_and_sizes_of_a_whole_run(calibrated):
+    session, trace = sample()[0], SessionTrace(sample()[0].entries)
+    if calibrated:
+        trace.calibration = RecordedCalibration(
+            overhead_tokens=5_000.5, typed_tokens=0.3, answer_tokens=0.31, result_tokens=0.29, prompts=8, error=0.0
+        )
+    setting = CounterfactualSpec(policy=KeepLast(), window_tokens=40_000, explains_shortfalls=False)
+    whole, skipping = CounterfactualRun(session, trace, setting), CounterfactualRun(session, trace, setting)
+    whole.advance()
+    counts = [whole.count_attempts(index) for index in range(whole.steps)]
+    while not skipping.is_done:
+        start, before = skipping.steps, len(skipping.attempts)
+        quiet = next((place for place, count in enumerate(counts[start:]) if count > before), len(counts) - start)
+        skipping.skip(quiet)
+        if not quiet:
+            skipping.advance(lambda: True)
+        assert skipping.sent_view == whole.find_state(skipping.steps - 1).view == skipping.find_state(skipping.steps - 1).view
+    assert skipping.view_tokens == whole.view_tokens
+    assert [skipping.count_attempts(index) for index in range(skipping.steps)] == counts
+    assert 1 < counts[-1] < len(counts) / 3  # so that several steps were skipped before and behind compactions
+    assert [entry.seq for entry in skipping.attempts] == [entry.seq for entry in whole.attempts]
+
+
+def test_without_explanations_compactions_do_the_same():
+    explained, unexplained = (compute_run(KeepLast(), explains_shortfalls=explains) for explains in (True, False))
+    patches = [[entry.event.patch for entry in run.attempts] for run in (explained, unexplained)]
+    assert patches[0] == patches[1]
+    assert patches[0]
+    assert not any(entry.event.shortfall for entry in unexplained.attempts)
 
 
 def test_a_turn_of_the_user_begins_before_its_message():

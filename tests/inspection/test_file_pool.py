@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
+from harness.inspection import file_pool
 from harness.inspection.file_pool import map_files
 
 SCRIPT = """
@@ -41,6 +42,18 @@ def kill_itself(path: Path) -> None:
 def test_results_come_in_the_order_of_the_files(tmp_path, workers):
     paths = write_files(tmp_path / "files", 1_000)
     assert list(map_files(partial(Path.read_text, encoding="utf-8"), paths, workers)) == [path.stem for path in paths]
+
+
+def list_process(path: Path) -> int:
+    return os.getpid()
+
+
+def test_small_files_are_read_in_this_process_unless_workers_are_asked_for(tmp_path, monkeypatch):
+    paths = write_files(tmp_path / "files", 2)
+    assert set(map_files(list_process, paths)) == {os.getpid()}
+    assert os.getpid() not in set(map_files(list_process, paths, 2))
+    monkeypatch.setattr(file_pool, "MIN_SHARED_BYTES", 2)
+    assert (os.getpid() in set(map_files(list_process, paths))) == (os.cpu_count() == 1)
 
 
 def test_a_killed_worker_is_reported(tmp_path):

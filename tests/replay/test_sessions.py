@@ -77,6 +77,15 @@ def test_settings_have_a_band_and_a_break_even(replay):
 
 
 @pytest.mark.slow
+def test_the_bill_alone_is_that_of_a_whole_replay(folder, replay, tmp_path):
+    bill = replay_sessions(folder, bill_only=True, workers=1, cache_folder=tmp_path)
+    assert bill.sessions.equals(replay.sessions)
+    rows = replay.costs[(replay.costs["setting"] == AS_IT_WAS) & (replay.costs["rule"] == "own")].reset_index(drop=True)
+    assert bill.costs.equals(rows)
+    assert (bill.tried, bill.rules, bill.choices["own"], len(bill.boundaries)) == ((), ("own",), None, 0)
+    assert build_headline(bill)[0].startswith("Your 5 sessions (")
+
+
 def test_a_second_replay_opens_no_file(folder, tmp_path):
     cache = tmp_path / "cache"
     settings = {"policies": ["claude-code"], "thresholds": [60_000], "workers": 1, "cache_folder": cache}
