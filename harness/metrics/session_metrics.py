@@ -13,7 +13,7 @@ summary may use other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` 
 A use of a fact is called stale if the agent used a value that was valid earlier and has been replaced since.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
@@ -82,6 +82,34 @@ class _FactState:
         return "stale" if is_replaced else "wrong"
 
 
+class _VisibleWords:
+    """Texts of the messages in view, in which values are searched as whole words. Each text is read once for a value.
+
+    Messages are numbered. All texts before the number that is kept for a value are without it.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[ItemId, int] = {}
+        self._texts: dict[int, str] = {}
+        self._added_count = 0
+        self._next_by_value: dict[str, int] = {}
+
+    def add(self, item_id: ItemId, message: Message) -> None:
+        self._numbers[item_id] = self._added_count
+        self._texts[self._added_count] = extract_searchable_text(message)
+        self._added_count += 1
+
+    def remove(self, item_id: ItemId) -> None:
+        self._texts.pop(self._numbers.pop(item_id, -1), None)
+
+    def contains(self, value: str) -> bool:
+        number = self._next_by_value.get(value, 0)
+        while number < self._added_count and find_token(self._texts.get(number, ""), value) < 0:
+            number += 1
+        self._next_by_value[value] = number
+        return number < self._added_count
+
+
 class ToolCallUse(NamedTuple):
     """Use of a fact of the task in a tool call of the agent."""
 
@@ -117,6 +145,7 @@ class FactProber:
         """Values of facts that were found in each message in view, by the id of the message and the name of the fact."""
         self._holders: dict[tuple[str, str], set[ItemId]] = {}
         """Ids of the messages in view that show a value, by the name of the fact and the value."""
+        self._words = _VisibleWords()
         self._rows: list[ProbeRecord] = []
         self.uses: list[ToolCallUse] = []
         """Uses of facts in the tool calls so far, in order."""
@@ -175,7 +204,8 @@ class FactProber:
 
     def _read_item(self, item: Item) -> dict[str, tuple[str, ...]]:
         reading = self._reader.find_values(item.message)
-        self._drop_reading(item.item_id)
+        self._drop_item(item.item_id)
+        self._words.add(item.item_id, item.message)
         if reading:
             self._readings[item.item_id] = reading
             for name, values in reading.items():
@@ -183,7 +213,8 @@ class FactProber:
                     self._holders.setdefault((name, value), set()).add(item.item_id)
         return reading
 
-    def _drop_reading(self, item_id: ItemId) -> None:
+    def _drop_item(self, item_id: ItemId) -> None:
+        self._words.remove(item_id)
         for name, values in self._readings.pop(item_id, {}).items():
             for value in values:
                 self._holders[name, value].discard(item_id)
@@ -204,19 +235,18 @@ class FactProber:
         return (*state.stated_values, *state.former_values, state.fact.prior, *key_values)
 
     def _add_compaction(self, seq: int, compaction: Compaction, before: View, after: View) -> None:
-        visible_before = self.find_visible_facts()
+        newest_values = self.find_newest_values()
+        visible_before = self._find_visible_facts(newest_values)
         first = find_difference(before.items, after.items)
         messages_before = {item.item_id: item.message for item in before.items[first:]}
         changed_items = [item for item in after.items[first:] if messages_before.get(item.item_id) is not item.message]
         kept_ids = {item.item_id for item in after.items[first:]} - {item.item_id for item in changed_items}
         for item_id in messages_before.keys() - kept_ids:
-            self._drop_reading(item_id)
-        visible_in_kept = self.find_visible_facts()
+            self._drop_item(item_id)
+        visible_in_kept = self._find_visible_facts(newest_values) if compaction.summarizer else set()
         for item in changed_items:
             self._read_item(item)
-        visible_after = self.find_visible_facts()
-        needs_text = not visible_before <= visible_after
-        text = "\n".join([extract_searchable_text(item.message) for item in after.items]) if needs_text else ""
+        visible_after = self._find_visible_facts(newest_values)
         for name in sorted(visible_before | visible_after, key=self._numbers.__getitem__):
             state = self._facts[name]
             state.waiting_probes.append(len(self._rows))
@@ -228,13 +258,25 @@ class FactProber:
                     seen_before=name in visible_before,
                     seen_after=name in visible_after,
                     seen_in_kept=name in visible_in_kept if compaction.summarizer else None,
-                    stands_after=_contains_value(state.stated_values[-1], text, is_contained=name in visible_after),
+                    stands_after=self._contains_value(newest_values[name], is_contained=name in visible_after),
                 )
             )
 
+    def _contains_value(self, value: str, *, is_contained: bool) -> bool | None:
+        """Return whether a message in view has a value as a whole word or number; None if the value is too short to tell.
+
+        With `is_contained`, the value is already known to be in one.
+        """
+        if len(value) < MIN_DISTINCTIVE_CHARACTERS:
+            return None
+        return is_contained or self._words.contains(value)
+
     def find_visible_facts(self) -> set[str]:
         """Return the names of the facts whose newest value can be read in a message that the model sees."""
-        return {name for name, value in self.find_newest_values().items() if self._holders.get((name, value))}
+        return self._find_visible_facts(self.find_newest_values())
+
+    def _find_visible_facts(self, newest_values: Mapping[str, str]) -> set[str]:
+        return {name for name, value in newest_values.items() if self._holders.get((name, value))}
 
     def find_newest_values(self) -> dict[str, str]:
         """Return the newest stated value of each fact by name; facts that no message has stated yet are left out."""
@@ -244,16 +286,6 @@ class FactProber:
         """Return the ids of the messages in view that show the newest value of a fact, oldest first."""
         values = self._facts[name].stated_values[-1:]
         return sorted(item_id for value in values for item_id in self._holders.get((name, value), ()))
-
-
-def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:
-    """Return whether a text contains a value as a whole word or number; None if the value is too short to tell.
-
-    With `is_contained`, the value is already known to be in the text.
-    """
-    if len(value) < MIN_DISTINCTIVE_CHARACTERS:
-        return None
-    return is_contained or find_token(text, value) >= 0
 
 
 def find_token(text: str, value: str) -> int:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from harness.conversation.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, Replace, SessionStarted
 from harness.conversation.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.conversation.tokens import Estimated, QuarterOfCharacters
+from harness.conversation.view import fold_all
 
 COUNTER = QuarterOfCharacters()
 
@@ -64,10 +65,14 @@ class Session:
 
     def compact(self, *forget, summary="So far so good.", replace=(), tokens_after=100, status="applied", summarizer=""):
         """Add a compaction before the next step that evicts the messages of the given events."""
-        self.rounds += status == "applied"
         insert = (Insert(message=assistant(summary), after=ItemId(2)),) if summary else ()
         changes = tuple(Replace(item=ItemId(number), message=assistant("(gone)")) for number in replace)
         patch = Patch(forget=tuple(map(ItemId, forget)), insert=insert, replace=changes)
+        return self.patch(patch, tokens_after=tokens_after, status=status, summarizer=summarizer)
+
+    def patch(self, patch, tokens_after=100, status="applied", summarizer=""):
+        """Add a compaction before the next step with the changes of a patch."""
+        self.rounds += status == "applied"
         return self.add(
             Compaction(
                 round=self.rounds, step=self.step + 1, moment="step", status=status, reason="full", patch=patch,
@@ -104,4 +109,23 @@ def sessions(draw):
             getattr(session, deed)(about)
         else:
             getattr(session, deed)(about, more)
+    return session
+
+
+@st.composite
+def edited_sessions(draw, texts):
+    """Generate sessions whose messages, replacements and summaries have texts of a strategy, so that many texts occur again."""
+    session = Session()
+    for deed in draw(st.lists(st.sampled_from(["say", "reply", "edit"]), min_size=6, max_size=20)):
+        if deed == "edit":
+            items = [item.item_id for item in fold_all(session.entries, COUNTER).items[1:]]
+            few = draw(st.sets(st.sampled_from(items), max_size=3)) if items else set()
+            is_large = draw(st.booleans())
+            changed = [item for item in items if (item in few) != is_large]
+            count = draw(st.integers(0, len(changed)))
+            changes = tuple(Replace(item=item, message=assistant(draw(texts))) for item in changed[count:])
+            insert = tuple(Insert(message=user(text), after=ItemId(2)) for text in draw(st.lists(texts, max_size=1)))
+            session.patch(Patch(forget=tuple(changed[:count]), insert=insert, replace=changes))
+        else:
+            getattr(session, deed)(draw(texts))
     return session

@@ -1,9 +1,12 @@
 """Tests of the effects of compactions, measured from the log of a session alone."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.compaction.conditions import Background
 from harness.compaction.presets.langchain import LangChainClear
@@ -26,6 +29,7 @@ from harness.policies import KeepLast, NoCompaction
 from harness.store.records import SessionMetrics
 from tests.compaction.conversations import call, step
 from tests.compaction.test_conditions import SMALL, make_spec, run
+from tests.metrics.sessions import edited_sessions
 
 COUNTER = QuarterOfCharacters()
 
@@ -86,6 +90,26 @@ def test_texts_are_recognized_by_their_form_and_place(message, kind, texts):
     assert list_texts(message)[kind] == texts
 
 
+PATH = re.compile(r"(?<![\w/:.])/?(?:[\w.-]+/)+[\w.-]*[\w-]")
+NUMBER = re.compile(r"(?<![\w.-])\d(?:[\d,._]*\d)?(?![\w-])")
+IDENTIFIER = re.compile(
+    r"\b(?:[0-9a-f]{7,40}|[A-Za-z]+(?:[_-][A-Za-z0-9]+)*[_-]?\d[\w-]*|[a-z]+(?:_[a-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+)\b"
+)
+FRAGMENTS = st.sampled_from(
+    ["src/app", "/etc", "./", "//", "deadbeef", "82f5a8c", "abc", "Run", "max_retries", "utf-8", "1,000", "3.25", ".8123", "42"]
+)
+
+
+@given(st.lists(FRAGMENTS | st.sampled_from("a9F_-/.,: \n\x1c\xa0é²٣'"), max_size=12).map("".join))
+def test_texts_are_those_that_plain_patterns_find(text):
+    rest = PATH.sub(" ", text)
+    identifiers = {match[0] for match in IDENTIFIER.finditer(rest)}
+    texts = list_texts(system(text))
+    assert texts["path"] == {match[0] for match in PATH.finditer(text)}
+    assert texts["identifier"] == identifiers
+    assert texts["number"] == {match[0] for match in NUMBER.finditer(rest) if len(match[0]) >= 3} - identifiers
+
+
 def test_what_a_compaction_removed_survives_only_if_a_visible_message_has_it_as_a_whole_word():
     messages = [system("s"), user("ports 8123 and 9000"), assistant("noted 81234"), user("go on: 9000")]
     before = fold_all(Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, 1))
@@ -97,20 +121,49 @@ def test_what_a_compaction_removed_survives_only_if_a_visible_message_has_it_as_
     assert rows["path"].share is None
 
 
+def count_survivors(log, counter):
+    """Return removed and surviving texts by kind, each compaction measured from its whole views."""
+    view, counts = View(), dict.fromkeys(TEXT_KINDS, (0, 0))
+    for entry in log:
+        before, view = view, fold(view, entry, counter)
+        if isinstance(entry.event, Compaction) and entry.event.status == "applied":
+            for kind, removed, kept in measure_survival(before, view):
+                counts[kind] = counts[kind][0] + removed, counts[kind][1] + kept
+    return {kind: pair for kind, pair in counts.items() if pair[0]}
+
+
+REPEATED = st.sampled_from(
+    [
+        "8123",
+        "81234",
+        "é8123",
+        "x_8123",
+        "src/app.py",
+        "app.py",
+        "src app",
+        "max_retries",
+        "retries",
+        "port 8123",
+        "git status",
+        "'",
+    ]
+)
+
+
+@given(edited_sessions(st.lists(REPEATED, min_size=1, max_size=3).map(" ".join)))
+def test_what_survives_is_found_as_in_the_whole_views(session):
+    survival = measure_compactions(session.entries, COUNTER).survival
+    assert {row.kind: row[1:] for row in survival} == count_survivors(session.entries, COUNTER)
+
+
 @pytest.mark.parametrize(
     "policy", [KeepLast(**SMALL), LangChainClear(trigger_tokens=500), SweAgent()], ids=lambda policy: policy.kind
 )
 def test_the_survival_of_a_session_is_that_of_its_compactions(policy):
-    log, view, expected = run(make_spec(policy=policy, max_steps=40)), View(), dict.fromkeys(TEXT_KINDS, (0, 0))
-    for entry in log:
-        before, view = view, fold(view, entry, policy.counter)
-        if isinstance(entry.event, Compaction) and entry.event.status == "applied":
-            for kind, removed, kept in measure_survival(before, view):
-                expected[kind] = expected[kind][0] + removed, expected[kind][1] + kept
-    assert view.edits
-    assert {row.kind: row[1:] for row in measure_compactions(log, policy.counter).survival} == {
-        kind: counts for kind, counts in expected.items() if counts[0]
-    }
+    log = run(make_spec(policy=policy, max_steps=40))
+    survival = count_survivors(log, policy.counter)
+    assert survival
+    assert {row.kind: row[1:] for row in measure_compactions(log, policy.counter).survival} == survival
 
 
 def test_a_text_that_the_replacement_of_its_message_still_has_survives():

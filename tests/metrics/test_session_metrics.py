@@ -1,26 +1,31 @@
 """Tests of the probes of facts, in sessions built by hand and in whole sessions of the task suite."""
 
 import functools
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.conversation.events import MessageAdded
 from harness.conversation.view import View, fold
 from harness.metrics.call_metrics import CallMetricsBuilder
 from harness.metrics.calls import compute_template_signature
 from harness.metrics.compaction_effects import measure_compactions, summarize_effects
-from harness.metrics.session_metrics import FactProber, measure_session
+from harness.metrics.session_metrics import FactProber, find_token, measure_session
 from harness.models.scripted.profiles import READERS
+from harness.models.scripted.visible_state import extract_searchable_text
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.task_checks.simulation import HUGE_WINDOW_TOKENS
 from harness.tasks import make_task
 from tests.laws.suite import each, simulate_with_cache
-from tests.metrics.sessions import COUNTER, Session, sessions
+from tests.metrics.sessions import COUNTER, Session, edited_sessions, sessions
 
-PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
+PORT_PATTERN = re.compile(r"port is (\d+)")
+PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(PORT_PATTERN.pattern,), prior="80")
 TABLE = Fact(
     name="table",
     kind="artifact",
@@ -107,6 +112,34 @@ def test_a_value_stands_in_a_summary_whatever_the_words_but_not_within_a_longer_
     session.compact(3, summary=summary)
     (row,) = seen(session).probes.rows
     assert (row.seen_after, row.stands_after) == (summary == "- the port is 4711", stands)
+
+
+STATEMENTS = ("The port is 4711.", "The port is 8080.", "4711", "x4711", "8080: free")
+
+
+@given(edited_sessions(st.sampled_from(STATEMENTS)))
+def test_a_value_stands_in_view_if_a_message_has_it_as_a_word(session):
+    view, stated, stands = View(), list[str](), dict[int, bool]()
+    for entry in session.entries:
+        view = fold(view, entry, COUNTER)
+        if isinstance(entry.event, MessageAdded) and entry.event.message.role == "user":
+            values = PORT_PATTERN.findall(extract_searchable_text(entry.event.message))
+            stated += [value for value in values if stated[-1:] != [value]]
+        stands[entry.seq] = any(
+            find_token(extract_searchable_text(message), value) >= 0 for message in view.messages for value in stated[-1:]
+        )
+    probes = measure_session(session.entries, replace(TASK, facts=(PORT,)), COUNTER).probes
+    assert [row.stands_after for row in probes.rows] == [stands[row.event] for row in probes.rows]
+
+
+def test_a_value_that_is_lost_again_stands_in_the_same_message_until_that_is_removed_too():
+    session = Session(task=TASK.prompt)
+    bare = session.reply("4711")
+    session.compact(3, summary="")
+    session.compact(session.say(TASK.prompt), summary="")
+    session.compact(session.say(TASK.prompt), bare, summary="")
+    lost = [(row.seen_after, row.stands_after) for row in seen(session).probes.rows]
+    assert lost == [(False, True), (False, True), (False, False)]
 
 
 def test_a_value_in_a_call_of_the_agent_or_at_the_edge_of_a_text_is_found():
