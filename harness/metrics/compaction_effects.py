@@ -271,21 +271,20 @@ class _VisibleTexts:
         """Return how many of some texts a message has as a whole."""
         count = 0
         for text in texts:
-            words = (text,) if text.isalnum() else _WORD.findall(text)
-            for word in words:
-                if word not in self._later_by_word and self._first_by_word.get(word, -1) not in self._lines:
-                    break  # the usual case: most texts are in the removed message alone
+            if not text.isalnum():
+                count += self._contains_words(text, _WORD.findall(text))
+            elif (later := self._later_by_word.get(text)) is not None:
+                while later and later[-1] not in self._lines:
+                    later.pop()
+                count += bool(later) or self._first_by_word[text] in self._lines
             else:
-                count += self._contains_word(text) if words[:1] == (text,) else self._contains_words(text, words)
+                count += self._first_by_word.get(text, -1) in self._lines
         return count
 
-    def _contains_word(self, word: str) -> bool:
-        later = self._later_by_word.get(word, [])
-        while later and later[-1] not in self._lines:
-            later.pop()
-        return bool(later) or self._first_by_word[word] in self._lines
-
     def _contains_words(self, text: str, words: Sequence[str]) -> bool:
+        for word in words:
+            if word not in self._later_by_word and self._first_by_word.get(word, -1) not in self._lines:
+                return False  # the usual case: most texts are in the removed message alone
         if not words:
             return any(_contains(line, text) for line in self._lines.values())
         rarest = min(words, key=lambda word: len(self._later_by_word.get(word, ())))

@@ -90,24 +90,35 @@ class _VisibleWords:
 
     def __init__(self) -> None:
         self._numbers: dict[ItemId, int] = {}
+        self._messages: dict[int, Message] = {}
         self._texts: dict[int, str] = {}
         self._added_count = 0
         self._next_by_value: dict[str, int] = {}
 
     def add(self, item_id: ItemId, message: Message) -> None:
         self._numbers[item_id] = self._added_count
-        self._texts[self._added_count] = extract_searchable_text(message)
+        self._messages[self._added_count] = message
         self._added_count += 1
 
     def remove(self, item_id: ItemId) -> None:
-        self._texts.pop(self._numbers.pop(item_id, -1), None)
+        number = self._numbers.pop(item_id, -1)
+        self._messages.pop(number, None)
+        self._texts.pop(number, None)
 
     def contains(self, value: str) -> bool:
         number = self._next_by_value.get(value, 0)
-        while number < self._added_count and find_token(self._texts.get(number, ""), value) < 0:
+        while number < self._added_count and find_token(self._read_text(number), value) < 0:
             number += 1
         self._next_by_value[value] = number
         return number < self._added_count
+
+    def _read_text(self, number: int) -> str:
+        message = self._messages.get(number)
+        if message is None:
+            return ""
+        if number not in self._texts:
+            self._texts[number] = extract_searchable_text(message)
+        return self._texts[number]
 
 
 class ToolCallUse(NamedTuple):
