@@ -94,9 +94,9 @@ def test_the_two_policies_of_the_guide_are_compared(tmp_path: Path) -> None:
         serve_endpoint(make_seeded_finder(finders)) as endpoint,
         running(tmp_path, *[endpoint.address if option.startswith("http") else option for option in options]) as base,
     ):
-        for told, used in (("seed in 0 1 2 3", "seed in 0 1"), ("http://127.0.0.1:8788/v1", base)):
-            assert told in script
-            script = script.replace(told, used)
+        for printed, used in (("seed in 0 1 2 3", "seed in 0 1"), ("http://127.0.0.1:8788/v1", base)):
+            assert printed in script
+            script = script.replace(printed, used)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         variables = {"PATH": path, "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
         ran = subprocess.run(
