@@ -181,14 +181,13 @@ class StretchSizes:
             IllegalPlan: The policy proposed an invalid plan.
         """
         window = setting.window_tokens or window_tokens
-        bound = self._find_bound(policy, window)
-        quiet = bound.count_quiet_steps(0)
-        if quiet == len(self.trace.steps):
+        bound = self.find_bound(policy, window)
+        if bound.count_quiet_steps(0) == len(self.trace.steps):
             return self.as_it_was
         trace = self._timed_trace if reads_time(policy) else self.trace
         run = self._make_run(policy, window, trace)
-        if trace is self.trace and quiet:
-            run.skip(quiet)
+        if trace is self.trace:
+            bound.skip_quiet_steps(run)
         shared, edited = np.zeros(len(trace.steps)), np.zeros(len(trace.steps))
         columns = {name: np.zeros(len(trace.steps)) for name in ("summarized", "summary", "evicted")}
         is_cut, room = np.zeros(len(trace.steps), np.bool_), np.full(len(trace.steps), np.inf)
@@ -209,7 +208,7 @@ class StretchSizes:
                 if run.budget.threshold_tokens is not None:
                     room[index] = max(0.0, run.budget.threshold_tokens - run.view_tokens[index] * self.scales[index])
             if trace is self.trace:
-                run.skip(bound.count_quiet_steps(run.steps, run.view_tokens[-1], run.sent_view))
+                bound.skip_quiet_steps(run)
         prompt = np.array(run.view_tokens) * self.scales
         shared[1:] = np.where(is_cut[1:], shared[1:], prompt[:-1])
         shared[0] = self.as_it_was.shared_tokens[0]
@@ -231,7 +230,7 @@ class StretchSizes:
         spec = CounterfactualSpec(policy=policy, window_tokens=window_tokens, explains_shortfalls=False)
         return CounterfactualRun(RecordedSession(name="replay", entries=self.stretch.entries), trace, spec)
 
-    def _find_bound(self, policy: Policy, window_tokens: int) -> "_Bound":
+    def find_bound(self, policy: Policy, window_tokens: int) -> "QuietBound":
         """Return the largest sizes at which a policy may see each request, and the size at which it acts."""
         budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
         if policy.counter not in self._own_tokens:
@@ -239,7 +238,7 @@ class StretchSizes:
         per_character = max(MIN_TOKENS_PER_CHARACTER, self.trace.calibration.answer_tokens if self.trace.calibration else 0.0)
         smallest = find_smallest_view(policy, budget)
         limit = min(smallest.size, window_tokens) if smallest is not None and smallest.unit == "tokens" else 0.0
-        return _Bound(
+        return QuietBound(
             estimated_tokens=self.estimated_tokens,
             own_tokens=self._own_tokens[policy.counter],
             added_tokens=per_character * self.added_characters + 1,
@@ -257,7 +256,7 @@ class StretchSizes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bound:
+class QuietBound:
     """Largest sizes at which a policy may see requests, however it measures them, and the size at which it acts."""
 
     estimated_tokens: Numbers
@@ -267,6 +266,12 @@ class _Bound:
     added_tokens: Numbers
     """Tokens that the report on the request before each one does not cover, by either count: its answer and the results."""
     limit_tokens: float
+
+    def skip_quiet_steps(self, run: CounterfactualRun) -> None:
+        """Let a run of the policy skip the next steps in which the policy has nothing to do; its trace has no times."""
+        run.skip(
+            self.count_quiet_steps(run.steps, run.view_tokens[-1], run.sent_view) if run.steps else self.count_quiet_steps(0)
+        )
 
     def count_quiet_steps(self, start: int, view_tokens: int = 0, view: View | None = None) -> int:
         """Return in how many steps the policy has nothing to do, up to the first in which it might.

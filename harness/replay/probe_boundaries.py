@@ -23,7 +23,7 @@ from harness.inspection.counterfactual import CounterfactualRun, CounterfactualS
 from harness.inspection.recorded_session import RecordedSession
 from harness.models.registry import look_up_window
 from harness.protocols import Model
-from harness.replay.fold import StretchSizes
+from harness.replay.fold import QuietBound, StretchSizes
 from harness.replay.probe_requests import SessionTools, list_tools
 from harness.replay.session_files import read_sessions
 from harness.replay.session_replay import LoggedSession
@@ -98,7 +98,7 @@ class ProbedStretch:
         calibration = fit_calibration(list_prompts(session.entries)) if is_recording(session.entries) else None
         sizes = StretchSizes(stretch, calibration)
         self.steps = [step.step for step in stretch.steps]
-        self.trace, self._stretch, self._model = sizes.trace, sizes.stretch, model
+        self.trace, self._sizes, self._model = sizes.trace, sizes, model
 
     def make_run(self, setting: ReplaySetting, summarizer: Model | None = None) -> CounterfactualRun:
         """Return a run of a setting's policy on the stretch.
@@ -107,15 +107,26 @@ class ProbedStretch:
             UsageError: The policy does not work in the window.
         """
         policy, trace = setting.build_policy(), self.trace
-        window_tokens = setting.window_tokens or look_up_window(self._model).tokens or UNKNOWN_WINDOW_TOKENS
-        entries = self._stretch.entries
+        entries = self._sizes.stretch.entries
         if reads_time(policy):
-            trace = SessionTrace(entries, self._stretch.times_ms)
+            trace = SessionTrace(entries, self._sizes.stretch.times_ms)
             trace.calibration = self.trace.calibration
         else:
             entries = tuple([entry for entry in entries if not isinstance(entry.event, StepTimed)])
-        spec = CounterfactualSpec(policy=policy, window_tokens=window_tokens)
+        spec = CounterfactualSpec(policy=policy, window_tokens=self._find_window(setting))
         return CounterfactualRun(RecordedSession(name="replay", entries=entries), trace, spec, summarizer)
+
+    def find_bound(self, setting: ReplaySetting) -> QuietBound | None:
+        """Return the sizes at which a setting's policy acts; None for a policy that reads the time, which is asked in each step.
+
+        Raises:
+            UsageError: The policy does not work in the window.
+        """
+        policy = setting.build_policy()
+        return None if reads_time(policy) else self._sizes.find_bound(policy, self._find_window(setting))
+
+    def _find_window(self, setting: ReplaySetting) -> int:
+        return setting.window_tokens or look_up_window(self._model).tokens or UNKNOWN_WINDOW_TOKENS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -236,8 +247,12 @@ def _find(setting: ReplaySetting, probed: ProbedStretch, place: Place, group: st
     A setting that does not work on the stretch has none; the replay counts these.
     """
     try:
-        run = probed.make_run(setting)
-        while not run.is_done:
+        run, bound = probed.make_run(setting), probed.find_bound(setting)
+        while True:
+            if bound is not None:
+                bound.skip_quiet_steps(run)
+            if run.is_done:
+                return
             index, attempts = run.steps, len(run.attempts)
             run.advance(lambda: True)
             events = [entry.event for entry in run.attempts[attempts:] if isinstance(entry.event, Compaction)]

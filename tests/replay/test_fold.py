@@ -17,8 +17,8 @@ from tests.replay.recorded import write_recording
 class WholeFold(StretchSizes):
     """Fold that skips nothing."""
 
-    def _find_bound(self, policy, window_tokens):
-        return replace(super()._find_bound(policy, window_tokens), limit_tokens=0.0)
+    def find_bound(self, policy, window_tokens):
+        return replace(super().find_bound(policy, window_tokens), limit_tokens=0.0)
 
 
 @pytest.fixture(scope="module")
