@@ -82,11 +82,12 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
         return {"address": address}
     if isinstance(plain, dict):
         for key, value in plain.items():
-            if isinstance(value, (str, dict, tuple, list)):
+            # most values are short strings, which need no call
+            if isinstance(value, (dict, tuple, list)) or (isinstance(value, str) and len(value) > INLINE_CHARACTERS):
                 plain[key] = detach_texts(value, texts, key)
         return plain
     if isinstance(plain, (list, tuple)):
-        return [detach_texts(value, texts, name) for value in plain]
+        return [detach_texts(value, texts, name) if isinstance(value, (str, dict, tuple, list)) else value for value in plain]
     return plain
 
 
