@@ -8,7 +8,7 @@ import json
 import warnings
 from collections.abc import Sequence
 from itertools import product
-from math import nan, sqrt
+from math import comb, inf, nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +51,9 @@ class ArmDifference(NamedTuple):
     detectable: float
     """Smallest difference that so many sessions detect with a power of 80 % after Holm's correction at its strictest.
 
-    NaN with too few sessions, or if no two values of an arm differ.
+    Infinite if no difference can be claimed, because even the smallest p-value that so few sessions can have is too large, or
+    because a rate would have to change by more than 1. NaN with too few sessions for a spread, or if no two values of an arm
+    differ.
     """
 
     @property
@@ -143,14 +145,22 @@ def compute_detectable_difference(metric: str, values: np.ndarray, base: np.ndar
         alpha: Significance level of the test.
 
     Returns:
-        The difference in the unit of the metric; NaN if no two values of an arm differ.
+        The difference in the unit of the metric; infinite if none is ever significant; NaN if no two values of an arm differ.
     """
+    if compute_smallest_p(len(values), len(base)) > alpha:
+        return inf
     if metric == SUCCESS:
         rates = [((sample.sum() + 1) / (len(sample) + 2), len(sample) + 2) for sample in (values, base)]
         error = sqrt(sum(rate * (1 - rate) / count for rate, count in rates))
     else:
         error = sqrt(sum(float(sample.var(ddof=1)) / len(sample) for sample in (values, base)))
-    return float(ndtri(1 - alpha / 2) + ndtri(POWER)) * error or nan
+    difference = float(ndtri(1 - alpha / 2) + ndtri(POWER)) * error or nan
+    return inf if metric == SUCCESS and difference > 1 else difference
+
+
+def compute_smallest_p(count: int, other_count: int) -> float:
+    """Return the smallest p-value that the two-sided permutation test of two samples of these sizes can have."""
+    return max(2 / comb(count + other_count, count), 1 / (PERMUTATIONS + 1))
 
 
 def compute_permutation_p(values: np.ndarray, base: np.ndarray, random: np.random.Generator) -> float:
@@ -174,7 +184,7 @@ def describe_differences(differences: Sequence[ArmDifference]) -> list[tuple[str
             f"{_format(row.baseline_mean)} ({row.baseline_sessions})",
             f"{_format(row.mean - row.baseline_mean, '+')} {_describe_interval(row)}",
             "unknown" if np.isnan(row.p) else f"{row.p:.3f}{' *' if row.is_claimed else ''}",
-            "unknown" if np.isnan(row.detectable) else _format(row.detectable),
+            "unknown" if np.isnan(row.detectable) else "none" if np.isinf(row.detectable) else _format(row.detectable),
         )
         for row in differences
     ]

@@ -24,6 +24,8 @@ from harness.session.spec import derive_model_seed
 _STEP_COLUMNS = ("step", "prompt_tokens", "output_tokens", "view_tokens", "kept_prefix_tokens", "model_seconds")
 _TRIAL_COLUMNS = ("trial_id", "model", "config_json", "seed", "replicate")
 _OTHER_COLUMNS = ("summarizer_prompt_tokens", "summarizer_output_tokens", "sub_agent_prompt_tokens", "sub_agent_output_tokens")
+NO_CACHE = "none"
+"""Name of the price rule without a cache."""
 MIN_DIFFERENCE_SHARE = 0.001
 """Difference of two costs, as a share of the larger one, up to which they count as equal."""
 
@@ -82,8 +84,13 @@ def describe_winners(winners: Mapping[str, Iterable[str]], question: str) -> str
     """
     if len(winners) < 2:
         return ""
-    parts = [f"{arm} under {', '.join(rules)}" for arm, rules in winners.items()]
+    parts = [f"{arm} under {', '.join(map(name_rule, rules))}" for arm, rules in winners.items()]
     return f"{question} depends on the price rule: {'; '.join(parts)}"
+
+
+def name_rule(rule: str) -> str:
+    """Return a price rule as a reader understands it: its name, or `no cache` for the rule `none`."""
+    return "no cache" if rule == NO_CACHE else rule
 
 
 def _price_steps(steps: pd.DataFrame, trials: pd.DataFrame, rules: Sequence[str]) -> Iterator[pd.DataFrame]:

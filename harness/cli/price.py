@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import pandas as pd
 
+from harness.analysis.rule_costs import NO_CACHE, name_rule
 from harness.cli import options
 from harness.cli.terminal import build_named_grid, build_table, print_parts
 from harness.errors import UsageError, format_count
@@ -63,7 +64,7 @@ def command(
             (arm, int(counts[rule, arm]), *(f"{means.loc[(rule, arm), f'{part}_usd']:.4f}" for part in ("total", *PARTS)))
             for arm in means.loc[rule].index
         ]
-        heading = f"{rule}, lifetime {used}: USD per session, and its parts"
+        heading = f"{name_rule(rule)}{'' if rule == NO_CACHE else f', lifetime {used}'}: USD per session, and its parts"
         print_parts(heading, build_table(("arm", "sessions", "USD", *PARTS), rows, "right"))
     if unknown := table.loc[~table["has_times"], "session_id"].nunique():
         sessions = format_count(unknown, "session")
@@ -96,7 +97,7 @@ def describe_cheapest(mean_usd: pd.Series, rules: Sequence[str], left_out: int =
         rules_of.setdefault(str(mean_usd.loc[rule].idxmin()), []).append(rule)
     if len(rules_of) == 1:
         return f"The arm with the lowest mean cost is {next(iter(rules_of))!r} under each of these rules{who}."
-    parts = [f"{arm!r} under {', '.join(names)}" for arm, names in rules_of.items()]
+    parts = [f"{arm!r} under {', '.join(map(name_rule, names))}" for arm, names in rules_of.items()]
     return f"Which arm has the lowest mean cost depends on the price rule{who}: {'; '.join(parts)}."
 
 

@@ -324,7 +324,7 @@ def _report_sessions(results: Tables) -> Report:
         section
         for part in split_by_level(results)
         for section in (
-            *build_random_arm_sections(part.trials),
+            *build_random_arm_sections(part),
             _build_session_section(part),
             *build_alert_sections(part),
             *build_overhead_section(part),

@@ -12,6 +12,7 @@ from harness.analysis.random_arms import (
     compare_random_arms,
     compute_detectable_difference,
     compute_permutation_p,
+    compute_smallest_p,
     describe_differences,
 )
 from harness.errors import UsageError
@@ -69,6 +70,22 @@ def test_values_that_are_all_equal_detect_no_difference_that_could_be_named() ->
     steps = next(row for row in rows if row.metric == "steps")
     assert np.isnan(steps.detectable)
     assert next(cells for cells in describe_differences(rows) if cells[1] == "steps")[-1] == "unknown"
+
+
+def test_too_few_sessions_detect_no_difference_however_large() -> None:
+    apart = np.random.default_rng(1)
+    least = next(count for count in range(2, 20) if compute_smallest_p(count, count) <= 0.05 / 5)
+    assert least == 5  # of the 252 ways to choose five of ten values, two are as extreme as the observed one
+    for count in (least - 1, least):
+        trials = make_trials(apart, sessions=2 * count).assign(marked_success=[True] * count + [False] * count)
+        arms = ["a"] * count + ["b"] * count
+        trials["config_json"] = [json.dumps({"gateway": {"arm": arm}}) for arm in arms]
+        for metric in METRICS[:-1]:
+            trials[metric] = np.arange(2 * count) + np.where(np.array(arms) == "b", 1e6, 0)
+        rows = compare_random_arms(trials)
+        assert [row.is_claimed for row in rows] == [count == least] * len(rows)
+        assert np.isinf([row.detectable for row in rows]).tolist() == [count < least] * len(rows)
+        assert {cells[-1] == "none" for cells in describe_differences(rows)} == {count < least}
 
 
 def test_the_first_arm_that_the_gateway_was_given_is_the_baseline() -> None:

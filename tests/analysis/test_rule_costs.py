@@ -5,7 +5,7 @@ import pytest
 
 from harness.analysis import tables
 from harness.analysis.comparison import compare
-from harness.analysis.rule_costs import describe_winners, list_cheapest, price_trials
+from harness.analysis.rule_costs import describe_winners, list_cheapest, name_rule, price_trials
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.experiment.experiment import Experiment
@@ -48,7 +48,7 @@ def test_trials_cost_the_same_if_they_are_priced_one_by_one(folder, monkeypatch)
 def test_report_and_comparison_name_the_cheaper_arm_where_it_depends_on_the_rule(folder):
     results = load(folder)
     [section] = build_rule_cost_section(results)
-    assert section.columns[-3:] == DEFAULT_RULES
+    assert section.columns[-3:] == tuple(map(name_rule, DEFAULT_RULES))
     costs = price_trials(results).join(results.trials.set_index("trial_id")["arm"]).groupby("arm").mean()
     winners = {str(costs[rule].idxmin()) for rule in DEFAULT_RULES}
     comparison = compare(results, *costs.index)
