@@ -24,6 +24,7 @@ from harness.store.sessions.lookup import (
     StoredSession,
     find_session,
     list_journals,
+    quote_journals,
     read_journal,
 )
 
@@ -54,9 +55,10 @@ def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
         folder for folder in (*sorted(Path(EXPERIMENTS_FOLDER).glob("*")), Path(SESSIONS_FOLDER)) if list_journals(folder)
     )
     if not searched_places:
+        nearby = quote_journals(Path())
+        advice = f"in this folder lies {nearby}: add --in FILE" if nearby else "pass a journal file or a folder to --in"
         raise UsageError(
-            f"no experiment in {EXPERIMENTS_FOLDER!r} has results, and {SESSIONS_FOLDER!r} holds no journal; "
-            "pass a journal file or a folder to --in"
+            f"no experiment in {EXPERIMENTS_FOLDER!r} has results, and {SESSIONS_FOLDER!r} holds no journal; {advice}"
         )
     return searched_places
 

@@ -31,7 +31,7 @@ from harness.files.object_store import ObjectStore
 from harness.store.block_states import BlockStates, compute_states
 from harness.store.columns import MESSAGE_SIZE_COLUMNS, TABLES, UNREPORTED_COLUMNS
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import JOURNAL_FILE, OUTPUT_FOLDER, list_trial_journals
+from harness.store.sessions.lookup import JOURNAL_FILE, OUTPUT_FOLDER, list_trial_journals, quote_journals
 from harness.text import render_html_table
 
 if TYPE_CHECKING:
@@ -502,6 +502,10 @@ def load_experiment(
                 f"no results in {str(folder_path)!r}: it is a file, and the folder of an experiment is needed; `harness report` "
                 "and `harness inspect` read the sessions in a journal"
             )
+        if folder_path.suffix == ".sqlite" and not folder_path.is_dir():
+            nearby = quote_journals(folder_path.parent)
+            advice = f"there is {nearby}" if nearby else "check the path and the folder in which the command runs"
+            raise StoreError(f"no results in {str(folder_path)!r}: the file does not exist; {advice}")
         problem = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
         raise StoreError(f"no results in {str(folder_path)!r}: {problem}; run the experiment with `harness run {folder_path}`")
     return results

@@ -7,6 +7,7 @@ import pytest
 
 from harness.gateway.recorder import SessionRecorder, make_arms
 from harness.inspection.loading import load
+from harness.store.journal import Journal
 from harness.tasks import SUITE, make_task
 from tests.cli.command import LOCAL, TINY, harness, within
 from tests.gateway.test_recorder import Agent
@@ -284,6 +285,17 @@ def test_the_work_of_an_agent_outside_is_graded_and_its_session_marked(tmp_path)
     assert within("task", "grade", ALONE, folder, "--seed", "4", *LOCAL).exit_code == 1
     unknown = within("task", "grade", ALONE, folder, "--seed", "4", "--mark", "--in", journal, *LOCAL)
     assert "has the request of this task; check --in and --seed" in unknown.stderr
+
+
+def test_a_journal_in_the_current_folder_is_named_where_in_is_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    within("task", "start", ALONE, "work")
+    with Journal.open(Path("gateway.sqlite")):
+        pass
+    for arguments in (("task", "grade", ALONE, "work", "--mark", *LOCAL), ("sessions", "list"), ("inspect", "3f41")):
+        refused = within(*arguments)
+        assert refused.exit_code == 2
+        assert "in this folder lies 'gateway.sqlite': add --in FILE" in " ".join(refused.stderr.split())
 
 
 def test_a_hostile_folder_is_graded_without_its_links_and_pipes(tmp_path):

@@ -424,6 +424,15 @@ def test_a_folder_without_results_is_refused_with_the_command_to_run(tmp_path: P
         load(tmp_path / name)
 
 
+def test_a_journal_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"monday\.sqlite': the file does not exist; check the path"):
+        load(tmp_path / "monday.sqlite")
+    with Journal.open(tmp_path / "gateway.sqlite"):
+        pass
+    with pytest.raises(StoreError, match=r"the file does not exist; there is '.*gateway\.sqlite'"):
+        load(tmp_path / "monday.sqlite")
+
+
 def test_a_broken_parquet_file_is_not_believed(tmp_path: Path) -> None:
     folder = exported(experiment(tmp_path))
     (folder / "output" / "results" / "steps" / "000000.parquet").write_bytes(b"PAR1 not really")

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from harness.conversation.events import Entry
 from harness.errors import NewerVersion, StoreError, UsageError, format_count
+from harness.store.database import is_database
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
 from harness.store.sessions.failures import record_noted_failures
@@ -89,6 +90,13 @@ def list_journals(place: Path) -> tuple[Path, ...]:
         return (place,)
     output = place / OUTPUT_FOLDER if (place / OUTPUT_FOLDER).is_dir() else place
     return (*list_trial_journals(output), *sorted(output.glob(_JOURNAL_FILES)))
+
+
+def quote_journals(folder: Path) -> str:
+    """Return the names of the journal files that lie in a folder, for an error message, e.g. `'gateway.sqlite'`; else empty."""
+    names = [repr(str(path)) for path in sorted(folder.glob(_JOURNAL_FILES)) if is_database(path)]
+    suffix = f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
+    return ", ".join(names[:MAX_NAMES_SHOWN]) + suffix
 
 
 def list_trial_journals(output: Path) -> list[Path]:
