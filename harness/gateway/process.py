@@ -148,7 +148,8 @@ def _listen(port: int) -> socket.socket:
         listening.bind((LOOPBACK, port))
     except (OSError, OverflowError) as error:
         listening.close()
-        raise UsageError(f"port {port} cannot be used: {error}; choose another port, or 0 for a free one") from None
+        advice = "choose another port, or 0 for a free one, and give the printed address to the agent"
+        raise UsageError(f"port {port} cannot be used: {error}; {advice}") from None
     listening.listen(128)
     return listening
 

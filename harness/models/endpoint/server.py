@@ -55,7 +55,10 @@ def serve_endpoint(
     try:
         endpoint = ModelEndpoint(find, tuple(names), tuple(faults), key=key, port=port, listening=listening)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"port {port} cannot be used: {error}; choose another port, or 0 for a free one") from None
+        advice = (
+            "choose another port, or 0 for a free one, and give the new address to what uses the server, such as `--upstream`"
+        )
+        raise UsageError(f"port {port} cannot be used: {error}; {advice}") from None
     from harness.models.endpoint.application import ServerLoop  # noqa: PLC0415  aiohttp is slow to import
 
     loop = ServerLoop(endpoint)
