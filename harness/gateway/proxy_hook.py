@@ -185,15 +185,16 @@ def make_hook(address: str, upstream: str, api_base: str) -> Any:
             if isinstance(original_exception, http_exception):  # a refusal of the gateway itself
                 return None
             text = str(getattr(original_exception, "message", original_exception)).replace(key, "(key)")
+            explained = explain_failure(place, request_data, status, text)
             question = {
                 "kind": "failure",
                 "call_id": request_data.get("litellm_call_id"),
                 "status": status if isinstance(status, int) else None,
                 "name": type(original_exception).__name__,
                 "message": text,
+                "explained": explained,
             }
             await ask_gateway(question)
-            explained = explain_failure(place, request_data, status, text)
             if explained is None:
                 return None
             # litellm's endpoint for Anthropic's messages ignores what a hook returns, and answers with the exception

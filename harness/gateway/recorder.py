@@ -53,6 +53,8 @@ MAX_SESSIONS = 64
 """Number of sessions that are kept open; beyond it, the one that was longest without a request ends."""
 MAX_CALLS = 10_000
 """Number of requests without an answer that are remembered."""
+REPORT_SECONDS = 1.0
+"""Time in seconds for which a failure of the upstream that repeats is counted and not reported again."""
 SESSION_HEADERS = ("x-session-id", "session-id", "session_id", "thread-id", "conversation_id", "x-litellm-session-id")
 """Headers with which agents name their session, beside `x-VENDOR-session-id`: of OpenCode, Codex CLI and litellm."""
 MALFORMED_STATUS, FAILED_STATUS = 422, 500
@@ -174,7 +176,8 @@ class SessionRecorder:
         self._calls: dict[str, _Session] = {}
         self._lock = threading.Lock()
         self.sessions = self._refused = self._unfinished = 0
-        self._last_refusal = ""
+        self._last_refusal = self._last_failure = ""
+        self._unreported, self._failure_seconds = 0, 0.0
         for arm in self._arms:  # refuses invalid settings before the first request
             Compactor(arm.policy, window_tokens=window_tokens or 1_000_000, summarizer=summarizer).close()
 
@@ -389,9 +392,10 @@ class SessionRecorder:
     def take_failure(self, question: Mapping[str, Any]) -> None:
         """Take in that a request failed; after an overflow, the session is compacted at its next request."""
         session = self._calls.pop(str(question.get("call_id")), None)
+        status, text = question.get("status"), str(question.get("message"))
+        self._report_failure(session, *(question.get("explained") or (status, text)))
         if session is None:
             return
-        status, text = question.get("status"), str(question.get("message"))
         with session.lock:
             session.has_overflowed = is_overflow(status, text, is_known=question.get("name") in _CONTEXT_ERRORS)
             if session.has_overflowed:
@@ -399,6 +403,20 @@ class SessionRecorder:
             detail = f"the newest request failed{'' if status is None else f' with status {status}'}: {text[:2_000]}"
             reason: StopReason = "overflow" if session.has_overflowed else "model_error"
             session.failure = SessionEnded(status="failed", reason=reason, detail=detail)
+
+    def _report_failure(self, session: _Session | None, status: int | None, text: str) -> None:
+        """Report a request that failed upstream; the same failure again at most once in `REPORT_SECONDS`, with a count."""
+        place = "a request" if session is None else f"session {session.compactor.session_id}: a request"
+        code = "" if status is None else f" with status {status}"
+        line = f"{place} failed upstream{code}: {' '.join(replace_control_characters(text).split())[:500]}"
+        with self._lock:
+            now = time.monotonic()
+            self._unreported += 1
+            if line == self._last_failure and now - self._failure_seconds < REPORT_SECONDS:
+                return
+            again = f" ({self._unreported} times since the last such line)" if line == self._last_failure else ""
+            self._unreported, self._last_failure, self._failure_seconds = 0, line, now
+        self._report(line + again)
 
     def _find_name(self, headers: Mapping[str, Any]) -> str:
         """Return the name that the agent gives its session in a header; empty if it gives none."""

@@ -1,6 +1,7 @@
 """Sessions of agents behind the gateway: what goes upstream and what the journal has, without the proxy."""
 
 import json
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -461,6 +462,32 @@ def test_refused_requests_are_reported_once_and_are_no_missing_agent(journal: Pa
     (line,) = lines
     assert line.startswith("refused a request with status 422: the context window of model 'my-own' is unknown")
     assert recorder.describe() == f"no session was recorded: 3 requests arrived; {line}"
+
+
+def test_a_failing_upstream_is_reported_when_the_failure_changes_or_once_a_second(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = list[str]()
+    recorder = SessionRecorder(make_arms({"none": "none"}), journal=journal, window_tokens=20_000, report=lines.append)
+    agent = Agent(recorder)
+    agent.ask()
+    del lines[:]  # the line of the session itself
+    now = time.monotonic()
+    for seconds, text in ((0, "gone\x1b[2J"), (0.1, "gone\x1b[2J"), (0.9, "gone\x1b[2J"), (1.5, "gone\x1b[2J"), (1.6, "busy")):
+        monkeypatch.setattr(time, "monotonic", lambda: now + seconds)  # noqa: B023
+        agent.ask()
+        agent.fail(502, text)
+    recorder.answer({"kind": "failure", "call_id": "unknown", "status": 500, "message": "raw", "explained": [502, "what to do"]})
+    (session_id,) = {line.split(": ")[0] for line in lines[:3]}
+    assert session_id.startswith("session ")
+    assert "\x1b" not in "".join(lines)
+    assert [line.removeprefix(f"{session_id}: ").replace("\ufffd", "?") for line in lines] == [
+        "a request failed upstream with status 502: gone?[2J",
+        "a request failed upstream with status 502: gone?[2J (3 times since the last such line)",
+        "a request failed upstream with status 502: busy",
+        "a request failed upstream with status 502: what to do",
+    ]
+    recorder.close()
 
 
 def test_arms_are_drawn_by_a_seed(journal: Path, tmp_path: Path) -> None:

@@ -127,6 +127,11 @@ def test_a_policy_of_ones_own_acts_and_every_failure_reaches_the_agent(tmp_path:
         down = post(root, None, "/v1beta/models/gemini-3-pro:generateContent", contents=content)
         assert down.status == 502, down.body
         assert f"the upstream '{upstream.base}' cannot be reached" in down.body
+    printed = (tmp_path / "errors.txt").read_text()
+    assert "a request failed upstream with status 429: " in printed
+    assert (
+        f"a request failed upstream with status 502: harness gateway: the upstream '{upstream.base}' cannot be reached" in printed
+    )
     trials = load(tmp_path / "gateway.sqlite").trials
     answered, *refused = trials[["status", "steps"]].values.tolist()
     assert answered == ["completed", 7]
