@@ -12,7 +12,10 @@ from harness.errors import format_count
 from harness.text import replace_control_characters
 
 PLAIN_WIDTH = 200
-"""Width in columns of command output that does not go to a terminal."""
+"""Width in columns of command output that does not go to a terminal, except of tables, which are as wide as their content."""
+
+MAX_TABLE_WIDTH = 10_000
+"""Maximum width in columns of a table that does not go to a terminal."""
 
 
 def format_line(text: str, width: int = 200) -> str:
@@ -37,15 +40,29 @@ def print_line(text: str, *, to_stderr: bool = False) -> None:
 
 
 def print_parts(*parts: RenderableType) -> None:
-    """Print strings and rich renderables; output that does not go to a terminal has a fixed width.
+    """Print strings and rich renderables; output that does not go to a terminal does not depend on its width.
 
-    A string is printed literally (no rich markup) with its control characters replaced.
+    There, each row of a table with a header is one line, so that other programs find whole ids and names in it. A string is
+    printed literally (no rich markup) with its control characters replaced.
     """
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=PLAIN_WIDTH)
     for part in parts:
-        console.print(Text(replace_control_characters(part)) if isinstance(part, str) else part)
+        shown = Text(replace_control_characters(part)) if isinstance(part, str) else part
+        if console.is_terminal:
+            console.print(shown)
+        else:
+            _print_plain(shown)
+
+
+def _print_plain(part: RenderableType) -> None:
+    console = Console(highlight=False, width=PLAIN_WIDTH)
+    if isinstance(part, Table) and part.show_header:
+        unlimited = console.options.update(max_width=MAX_TABLE_WIDTH)
+        console = Console(highlight=False, width=max(PLAIN_WIDTH, console.measure(part, options=unlimited).maximum))
+    with console.capture() as captured:
+        console.print(part)
+    for line in captured.get().splitlines():  # rich fills the last column with spaces
+        click.echo(line.rstrip())
 
 
 def build_table(
