@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -79,6 +80,7 @@ def command(
     if len(arm_texts) == 1:
         raise UsageError(f"--arm {arm_texts[0]!r} is the only arm; name two or more, or use --policy")
     arms = tuple(parse_arm(text, number) for text, number in number_equal_texts(arm_texts or (policy_text or "none",)))
+    report = partial(click.echo, err=True)
     recorder = SessionRecorder(
         arms,
         journal=journal,
@@ -87,13 +89,13 @@ def command(
         model="" if "://" in upstream or "*" in upstream else upstream,
         session_header=session_header,
         seed=seed,
-        report=lambda line: click.echo(line, err=True),
+        report=report,
     )
     stop = threading.Event()
-    click.echo("starting litellm's proxy, which takes ten seconds", err=True)
+    click.echo("starting litellm's proxy, which takes ten seconds, or minutes on a busy machine", err=True)
     try:
         with (
-            serve_proxy(upstream, recorder.answer, api_base=api_base, port=port) as proxy,
+            serve_proxy(upstream, recorder.answer, api_base=api_base, port=port, report=report) as proxy,
             install_signal_handler(lambda _number, _frame: stop.set()),
         ):
             root = proxy.address.removesuffix("/v1")

@@ -7,21 +7,26 @@ import secrets
 import select
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any, TypeAlias
 
 from harness.errors import GatewayFailed, UsageError
 from harness.gateway.channel import Answer, serve_channel
 from harness.gateway.environment import find_interpreter
 from harness.gateway.proxy_hook import GEMINI_MODELS
 
+Report: TypeAlias = Callable[[str], None]
+"""Function that takes a line for a person."""
 HOOK = Path(__file__).parent / "proxy_hook.py"
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 300.0
 """Time in seconds that the proxy may take to start; it imports for ten, and compiles Python files first on a cold machine."""
+WAIT_SECONDS = 15.0
+"""Time in seconds between two reports that the proxy is still starting."""
 END_SECONDS = 20.0
 PASSED_VARIABLES = (
     "HOME",
@@ -110,7 +115,15 @@ def locate_gemini(upstream: str) -> str:
 
 
 @contextmanager
-def serve_proxy(upstream: str, answer: Answer, *, api_base: str = "", port: int = 0, is_hooked: bool = True) -> Iterator[Proxy]:
+def serve_proxy(
+    upstream: str,
+    answer: Answer,
+    *,
+    api_base: str = "",
+    port: int = 0,
+    is_hooked: bool = True,
+    report: Report = lambda _: None,
+) -> Iterator[Proxy]:
     """Run the proxy while the context is open.
 
     Args:
@@ -119,6 +132,7 @@ def serve_proxy(upstream: str, answer: Answer, *, api_base: str = "", port: int 
         api_base: Address of the server that has the model, as for `describe_upstream`.
         port: Port on loopback; 0 chooses a free one.
         is_hooked: Whether the hook is used; False serves litellm's proxy as it is, for comparisons.
+        report: Function that is called with a line while the proxy takes long to start. Default: none.
 
     Raises:
         UsageError: The proxy is not installed, the port cannot be used, or the upstream is invalid.
@@ -137,7 +151,7 @@ def serve_proxy(upstream: str, answer: Answer, *, api_base: str = "", port: int 
             "listening": listening.fileno(),
             "hooked": is_hooked,
         }
-        with serve_channel(folder / "hook", answer), _start(interpreter, folder, settings, listening) as process:
+        with serve_channel(folder / "hook", answer), _start(interpreter, folder, settings, listening, report) as process:
             yield Proxy(process, listening.getsockname()[1])
 
 
@@ -154,9 +168,20 @@ def _listen(port: int) -> socket.socket:
     return listening
 
 
+def _wait_for_output(stream: IO[bytes], report: Report) -> bool:
+    """Return whether a process has written or ended within the time that the proxy may take to start."""
+    begun_seconds = time.monotonic()
+    while (waited_seconds := time.monotonic() - begun_seconds) < START_SECONDS:
+        ready, _, _ = select.select([stream], [], [], min(WAIT_SECONDS, START_SECONDS - waited_seconds))
+        if ready:
+            return True
+        report(f"the proxy has been starting for {time.monotonic() - begun_seconds:.0f} s; it may take {START_SECONDS:g} s")
+    return False
+
+
 @contextmanager
 def _start(
-    interpreter: Path, folder: Path, settings: Mapping[str, Any], listening: socket.socket
+    interpreter: Path, folder: Path, settings: Mapping[str, Any], listening: socket.socket, report: Report
 ) -> Iterator["subprocess.Popen[bytes]"]:
     variables = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
     variables |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION", "LITELLM_LOG": "ERROR", "NO_DOCS": "True"}
@@ -172,8 +197,7 @@ def _start(
     try:
         process.stdin.write(json.dumps(settings).encode() + b"\n")
         process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
-        if not ready or process.stdout.readline() != b"ready\n":
+        if not _wait_for_output(process.stdout, report) or process.stdout.readline() != b"ready\n":
             process.kill()
             lines = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-5:]
             raise GatewayFailed(f"the proxy of the gateway did not start within {START_SECONDS:g} s: {' / '.join(lines)}")

@@ -1,5 +1,6 @@
 """What the gateway says before its proxy runs; the running proxy is tested in tests/peers."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 
 from harness.cli import main as command_line
 from harness.errors import UsageError
+from harness.gateway import process
 from harness.gateway.environment import LOCK, REQUIREMENTS, find_interpreter
 from harness.gateway.process import describe_upstream
 
@@ -58,6 +60,25 @@ def test_the_lock_holds_the_required_packages_with_hashes_and_no_address() -> No
 )
 def test_invalid_options_are_refused_at_once(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
     assert words in run(*options, "--journal", str(tmp_path / "j.sqlite"))
+
+
+def test_a_proxy_that_takes_long_to_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "WAIT_SECONDS", 0.05)
+    lines = list[str]()
+    reading, writing = os.pipe()
+
+    def report(line: str) -> None:
+        lines.append(line)
+        if len(lines) == 2:
+            os.write(writing, b"ready\n")
+
+    with os.fdopen(reading, "rb") as stream:
+        assert process._wait_for_output(stream, report)
+        assert lines == ["the proxy has been starting for 0 s; it may take 300 s"] * 2
+        assert stream.read1() == b"ready\n"
+        monkeypatch.setattr(process, "START_SECONDS", 0.1)
+        assert not process._wait_for_output(stream, lines.append)
+    os.close(writing)
 
 
 def test_an_upstream_is_an_address_or_a_model() -> None:
