@@ -80,11 +80,11 @@ def command() -> None:
 def list_sessions(folders: tuple[Path, ...], places: tuple[Path, ...], status: str | None, limit: int) -> None:
     """List the sessions in FOLDERS (experiments, folders of journals or journal files), newest first.
 
-    Without FOLDERS, the places that `--in` names are listed, or else those that it searches by default. A session whose process
-    was killed stays `active`. A session that could not log its failure, because its journal could not be written, is marked as
-    failed now. A sub-agent has a session of its own; its id begins with the id of the session that started it. Seed, score and
-    failed checks are those of the trial that ran the session. A cost with the note `list` is that of a recording at the list
-    prices of its models on the day of the import.
+    Without FOLDERS, the places that `--in` names are listed, or else those that it searches by default. A session whose
+    process was killed stays `active`. A session that could not log its failure, because its journal could not be written, is
+    marked as failed now. A sub-agent has a session of its own; its id begins with the id of the session that started it.
+    Seed, score and failed checks are those of the trial that ran the session, or those of `harness task grade --mark`. A cost
+    with the note `list` is that of a recording at the list prices of its models on the day of the import.
 
     Example: `harness sessions list --status failed`
     """

@@ -179,7 +179,8 @@ def grade_task(
     nothing in FOLDER is run or changed. The exit code is 1 if a check fails.
 
     With --mark, the newest session in --in whose messages have the request of the task is marked as a success if every check
-    passes, and as a failure otherwise; see `harness sessions mark`.
+    passes, and as a failure otherwise; see `harness sessions mark`. `harness sessions list` shows the share of the checks that
+    passed, and those that failed.
 
     Example: `harness task grade log-forensics work --seed 3 --mark --in gateway.sqlite`
     """
@@ -198,7 +199,8 @@ def grade_task(
     print_line(f"{passed} of {format_count(len(checks), 'check')} passed")
     if location is not None:
         with Journal.open(location.journal) as journal:
-            journal.mark_session(location.session_id, passed == len(checks))
+            verdicts = [(graded.check.title, graded.passed) for graded in checks]
+            journal.mark_session(location.session_id, passed == len(checks), verdicts)
         print_line(f"{format_line(location.session_id)}: marked {'success' if passed == len(checks) else 'failure'}")
     if passed < len(checks):
         raise click.exceptions.Exit(1)

@@ -16,7 +16,8 @@ BLOCK_SIZE = 500
 BlockStates: TypeAlias = dict[int, bytes]
 """Digests of the data from which a table's rows are computed: one for each block of rows, by the number of the block."""
 
-_SESSION_SQL = "s.id, s.created_at_ms, s.marked_success, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
+_MARK_SQL = "s.marked_success, s.marked_score, s.marked_failed_checks"
+_SESSION_SQL = f"s.id, s.created_at_ms, {_MARK_SQL}, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
 _STATE_SQL = {
     "session": f"""SELECT s.key, r.trial_id, r.revision, {_SESSION_SQL} FROM session AS s
         LEFT JOIN trial AS r ON r.session_id = s.id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY s.key""",

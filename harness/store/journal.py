@@ -235,18 +235,28 @@ class Journal(AbstractContextManager["Journal"]):
             execute("DELETE FROM trial WHERE session_id = ?", (session_id,))
             execute("DELETE FROM session WHERE id = ?", (session_id,))
 
-    def mark_session(self, session_id: str, success: bool | None) -> None:
-        """Store whether the user calls a session outside of trials a success; None removes the mark.
+    def mark_session(self, session_id: str, success: bool | None, checks: Sequence[tuple[str, bool]] = ()) -> None:
+        """Store whether a session outside of trials is a success, in place of an earlier mark.
+
+        Args:
+            session_id: Id of the session.
+            success: Whether the session is a success; None removes the mark.
+            checks: Title of each check of the session's task, and whether it passed, if checks decided. Default: none.
 
         Raises:
             StoreError: The journal has no such session or cannot be written.
             UsageError: The session belongs to a trial, whose checks say how it ended.
         """
         key = self.find_key(session_id)
+        score = sum(passed for _, passed in checks) / len(checks) if checks else None
+        failed = replace_surrogates("; ".join(title for title, passed in checks if not passed)) if checks else None
         with self.database.transaction():
             if self.query("SELECT 1 FROM trial WHERE session_id = ?", session_id):
                 raise UsageError(f"session {session_id!r} belongs to a trial, whose checks say how it ended; it cannot be marked")
-            self.database.execute("UPDATE session SET marked_success = ? WHERE key = ?", (success, key))
+            self.database.execute(
+                "UPDATE session SET marked_success = ?, marked_score = ?, marked_failed_checks = ? WHERE key = ?",
+                (success, score, failed, key),
+            )
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """Return the rows of a SQL query over the journal's tables and views; views show compressed texts in full."""

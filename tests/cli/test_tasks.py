@@ -273,6 +273,8 @@ def test_the_work_of_an_agent_outside_is_graded_and_its_session_marked(tmp_path)
     assert "FAIL  port: The port is written down\n        got ''\nok    note: A note\n1 of 2 checks passed\n" in failed.stdout
     assert "marked failure" in failed.stdout
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    (row,) = [line for line in within("sessions", "list", journal).stdout.splitlines() if "marked failure" in line]
+    assert re.search(r"marked failure .* 0\.50 .*The port is written down$", row)
     (folder / "conf.txt").write_text("port=4003\n")
     passed = within(*grade)
     assert passed.exit_code == 0, passed.output
@@ -281,8 +283,14 @@ def test_the_work_of_an_agent_outside_is_graded_and_its_session_marked(tmp_path)
     assert trials["marked_success"].notna().sum() == 1
     (marked,) = trials[trials["marked_success"].notna()].itertuples()
     assert marked.marked_success
+    assert (marked.marked_score, marked.marked_failed_checks) == (1.0, "")
+    assert trials["marked_score"].notna().sum() == 1
     assert re.search(f"{marked.session_id}: marked success", passed.stdout)
     assert within("task", "grade", ALONE, folder, "--seed", "4", *LOCAL).exit_code == 1
+    within("sessions", "mark", "failure", marked.session_id, "--in", journal)
+    trials = load(journal).trials
+    assert trials["marked_success"].sum() == 0
+    assert trials["marked_score"].isna().all()  # by hand, without checks
     unknown = within("task", "grade", ALONE, folder, "--seed", "4", "--mark", "--in", journal, *LOCAL)
     assert "has the request of this task; check --in and --seed" in unknown.stderr
 

@@ -42,9 +42,9 @@ class SessionRow(NamedTuple):
     seed: int | None
     """Seed of the trial; None if the session belongs to no trial."""
     score: float | None
-    """Share of the checks of the trial that passed; None if the session belongs to no trial."""
+    """Share of the checks that passed, of the trial or by `harness task grade --mark`; None if the session was not graded."""
     failed_checks: str
-    """Titles of the failed checks of the trial, joined by semicolons; empty if none failed or the session belongs to no trial."""
+    """Titles of the failed checks, joined by semicolons; empty if none failed or the session was not graded."""
     marked_success: bool | None
     """Whether the user marked the session as a success; None without a mark."""
 
@@ -111,8 +111,10 @@ _SESSIONS = """
       coalesce(s.model, ''), coalesce(v.task, ''), s.created_at_ms,
       coalesce((SELECT at_ms FROM event AS e WHERE e.session = s.key ORDER BY seq DESC LIMIT 1), s.created_at_ms),
       (SELECT count(*) FROM event AS e WHERE e.session = s.key),
-      (SELECT count(*) FROM event AS e WHERE e.session = s.key AND e.role IS NOT NULL), r.seed, r.score,
-      coalesce((SELECT group_concat(c.title, '; ') FROM "check" AS c WHERE c.trial_id = r.trial_id AND NOT c.passed), ''),
+      (SELECT count(*) FROM event AS e WHERE e.session = s.key AND e.role IS NOT NULL), r.seed,
+      coalesce(r.score, s.marked_score),
+      coalesce((SELECT group_concat(c.title, '; ') FROM "check" AS c WHERE c.trial_id = r.trial_id AND NOT c.passed),
+        s.marked_failed_checks, ''),
       s.marked_success
     FROM session AS s JOIN sessions AS v ON v.id = s.id LEFT JOIN trial AS r ON r.session_id = s.id
     ORDER BY s.created_at_ms DESC, s.key DESC"""
