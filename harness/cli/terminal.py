@@ -61,7 +61,7 @@ def _print_plain(part: RenderableType) -> None:
         console = Console(highlight=False, width=max(PLAIN_WIDTH, console.measure(part, options=unlimited).maximum))
     with console.capture() as captured:
         console.print(part)
-    for line in captured.get().splitlines():  # rich fills the last column with spaces
+    for line in captured.get().removesuffix("\n").split("\n"):  # rich fills the last column with spaces
         click.echo(line.rstrip())
 
 
