@@ -84,7 +84,8 @@ def serve_command(
     The server answers chat completions, /v1/responses, Anthropic's /v1/messages and Gemini's generateContent, each also
     streamed, and lists its models at /v1/models. The names are those used in a plan, e.g. scripted/flashcards:attentive or
     scripted/extractive. With --seeds, scripted/flashcards@3:attentive works on the task of seed 3. To use a served model in
-    harness, set HOSTED_VLLM_API_BASE to the printed address and name the model hosted_vllm/NAME. Ctrl-C stops the server.
+    harness, set HOSTED_VLLM_API_BASE to the printed address and name the model hosted_vllm/NAME. Another agent uses the address
+    as its base URL and NAME as the model, for clients of litellm openai/NAME. Ctrl-C stops the server.
 
     --fault makes requests fail. Requests are counted from 1, including retries: 429:7@3 affects request 3, 500@2-4 affects
     requests 2 to 4, and stall@5- affects every request from 5 on. KIND is one of 429 (VALUE: seconds in Retry-After), 500, 529,
