@@ -177,7 +177,8 @@ class SessionRecorder:
         self._lock = threading.Lock()
         self.sessions = self._refused = self._unfinished = 0
         self._last_refusal = self._last_failure = ""
-        self._unreported, self._failure_seconds = 0, 0.0
+        self._failed = self._unreported = 0
+        self._failure_seconds = 0.0
         for arm in self._arms:  # refuses invalid settings before the first request
             Compactor(arm.policy, window_tokens=window_tokens or 1_000_000, summarizer=summarizer).close()
 
@@ -245,7 +246,8 @@ class SessionRecorder:
                 "environment variable of the agent names its provider's own address"
             )
         unfinished = f"; {self._unfinished} did not end by the agent's own answer" if self._unfinished else ""
-        return f"{format_count(self.sessions, 'session')} recorded in {self._journal}{unfinished}"
+        failed = f"; {format_count(self._failed, 'request')} failed upstream" if self._failed else ""
+        return f"{format_count(self.sessions, 'session')} recorded in {self._journal}{unfinished}{failed}"
 
     def take_request(self, question: Mapping[str, Any]) -> list[int | Raw]:
         """Return what goes upstream: the index of each message that goes as it is, and other messages themselves.
@@ -411,6 +413,7 @@ class SessionRecorder:
         line = f"{place} failed upstream{code}: {' '.join(replace_control_characters(text).split())[:500]}"
         with self._lock:
             now = time.monotonic()
+            self._failed += 1
             self._unreported += 1
             if line == self._last_failure and now - self._failure_seconds < REPORT_SECONDS:
                 return

@@ -488,6 +488,10 @@ def test_a_failing_upstream_is_reported_when_the_failure_changes_or_once_a_secon
         "a request failed upstream with status 502: what to do",
     ]
     recorder.close()
+    assert (
+        recorder.describe()
+        == f"1 session recorded in {journal}; 1 did not end by the agent's own answer; 6 requests failed upstream"
+    )
 
 
 def test_arms_are_drawn_by_a_seed(journal: Path, tmp_path: Path) -> None:
