@@ -86,8 +86,8 @@ class Comparison:
         arm_pairs: Number of pairs of arms over which the effects are averaged; 1 unless settings selected several arms. Required.
         is_separated: Whether the arms ran at separate times rather than interleaved, so that a change over time, such as of a
             provider's model, counts as an effect of the arm. Required.
-        policy_errors_a: Number of pairs in which the trial of arm a ended by an error of its policy. Default: 0.
-        policy_errors_b: The same number for arm b. Default: 0.
+        policy_errors_a: Number of pairs in which the trial of arm a ended by an error of its policy. Default: `0`.
+        policy_errors_b: The same number for arm b. Default: `0`.
         policy_error: First message of these errors; empty without one. Default: `''`.
         cheaper_by_rule: Price rules under which each arm, `a` or `b`, has the lower total cost over the pairs; a rule under which
             both cost the same is in neither. Empty if the sizes of the prompts are unknown. Default: `{}`.
