@@ -11,7 +11,7 @@ from harness.analysis.chart_options import Format, Theme, Width
 from harness.analysis.figures import FIGURES, FIGURES_WITHOUT_OUTCOMES, style
 from harness.analysis.formatting import format_label
 from harness.analysis.measures import find_metric
-from harness.analysis.tables import Tables, require_single_level, split_by_level
+from harness.analysis.tables import Tables, read_report_tables, require_single_level, split_by_level
 
 STORY = "loss_story"
 """Chart that a report draws first if there is a loss to show."""
@@ -77,7 +77,7 @@ def write_figures(
         UnknownName: There is no such metric, arm, format, theme or width; the message suggests similar names.
         OSError: The folder cannot be written.
     """
-    parts = split_by_level(drop_earlier_plans(results))
+    parts = split_by_level(drop_earlier_plans(read_report_tables(results)))
     folder = directory / "charts"
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
