@@ -225,9 +225,8 @@ def tap(address: str) -> Iterator[tuple[str, list[tuple[str, Any, Any]]]]:
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["content-length"]))
             requests.append((self.path, self.headers, json.loads(data)))
-            headers = {
-                name: self.headers[name] for name in ("content-type", "authorization", "x-api-key") if name in self.headers
-            }
+            names = ("content-type", "authorization", "x-api-key", "x-goog-api-key")
+            headers = {name: self.headers[name] for name in names if name in self.headers}
             try:
                 with urllib.request.urlopen(urllib.request.Request(address + self.path, data, headers), timeout=120) as answer:
                     self.answer(answer.status, answer.headers["content-type"], answer.read())
