@@ -99,7 +99,8 @@ def test_a_socket_that_nobody_serves_ends_the_connection(relay: AgentRelay, sand
     relay.listening.close()
     result = run(relay, sandbox, FETCH)
     assert result.exit_code == 1
-    assert b"RemoteDisconnected" in result.stderr or b"reset" in result.stderr, result.stderr
+    ends = (b"RemoteDisconnected", b"reset", b"Broken pipe")  # what the agent sees depends on how far its request has come
+    assert any(end in result.stderr for end in ends), result.stderr
 
 
 def test_named_folders_are_visible_and_read_only(relay: AgentRelay, tmp_path_factory: pytest.TempPathFactory) -> None:
