@@ -10,6 +10,7 @@ import pytest
 
 from harness.analysis.alerts import evaluate_alerts
 from harness.analysis.arms import summarize_arms
+from harness.analysis.figures.files import write_figures
 from harness.analysis.measures import add_measures
 from harness.analysis.overhead import measure_overhead
 from harness.analysis.retention import measure_retention
@@ -201,3 +202,11 @@ def test_a_report_is_the_same_as_from_the_whole_tables(both):
     assert document.render_text(full=True) == of_whole.render_text(full=True)
     assert document.render_markdown() == of_whole.render_markdown()
     assert not {"steps", "checks", "probes"} & set(vars(both.parts.report_tables))
+
+
+@pytest.mark.slow
+def test_charts_are_the_same_as_from_the_whole_tables(both, tmp_path):
+    drawn, of_whole = (write_figures(tables, tmp_path / name) for name, tables in (("parts", both.parts), ("whole", both.whole)))
+    assert [path.name for path in drawn] == [path.name for path in of_whole] != []
+    assert [path.read_bytes() for path in drawn] == [path.read_bytes() for path in of_whole]
+    assert not set(NAMES) & set(vars(both.parts)), "a whole table was read beside those of the report"
