@@ -59,8 +59,9 @@ def end_if_imported_by_worker() -> None:
 
     `multiprocessing` lets each new worker import the main program. A script that starts workers without
     `if __name__ == "__main__":` would start them in its workers, too, which `multiprocessing` refuses with a long traceback in
-    each of them. Its own test is the same. The parent process finds that no worker starts, and says what to do.
+    each of them. The parent process finds that no worker starts, and says what to do.
     """
+    # `multiprocessing` itself looks at this attribute, and has no public one for it
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(1)
 

@@ -72,14 +72,7 @@ def _list_settings(replay: Replay, rule: str) -> list[Change]:
     for row in rows.itertuples():
         meaning = f"best threshold of this policy in hindsight; {_describe_even(row.break_even_tokens)}"
         changes.append(
-            Change(
-                f"Or set {row.setting}" if changes else f"Set {row.setting}",
-                row.saving_usd,
-                row.saving_low_usd,
-                row.saving_high_usd,
-                meaning,
-                "needs a test",
-            )
+            Change(f"Set {row.setting}", row.saving_usd, row.saving_low_usd, row.saving_high_usd, meaning, "needs a test")
         )
     return changes
 

@@ -48,6 +48,7 @@ def build_random_arm_sections(results: Tables) -> Iterator[Section]:
     trials = results.trials
     choices = read_choices(trials)
     listed = [choice for choice in dict.fromkeys(choices) if choice]
+    costs = price_trials(results) if listed else pd.DataFrame()
     for choice in listed:
         drawn = trials[choices == choice]
         arms = list_arms(drawn)
@@ -56,7 +57,7 @@ def build_random_arm_sections(results: Tables) -> Iterator[Section]:
         differences = compare_random_arms(drawn)
         level = describe_level(require_single_level(drawn))
         among = f", among {', '.join(choice)}" if len(listed) > 1 else ""
-        means = _price_arms(drawn, price_trials(results))
+        means = _price_arms(drawn, costs, arms)
         question = "Which arm has the lowest mean cost"
         dependence = describe_winners(list_cheapest({str(rule): means[rule] for rule in means}), question)
         yield Section(
@@ -81,11 +82,14 @@ def build_random_arm_sections(results: Tables) -> Iterator[Section]:
             )
 
 
-def _price_arms(drawn: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean cost of a session in USD, with a row for each arm and a column for each rule that has a price."""
+def _price_arms(drawn: pd.DataFrame, costs: pd.DataFrame, arms: list[str]) -> pd.DataFrame:
+    """Return the mean cost of a session in USD, with a row for each arm and a column for each rule that has a price.
+
+    An arm without a priced session, such as one whose requests all failed, has no values.
+    """
     priced = costs.loc[costs.index.intersection(drawn["trial_id"])].dropna(axis="columns", how="all")
-    arms = read_arms(drawn).set_axis(drawn["trial_id"]).reindex(priced.index)
-    return priced.groupby(arms).mean()
+    arm_of_session = read_arms(drawn).set_axis(drawn["trial_id"]).reindex(priced.index)
+    return priced.groupby(arm_of_session).mean().reindex(arms)
 
 
 def _describe_unfinished(trials: pd.DataFrame, arms: list[str]) -> Iterator[str]:

@@ -4,16 +4,22 @@ import json
 from itertools import islice
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from harness.analysis.formatting import format_usd
 from harness.analysis.random_arms import SUCCESS, compare_random_arms, read_arms
+from harness.analysis.rule_costs import price_trials
+from harness.analysis.tables import Tables
 from harness.errors import StoreError, UsageError
 from harness.gateway.recorder import Arm, SessionRecorder, draw_arms
 from harness.inspection.loading import load
 from harness.policies import policy_from_plain
+from harness.reporting.random_arms import build_random_arm_sections
 from harness.store.journal import Journal
 from tests.cli.command import within
 from tests.gateway.test_recorder import Agent, make_keep_last
@@ -87,6 +93,22 @@ def test_the_report_finds_a_planted_difference_in_marks_and_prompts(tmp_path: Pa
     text = within("report", journal).output
     assert "short against whole" in text
     assert f"Success: as marked by the user, in {24 - len(short)} of {24 - len(short)} (whole), {len(short)} of" in text
+
+
+def test_the_cost_of_the_arms_stands_under_each_rule_and_an_arm_without_steps_has_none(tmp_path: Path) -> None:
+    journal = tmp_path / "gateway.sqlite"
+    record(journal, {"whole": NONE, "short": make_keep_last()}, 3, sessions=8, steps=8)
+    results = load(journal)
+    trials = results.trials.assign(model="scripted/flashcards")
+    tables = cast("Tables", SimpleNamespace(trials=trials, steps=results.steps))
+    _, costs = build_random_arm_sections(tables)
+    assert costs.columns == ("arm", "anthropic-2025-09", "anthropic-2026-10", "no cache")
+    means = price_trials(tables).groupby(read_arms(trials).set_axis(trials["trial_id"])).mean()
+    assert {row[0]: row[1:] for row in costs.rows} == {arm: tuple(map(format_usd, means.loc[arm])) for arm in ("whole", "short")}
+    failed = trials.loc[read_arms(trials) == "short", "trial_id"]
+    steps = results.steps[~results.steps["trial_id"].isin(failed)]
+    _, costs = build_random_arm_sections(cast("Tables", SimpleNamespace(trials=trials, steps=steps)))
+    assert {row[0]: set(row[1:]) == {"?"} for row in costs.rows} == {"whole": False, "short": True}
 
 
 def test_the_arms_of_several_journals_are_pooled(tmp_path: Path) -> None:

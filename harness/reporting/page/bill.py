@@ -352,7 +352,7 @@ def _render_all(replay: Replay, changes: Sequence[Sequence[Sequence[float | None
         for text in (
             "setting",
             *heads,
-            "compactions by it",
+            "its compactions",
             "cheaper below (tokens read again)",
             f"{replay.group_kind}s that get dearer",
         )
