@@ -216,6 +216,15 @@ class Driven(NamedTuple):
     """Usage that the agent was shown with each answer."""
 
 
+def send(handler: http.server.BaseHTTPRequestHandler, status: int, content_type: str, data: bytes) -> None:
+    """Send a whole answer."""
+    handler.send_response(status)
+    handler.send_header("content-type", content_type)
+    handler.send_header("content-length", str(len(data)))
+    handler.end_headers()
+    handler.wfile.write(data)
+
+
 @contextmanager
 def tap(address: str) -> Iterator[tuple[str, list[tuple[str, Any, Any]]]]:
     """Forward requests to a server on loopback; yield the address to use, and path, headers and JSON body of each request."""
@@ -229,17 +238,10 @@ def tap(address: str) -> Iterator[tuple[str, list[tuple[str, Any, Any]]]]:
             headers = {name: self.headers[name] for name in names if name in self.headers}
             try:
                 with urllib.request.urlopen(urllib.request.Request(address + self.path, data, headers), timeout=120) as answer:
-                    self.answer(answer.status, answer.headers["content-type"], answer.read())
+                    send(self, answer.status, answer.headers["content-type"], answer.read())
             except urllib.error.HTTPError as error:
                 with error:
-                    self.answer(error.code, error.headers["content-type"], error.read())
-
-        def answer(self, status: int, content_type: str, data: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-type", content_type)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+                    send(self, error.code, error.headers["content-type"], error.read())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -423,12 +425,7 @@ def test_a_signature_of_gemini_goes_back_upstream_and_other_upstreams_are_refuse
             part = {"functionCall": {"name": "bash", "args": {}}, "thoughtSignature": f"signature {len(bodies)}"}
             usage = {"promptTokenCount": 10, "candidatesTokenCount": 2, "thoughtsTokenCount": 3, "cachedContentTokenCount": 4}
             answer = {"candidates": [{"content": {"role": "model", "parts": [part]}}], "usageMetadata": usage}
-            data = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            send(self, 200, "application/json", json.dumps(answer).encode())
 
         def log_message(self, *_: object) -> None:
             pass

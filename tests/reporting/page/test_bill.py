@@ -60,6 +60,14 @@ def test_changes_have_an_effect_and_a_grade(replay):
     assert [change.saving_usd for change in changes] == sorted((change.saving_usd for change in changes), reverse=True)
 
 
+def test_each_policy_is_one_change_so_that_no_threshold_is_called_best_beside_a_better_one(replay):
+    settings = [
+        change.text.removeprefix("Set ").partition(",")[0] for change in list_changes(replay) if change.text.startswith("Set ")
+    ]
+    policies = [name.partition(" at ")[0] for setting in settings for name in setting.split(" or ")]
+    assert sorted(set(policies)) == sorted(policies) != []
+
+
 def test_a_replay_without_a_cost_has_a_page_too(tmp_path):
     write_recording(tmp_path / "s" / "session.jsonl", 3, has_usage=False)
     empty = replay_sessions(tmp_path / "s", ["claude-code"], [40_000], ["own"], workers=1, cache_folder=tmp_path / "cache")
