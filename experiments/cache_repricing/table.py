@@ -80,6 +80,7 @@ def build_recording(trace: Mapping[str, Any]) -> Recording:
                 kept_blocks=kept,
                 blocks=tuple(Block(digest, trace["block_size"], "") for digest in digests[kept:]),
                 at_seconds=call["t"],
+                answer_seconds=call.get("api_time") or 0.0,
                 prompt_tokens=call["in"],
                 output_tokens=call["out"],
             )

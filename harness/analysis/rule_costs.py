@@ -113,7 +113,11 @@ def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame
     view = steps["view_tokens"].to_numpy(np.float64)
     share = np.divide(steps["kept_prefix_tokens"].to_numpy(np.float64), view, out=np.zeros(len(view)), where=view > 0)
     prompt, output = (steps[name].to_numpy(np.float64) for name in ("prompt_tokens", "output_tokens"))
-    calls = price_calls(prompt, prompt * np.minimum(1.0, share), output, gap_seconds, terms)
+    shared = prompt * np.minimum(1.0, share)
+    before = steps.groupby("trial_id")[["view_tokens", "output_tokens"]].shift(fill_value=0)
+    continues = steps["kept_prefix_tokens"].to_numpy() == before["view_tokens"].to_numpy()
+    answers = np.where(continues, np.minimum(before["output_tokens"].to_numpy(np.float64), prompt - shared), 0.0)
+    calls = price_calls(prompt, shared, answers, output, gap_seconds, terms)
     price, others = terms.prices[0], trials[[name for name in _OTHER_COLUMNS if name in trials]].fillna(0)
     rates = [price.input_usd if name.endswith("prompt_tokens") else price.output_usd for name in others]
     beside = (others.to_numpy(np.float64) * np.array(rates)).sum(axis=1) / MILLION
@@ -122,10 +126,9 @@ def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame
 
 
 def _find_gap_seconds(steps: pd.DataFrame, trials: pd.DataFrame) -> Numbers:
-    """Return the simulated seconds between the request of each step and the one before it; 0 for the first step."""
-    groups = steps.groupby("trial_id")
-    seconds: Numbers = groups["model_seconds"].shift(fill_value=0.0).fillna(0.0).to_numpy(np.float64, copy=True)
-    places, numbers = groups.indices, steps["step"].to_numpy()
+    """Return the simulated seconds between the request of each step and the answer before it; 0 for the first step."""
+    seconds: Numbers = np.zeros(len(steps))
+    places, numbers = steps.groupby("trial_id").indices, steps["step"].to_numpy()
     columns = (trials[name] for name in ("config_json", "seed", "replicate"))
     for trial_id, config, seed, replicate in zip(trials.index, *columns, strict=True):
         has_gaps = isinstance(config, str) and '"gaps"' in config and not pd.isna(seed) and trial_id in places

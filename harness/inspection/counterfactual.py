@@ -65,6 +65,8 @@ class TraceStep(NamedTuple):
     """Number of messages in the session at the end of the step."""
     asked_seconds: float | None = None
     """Time right before the model call of the step, in seconds; None if the session has no times."""
+    answered_seconds: float | None = None
+    """Time at the end of the model's answer, in seconds; None if the session has no times."""
 
     def make_end_event(self, usage: Usage) -> StepFinished:
         """Return the end of the step with another usage; every run makes one for each step, so it is done without `replace`."""
@@ -121,7 +123,10 @@ class SessionTrace:
             elif isinstance(entry.event, StepFinished):
                 step = _make_step(entry.event, steps, messages)
                 asked_seconds = message_seconds[step.messages_at_request - 1] if step.messages_at_request else None
-                steps.append(step._replace(asked_seconds=asked_seconds if step_seconds is None else step_seconds))
+                answered_seconds = message_seconds[step.messages_at_request]
+                if step_seconds is not None:
+                    asked_seconds, answered_seconds = step_seconds, step_seconds + entry.event.model_seconds
+                steps.append(step._replace(asked_seconds=asked_seconds, answered_seconds=answered_seconds))
                 step_seconds = None
         if not steps:
             raise UsageError("the session has no finished step, so there is nothing to show; open another session")
@@ -137,7 +142,7 @@ class SessionTrace:
     def drop_times(self) -> "SessionTrace":
         """Return the same messages and steps without times; what is measured in one of the traces counts for both."""
         timeless = copy(self)
-        timeless.steps = tuple([step._replace(asked_seconds=None) for step in self.steps])
+        timeless.steps = tuple([step._replace(asked_seconds=None, answered_seconds=None) for step in self.steps])
         return timeless
 
     def measure_texts(self, message: Message) -> TextSizes:

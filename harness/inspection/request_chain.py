@@ -54,11 +54,14 @@ def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = (
     model = next((event.model for _, event in log if isinstance(event, SessionStarted)), "")
     for sent in history.reconstruct_all(LogReader.from_log(log)):
         end = sent.end_event
-        at_seconds = virtual_seconds if is_scripted(model) else sent_at.get(end.step)
+        at_seconds, answer_seconds = sent_at.get(end.step, (None, 0.0))
+        if is_scripted(model):
+            at_seconds, answer_seconds = virtual_seconds, end.model_seconds
         requests.append(
             replace(
                 maker.make(sent.messages),
                 at_seconds=at_seconds if sent.view.now_seconds is None else sent.view.now_seconds,
+                answer_seconds=answer_seconds,
                 prompt_tokens=end.usage.prompt_tokens if end.usage.is_reported and not end.impossible_usage else None,
                 reported=end.usage if end.usage.cache_read_tokens or end.usage.cache_write_tokens else None,
                 output_tokens=end.usage.output_tokens,
@@ -70,17 +73,16 @@ def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = (
     return SessionRequests(model, tuple(requests), tuple(summaries), is_scripted(model) or bool(sent_at))
 
 
-def _find_times(log: Sequence[Entry], times_ms: Sequence[int]) -> dict[int, float]:
-    """Return the time in seconds at which the request of each step was sent: that of the last event before the answer."""
-    sent_at, before = dict[int, float](), None
-    answered_at = None
+def _find_times(log: Sequence[Entry], times_ms: Sequence[int]) -> dict[int, tuple[float, float]]:
+    """Return when the request of each step was sent, at the last event before its answer, and how long that took, in seconds."""
+    times, before_ms, answer_ms = dict[int, tuple[float, float]](), None, None
     for (_, event), at_ms in zip(log, times_ms, strict=False):
         if isinstance(event, MessageAdded) and event.message.role == "assistant":
-            answered_at = at_ms if before is None else before
-        elif isinstance(event, StepFinished) and answered_at is not None:
-            sent_at[event.step] = answered_at / 1_000
-        before = at_ms
-    return sent_at
+            answer_ms = at_ms if before_ms is None else before_ms, at_ms
+        elif isinstance(event, StepFinished) and answer_ms is not None:
+            times[event.step] = answer_ms[0] / 1_000, max(0, answer_ms[1] - answer_ms[0]) / 1_000
+        before_ms = at_ms
+    return times
 
 
 def _make_counter(log: Sequence[Entry]) -> Callable[[Message], int]:

@@ -42,7 +42,14 @@ class SessionCache:
         """Return the reply to the next request of the session's agent, with the usage of the cache and its cost."""
         at_seconds = self._answering_seconds if self.now_seconds is None else self.now_seconds
         self._answering_seconds += reply.seconds
-        sent = replace(self.requests.make(request.messages), at_seconds=at_seconds, prompt_tokens=reply.usage.prompt_tokens)
+        sent = replace(
+            self.requests.make(request.messages),
+            at_seconds=at_seconds,
+            answer_seconds=reply.seconds,
+            prompt_tokens=reply.usage.prompt_tokens,
+            output_tokens=reply.usage.output_tokens,
+            reasoning_tokens=reply.usage.reasoning_tokens,
+        )
         return price_reply(reply, self.cache.send(sent), self.terms)
 
     def send_beside(self, request: Request, reply: Reply) -> Reply:

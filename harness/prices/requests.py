@@ -38,8 +38,10 @@ class Request:
     """Number of blocks at the beginning that all requests of the session share: definitions of tools and system prompt."""
     at_seconds: float | None = None
     """Time at which the request was sent, in seconds on any clock of the session; None if it is unknown."""
+    answer_seconds: float = 0.0
+    """Duration of the answer in seconds. What the request used is held for a lifetime from the end of its answer."""
     prompt_tokens: int | None = None
-    """Number of tokens of the whole prompt, to which the sizes of the blocks are scaled; None means the sum of the sizes."""
+    """Number of tokens of the whole prompt, which gives new blocks their sizes; None means that their estimates are taken."""
     reported: Usage | None = None
     """Usage that the provider reported; None if it reported none."""
     hour_write_tokens: int = 0

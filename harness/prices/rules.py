@@ -33,7 +33,9 @@ class PriceRule:
     source: str
     """Source of the numbers, with a note on those that are assumed."""
     lifetimes_seconds: Mapping[str, float]
-    """How long the cache holds a beginning in seconds, by the name of the choice; the first one is the default."""
+    """How long the cache holds a beginning, in seconds from the end of the answer that used it last, by the name of the choice.
+
+    The first one is the default."""
     refreshes: bool
     """Whether a read starts the lifetime anew."""
     least_prefix_tokens: int
@@ -46,6 +48,10 @@ class PriceRule:
     """Number of ends of blocks that a request may mark for the cache; None means that the end of every block counts."""
     look_back_blocks: int | None = None
     """Number of blocks up to a mark in which the cache looks for a beginning that it holds; None means all of them."""
+    caches_answers: bool = False
+    """Whether the cache also holds the answer behind a prompt, as the next request repeats it."""
+    drops_reasoning: bool = False
+    """Whether a user message removes the reasoning since the one before it, so that only what came before is held."""
     has_cache: bool = True
     model: str = ""
     """Model whose prices apply, by its name in the package genai-prices; empty means that of the session."""
@@ -149,7 +155,7 @@ def _check_fields(values: Mapping[str, Any], place: str) -> None:
         value = values.get(field, least)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise UsageError(f"{place}.{field}: expected a whole number of at least {least}, not {value!r:.80}")
-    for field in ("refreshes", "bills_writes", "has_cache"):
+    for field in ("refreshes", "bills_writes", "caches_answers", "drops_reasoning", "has_cache"):
         if not isinstance(values.get(field, True), bool):
             raise UsageError(f"{place}.{field}: expected true or false, not {values[field]!r:.80}")
     for field in ("provider", "source", "model"):

@@ -1,8 +1,8 @@
 """Bills of requests whose sizes alone are known, for several settings at once.
 
-The cache is that of `harness.prices.cache` without marks and look-back: each request finds what it shares with the request before
-it, unless the pause was longer than the lifetime. Sizes are arrays, so a bill takes microseconds, and a setting is priced under
-any number of rules.
+The cache is that of `harness.prices.cache` for sessions that grow and are compacted: each request finds what it shares with the
+request before it, unless the pause was longer than the lifetime. Sizes are arrays, so a bill takes microseconds, and a setting is
+priced under any number of rules.
 """
 
 import math
@@ -114,14 +114,37 @@ class _Split(NamedTuple):
     uncached: Numbers
 
 
+def _find_held(sizes: CallSizes, rule: PriceRule) -> Numbers:
+    """Return how many tokens at the beginning of each prompt the cache holds while it is warm."""
+    held = _add_answers(sizes.shared_tokens, sizes.answer_tokens, rule)
+    if rule.drops_reasoning:
+        held = np.minimum(held, sizes.plain_tokens)
+    if rule.marks is not None and rule.look_back_blocks is not None:
+        held = np.where(sizes.new_messages < rule.look_back_blocks, held, np.minimum(held, sizes.fixed_tokens))
+    return held
+
+
+def _add_answers(shared_tokens: Numbers, answer_tokens: Numbers, rule: PriceRule) -> Numbers:
+    """Return how many tokens the cache holds if it holds the answer behind a prompt, too."""
+    if not rule.caches_answers:
+        return shared_tokens
+    return np.where(shared_tokens >= rule.least_prefix_tokens, shared_tokens + answer_tokens, shared_tokens)
+
+
 def _split_sizes(
-    prompt_tokens: Numbers, shared_tokens: Numbers, edited_tokens: Numbers, is_warm: NDArray[np.bool_], rule: PriceRule
+    prompt_tokens: Numbers,
+    shared_tokens: Numbers,
+    held_tokens: Numbers,
+    edited_tokens: Numbers,
+    is_warm: NDArray[np.bool_],
+    rule: PriceRule,
 ) -> _Split:
     is_cached = (prompt_tokens >= rule.least_prefix_tokens) & rule.has_cache
     shared = np.where((shared_tokens >= rule.least_prefix_tokens) & rule.has_cache, shared_tokens, 0.0)
-    read = np.where(is_cached & is_warm, shared - shared % rule.granularity_tokens, 0.0)
+    held = np.where((held_tokens >= rule.least_prefix_tokens) & rule.has_cache & is_warm, held_tokens, 0.0)
+    read = np.where(is_cached, held - held % rule.granularity_tokens, 0.0)
     rewarmed = np.where(is_cached & ~is_warm, shared, 0.0)
-    edited = np.where(is_cached, edited_tokens + (shared_tokens - shared), 0.0)
+    edited = np.where(is_cached, edited_tokens + (shared_tokens - np.where(is_warm, np.minimum(shared, held), shared)), 0.0)
     return _Split(
         read=read,
         rewarmed=rewarmed,
@@ -132,20 +155,27 @@ def _split_sizes(
 
 
 def price_calls(
-    prompt_tokens: Numbers, shared_tokens: Numbers, output_tokens: Numbers, gap_seconds: Numbers, terms: Terms
+    prompt_tokens: Numbers,
+    shared_tokens: Numbers,
+    answer_tokens: Numbers,
+    output_tokens: Numbers,
+    gap_seconds: Numbers,
+    terms: Terms,
 ) -> Numbers:
     """Return what each call costs in USD.
 
     Args:
         prompt_tokens: Tokens of each prompt.
         shared_tokens: Tokens at its beginning that the prompt before it began with, too; 0 for the first prompt of a session.
+        answer_tokens: Tokens of the answer before that it repeats right behind the whole prompt before; otherwise 0.
         output_tokens: Tokens of the answer.
-        gap_seconds: Seconds between each request and the one before it.
+        gap_seconds: Seconds between each request and the answer before it.
         terms: Rule and prices.
     """
     rates = _choose_rates(terms, prompt_tokens)
     is_warm = gap_seconds <= terms.lifetime_seconds
-    split = _split_sizes(prompt_tokens, shared_tokens, np.zeros(len(prompt_tokens)), is_warm, terms.rule)
+    held = _add_answers(shared_tokens, answer_tokens, terms.rule)
+    split = _split_sizes(prompt_tokens, shared_tokens, held, np.zeros(len(prompt_tokens)), is_warm, terms.rule)
     written = split.rewarmed + split.edited + split.new
     prompt_usd = split.read * rates.read_usd + written * rates.write_usd + split.uncached * rates.input_usd
     return prompt_usd + output_tokens * rates.output_usd
@@ -167,14 +197,15 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     Args:
         sizes: Sizes of the requests.
         output_tokens: Tokens of the answer to each request.
-        gap_seconds: Seconds between each request and the one before it; 0 if unknown.
+        gap_seconds: Seconds between each request and the answer before it; 0 if unknown.
         terms: Rule and prices.
         result_tokens: Tokens of a result of a tool, of which each takes a call if something is read again.
     """
     rates = _choose_rates(terms, sizes.prompt_tokens)
     prompt = sizes.prompt_tokens
     is_warm = gap_seconds <= terms.lifetime_seconds
-    split = _split_sizes(prompt, sizes.shared_tokens, sizes.edited_tokens, is_warm, terms.rule)
+    held = _find_held(sizes, terms.rule)
+    split = _split_sizes(prompt, sizes.shared_tokens, held, sizes.edited_tokens, is_warm, terms.rule)
     summarized_read = (
         np.where(is_warm | sizes.asks_early, rates.read_usd, rates.write_usd)
         if sizes.shares_prefix and terms.rule.has_cache
@@ -193,7 +224,7 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     )
     write_usd = rates.write_usd if terms.rule.has_cache else rates.input_usd
     entry_usd = np.where(is_warm, rates.read_usd, rates.write_usd) if terms.rule.has_cache else rates.input_usd
-    cut_usd = summary + np.where(sizes.is_cut, (prompt - sizes.shared_tokens) * (write_usd - entry_usd), 0.0)
+    cut_usd = summary + np.where(sizes.is_cut, (prompt - held) * (write_usd - entry_usd), 0.0)
     reread_usd = _price_rereading(sizes, entry_usd, write_usd, cut_usd, result_tokens)
     return SizedBill(bill=bill, reread_usd=tuple(bill.total_usd + extra for extra in reread_usd))
 

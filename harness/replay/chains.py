@@ -25,7 +25,7 @@ class CallChain:
     """Tokens that each call adds to the prompt; of the first call, its whole prompt without the fixed tokens."""
     output_tokens: Numbers
     gap_seconds: Numbers
-    """Seconds between the request of a call and the one before; 0 for the first call."""
+    """Seconds between the request of a call and the answer before; 0 for the first call."""
 
     def __len__(self) -> int:
         """Return the number of calls."""
@@ -48,7 +48,7 @@ def split_chains(requests: Sequence[Request], *, fixed_tokens: float, least_shar
     """
     chains: list[CallChain] = []
     rows: list[tuple[float, float, float]] = []
-    ends, before_blocks, before_seconds = list[int](), 0, 0.0
+    ends, before_blocks, before_seconds, answered_seconds = list[int](), 0, 0.0, 0.0
     for number, request in enumerate(requests, 1):
         kept = request.kept_blocks
         if not 0 <= kept <= before_blocks:
@@ -65,10 +65,10 @@ def split_chains(requests: Sequence[Request], *, fixed_tokens: float, least_shar
             rows = []
         if continues:
             new_tokens = (estimate - kept_tokens) * (size / estimate if estimate else 0.0)
-            rows.append((new_tokens, float(request.output_tokens), max(0.0, seconds - before_seconds)))
+            rows.append((new_tokens, float(request.output_tokens), max(0.0, seconds - answered_seconds)))
         else:
             rows.append((max(0.0, size - fixed_tokens), float(request.output_tokens), 0.0))
-        before_blocks, before_seconds = len(ends), seconds
+        before_blocks, before_seconds, answered_seconds = len(ends), seconds, seconds + request.answer_seconds
     return [*chains, _make_chain(rows, fixed_tokens)] if rows else chains
 
 

@@ -44,6 +44,14 @@ class CallSizes:
     """Tokens at the beginning that the request before it began with, too."""
     edited_tokens: Numbers
     """Tokens behind the shared ones that an earlier request had sent behind another beginning."""
+    answer_tokens: Numbers
+    """Tokens of the answer before, if the request repeats it right behind the whole prompt before; otherwise 0."""
+    plain_tokens: Numbers
+    """Tokens before the first reasoning of the turn that a message of the user ended right before the call; else infinite."""
+    new_messages: Numbers
+    """Number of messages behind the shared tokens, if the request does not repeat the whole prompt before; otherwise 0."""
+    fixed_tokens: Numbers
+    """Tokens of the instructions at the beginning."""
     is_cut: NDArray[np.bool_]
     """Whether the setting compacted right before the call."""
     summarized_tokens: Numbers
@@ -93,8 +101,10 @@ class StretchSizes:
         self.is_reported = np.array(is_reported, np.bool_)
         self.scales = self._scale(np.array(reported, np.float64))
         self.output_tokens = np.array([step.end_event.usage.output_tokens for step in self.trace.steps], np.float64)
-        seconds = [step.asked_seconds for step in self._timed_trace.steps]
-        self.asked_seconds = np.array([np.nan if value is None else value for value in seconds], np.float64)
+        times = [(step.asked_seconds, step.answered_seconds) for step in self._timed_trace.steps]
+        self.asked_seconds, self.answered_seconds = np.array(times, np.float64).T
+        self.reasoning_calls = self._find_reasoning()
+        """For each call behind a message of the user, the first call with reasoning in the turn before; otherwise -1."""
         self.as_it_was = self._measure_as_it_was()
         """Sizes of the requests as they were: nothing is compacted within the stretch."""
 
@@ -141,23 +151,55 @@ class StretchSizes:
             return float(sum(self.trace.make_cached_counter(QuarterOfCharacters()).count(message) for message in messages))
         return max(0.0, self.trace.calibration.count_texts(self.trace.sum_texts(messages)))
 
+    def _find_reasoning(self) -> NDArray[np.int64]:
+        places, first = np.full(len(self.trace.steps), -1), -1
+        sent = 0
+        for index, step in enumerate(self.trace.steps):
+            if any(message.role == "user" for message in self.trace.messages[sent : step.messages_at_request]):
+                places[index], first = first, -1
+            sent = step.messages_at_request
+            if first < 0 and step.end_event.usage.reasoning_tokens:
+                first = index
+        return places
+
     def _measure_as_it_was(self) -> CallSizes:
         prompt = self.estimated_tokens * self.scales
         shared = np.concatenate([[0.0], np.minimum(prompt[:-1], prompt[1:])])
-        edited = np.zeros(len(prompt))
+        edited, new_messages = np.zeros(len(prompt)), np.zeros(len(prompt))
         if self.stretch.opening is not None:
             shared[0], edited[0] = self._measure_opening(prompt[0])
-        zeros = np.zeros(len(prompt))
+            new_messages[0] = self.trace.steps[0].messages_at_request - self.stretch.shared_messages
+        zeros, is_cut = np.zeros(len(prompt)), np.zeros(len(prompt), np.bool_)
         return CallSizes(
             prompt_tokens=prompt,
             shared_tokens=shared,
             edited_tokens=edited,
-            is_cut=np.zeros(len(prompt), np.bool_),
+            answer_tokens=self._measure_answers(prompt, shared, is_cut),
+            plain_tokens=self._measure_plain(prompt, is_cut),
+            new_messages=new_messages,
+            fixed_tokens=self._count_fixed() * self.scales,
+            is_cut=is_cut,
             summarized_tokens=zeros,
             summary_tokens=zeros,
             evicted_tokens=zeros,
             room_tokens=np.full(len(prompt), np.inf),
         )
+
+    def _count_fixed(self) -> float:
+        """Return the estimated tokens of the instructions."""
+        first = self.trace.messages[:1]
+        return self._count_prefix(first if first and first[0].role == "system" else ())
+
+    def _measure_answers(self, prompt: Numbers, shared: Numbers, is_cut: NDArray[np.bool_]) -> Numbers:
+        """Return the tokens of the answer before each request that it repeats right behind the whole prompt before."""
+        answers = np.concatenate([[0.0], self.output_tokens[:-1]])
+        return np.where(is_cut, 0.0, np.minimum(answers, prompt - shared))
+
+    def _measure_plain(self, prompt: Numbers, is_cut: NDArray[np.bool_]) -> Numbers:
+        """Return the tokens of each prompt before the reasoning that a message of the user removed from it."""
+        last_cuts = np.maximum.accumulate(np.where(is_cut, np.arange(len(prompt)), 0))
+        places = np.maximum(self.reasoning_calls, last_cuts)
+        return np.where((self.reasoning_calls < 0) | is_cut, np.inf, np.minimum(prompt[places], prompt))
 
     def _measure_opening(self, prompt_tokens: float) -> tuple[float, float]:
         """Return the shared and the edited tokens of the first request after a compaction of the agent."""
@@ -188,7 +230,7 @@ class StretchSizes:
         run = self._make_run(policy, window, trace)
         if trace is self.trace:
             bound.skip_quiet_steps(run)
-        shared, edited = np.zeros(len(trace.steps)), np.zeros(len(trace.steps))
+        shared, edited, new_messages = (np.zeros(len(trace.steps)) for _ in range(3))
         columns = {name: np.zeros(len(trace.steps)) for name in ("summarized", "summary", "evicted")}
         is_cut, room = np.zeros(len(trace.steps), np.bool_), np.full(len(trace.steps), np.inf)
         while not run.is_done:
@@ -204,7 +246,7 @@ class StretchSizes:
             if applied and index:
                 is_cut[index] = True
                 columns["evicted"][index] = max(0, sum(event.tokens_before - event.tokens_after for event in applied))
-                shared[index], edited[index] = self._compare(before, run.sent_view, self.scales[index])
+                shared[index], edited[index], new_messages[index] = self._compare(before, run.sent_view, self.scales[index])
                 if run.budget.threshold_tokens is not None:
                     room[index] = max(0.0, run.budget.threshold_tokens - run.view_tokens[index] * self.scales[index])
             if trace is self.trace:
@@ -213,11 +255,15 @@ class StretchSizes:
         shared[1:] = np.where(is_cut[1:], shared[1:], prompt[:-1])
         shared[0] = self.as_it_was.shared_tokens[0]
         shared = np.minimum(shared, prompt)
-        edited[0] = self.as_it_was.edited_tokens[0]
+        edited[0], new_messages[0] = self.as_it_was.edited_tokens[0], self.as_it_was.new_messages[0]
         return CallSizes(
             prompt_tokens=prompt,
             shared_tokens=shared,
             edited_tokens=np.minimum(edited, prompt - shared),
+            answer_tokens=self._measure_answers(prompt, shared, is_cut),
+            plain_tokens=self._measure_plain(prompt, is_cut),
+            new_messages=new_messages,
+            fixed_tokens=self.as_it_was.fixed_tokens,
             is_cut=is_cut,
             summarized_tokens=columns["summarized"],
             summary_tokens=columns["summary"],
@@ -245,14 +291,14 @@ class StretchSizes:
             limit_tokens=math.inf if isinstance(policy, NoCompaction) else limit,
         )
 
-    def _compare(self, before: View, after: View, scale: float) -> tuple[float, float]:
-        """Return the shared and the edited tokens of a request after a compaction, given the request before it."""
+    def _compare(self, before: View, after: View, scale: float) -> tuple[float, float, int]:
+        """Return shared and edited tokens of a request after a compaction, and the messages behind the shared ones."""
         old, new = before.items, after.items
         pairs = enumerate(zip(old, new, strict=False))
         same = next((place for place, (one, other) in pairs if one.message is not other.message), min(len(old), len(new)))
         known: set[ItemId] = {item.item_id for item in old if item.original_tokens is None}
         kept = [item.message for item in new[same:] if item.item_id in known and item.original_tokens is None]
-        return self.count([item.message for item in new[:same]]) * scale, self.count_texts(kept) * scale
+        return self.count([item.message for item in new[:same]]) * scale, self.count_texts(kept) * scale, len(new) - same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +385,8 @@ def compact_before_pauses(
         as_it_was,
         prompt_tokens=prompt,
         shared_tokens=np.minimum(shared, prompt),
+        answer_tokens=np.where(is_cut, 0.0, np.minimum(as_it_was.answer_tokens, prompt - np.minimum(shared, prompt))),
+        plain_tokens=np.where(is_cut, np.inf, np.minimum(as_it_was.plain_tokens, prompt)),
         is_cut=is_cut,
         summarized_tokens=summarized,
         summary_tokens=np.where(is_cut, summary_tokens, 0.0),

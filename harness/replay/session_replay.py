@@ -212,9 +212,9 @@ class _Replayer:
     ) -> None:
         self.session, self.plan, self.base = session, plan, base
         self.stretches = [StretchSizes(stretch, calibration) for stretch in stretches]
-        seconds = np.concatenate([one.asked_seconds for one in self.stretches])
-        self.has_times = bool(np.isfinite(seconds).any())
-        self.gaps = _measure_gaps(seconds)
+        asked_seconds = np.concatenate([one.asked_seconds for one in self.stretches])
+        self.has_times = bool(np.isfinite(asked_seconds).any())
+        self.gaps = _measure_gaps(asked_seconds, np.concatenate([one.answered_seconds for one in self.stretches]))
         self.output = np.concatenate([one.output_tokens for one in self.stretches])
         self.as_it_was = join_sizes([one.as_it_was for one in self.stretches])
         self.is_covered = np.concatenate(
@@ -337,14 +337,14 @@ class _Replayer:
         return float(np.mean(sizes)) if sizes else DEFAULT_RESULT_TOKENS
 
 
-def _measure_gaps(seconds: Numbers) -> Numbers:
-    """Return the seconds between each call and the one before it; 0 where a time is unknown."""
-    gaps = np.zeros(len(seconds))
+def _measure_gaps(asked_seconds: Numbers, answered_seconds: Numbers) -> Numbers:
+    """Return the seconds between each request and the answer before it; 0 where a time is unknown."""
+    gaps = np.zeros(len(asked_seconds))
     last = np.nan
-    for index, at in enumerate(seconds):
-        if np.isfinite(at):
-            gaps[index] = max(0.0, at - last) if np.isfinite(last) else 0.0
-            last = at
+    for index, (asked, answered) in enumerate(zip(asked_seconds, answered_seconds, strict=True)):
+        if np.isfinite(asked):
+            gaps[index] = max(0.0, asked - last) if np.isfinite(last) else 0.0
+            last = answered if np.isfinite(answered) else asked
     return gaps
 
 

@@ -24,14 +24,18 @@ PRICE = Price(
 IDEAL, NO_CACHE = find_rule("ideal"), find_rule("none")
 
 
-def make_chain(*sizes: int, first: int = 0) -> list[Block]:
-    return [Block(first + number, size, "user") for number, size in enumerate(sizes)]
+def make_chain(*sizes: int, first: int = 0, kind: str = "user") -> list[Block]:
+    return [Block(first + number, size, kind) for number, size in enumerate(sizes)]
 
 
 @st.composite
 def sessions(draw):
-    """Sessions that grow, are cut, and return to earlier beginnings, with times."""
-    blocks = st.builds(Block, st.integers(0, 8), st.integers(1, 900), st.just("user"))
+    """Sessions that grow, are cut, and return to earlier beginnings, with times and answers."""
+    blocks = st.integers(0, 8).flatmap(
+        lambda digest: st.builds(
+            Block, st.just(digest), st.just(100 * digest + 1), st.sampled_from(["user", "assistant", "tool"])
+        )
+    )
     chain: list[Block] = []
     chains: list[list[Block]] = []
     for _ in range(draw(st.integers(1, 12))):
@@ -41,8 +45,11 @@ def sessions(draw):
     for request in build_requests(chains):
         now += draw(st.sampled_from([1.0, 299.0, 301.0, 4000.0]))
         fixed = min(1, request.kept_blocks + len(request.blocks))
-        total = draw(st.none() | st.integers(0, 20_000))
-        requests.append(replace(request, at_seconds=now, fixed_blocks=fixed, prompt_tokens=total))
+        usage = {"prompt_tokens": draw(st.none() | st.integers(0, 20_000)), "output_tokens": draw(st.integers(0, 3_000))}
+        usage["reasoning_tokens"] = draw(st.integers(0, usage["output_tokens"]))
+        requests.append(
+            replace(request, at_seconds=now, answer_seconds=draw(st.sampled_from([0.0, 30.0])), fixed_blocks=fixed, **usage)
+        )
     return requests
 
 
@@ -52,8 +59,8 @@ def test_each_token_of_a_prompt_is_read_written_or_neither(requests, name):
     for lifetime in rule.lifetimes_seconds:
         splits = split_prompts(requests, rule, lifetime)
         for request, chain, split in zip(requests, iter_chains(requests), splits, strict=True):
-            whole = sum(block.tokens for block in chain) if request.prompt_tokens is None else request.prompt_tokens
-            assert split.prompt_tokens == (whole if chain else 0)
+            if request.prompt_tokens is not None:
+                assert split.prompt_tokens == (request.prompt_tokens if chain else 0)
             assert min(split) >= 0
             assert split.read_tokens % rule.granularity_tokens == 0
             assert not split.read_tokens or split.prompt_tokens >= rule.least_prefix_tokens
@@ -62,7 +69,7 @@ def test_each_token_of_a_prompt_is_read_written_or_neither(requests, name):
 
 @given(sessions())
 def test_the_cache_agrees_with_a_slow_model_that_keeps_whole_beginnings(requests):
-    rule = replace(find_rule("openai-2025-08"), granularity_tokens=1, least_prefix_tokens=1)
+    rule = replace(IDEAL, lifetimes_seconds={"10m": 600.0})
     requests = [replace(request, prompt_tokens=None) for request in requests]
     used_at: dict[tuple[Hashable, ...], float] = {}
     for request, chain, split in zip(requests, iter_chains(requests), split_prompts(requests, rule, "10m"), strict=True):
@@ -73,7 +80,7 @@ def test_the_cache_agrees_with_a_slow_model_that_keeps_whole_beginnings(requests
         assert split.read_tokens == sum(block.tokens for block in chain[:held])
         expired = [length for length in range(held + 1, len(digests) + 1) if digests[:length] in used_at]
         assert split.rewarmed_tokens == sum(chain[length - 1].tokens for length in expired)
-        used_at |= dict.fromkeys(beginnings, request.at_seconds)
+        used_at |= dict.fromkeys(beginnings, request.at_seconds + request.answer_seconds)
 
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=30), st.integers(0, 100_000))
@@ -82,6 +89,92 @@ def test_scaled_sizes_add_up_and_keep_their_proportion(estimates, total):
     assert int(sizes.sum()) == total
     if whole := sum(estimates):
         assert max(abs(size - estimate * total / whole) for size, estimate in zip(sizes, estimates, strict=True)) < 1
+
+
+@given(sessions())
+def test_equal_beginnings_have_equal_sizes_until_a_reported_length_contradicts_them(requests):
+    """An ideal cache reads the whole prompt before, if its length is known, however wrong the estimates are."""
+    splits = split_prompts(requests, replace(IDEAL, least_prefix_tokens=0))
+    blocks = 0
+    for number, (request, split) in enumerate(zip(requests, splits, strict=True)):
+        before = splits[number - 1].prompt_tokens if number else 0
+        is_known = request.prompt_tokens is None or (number and requests[number - 1].prompt_tokens is not None)
+        is_longer = request.prompt_tokens is None or request.prompt_tokens > before
+        if request.kept_blocks == blocks and request.blocks and is_known and is_longer:
+            assert split.read_tokens >= before  # more if the new blocks repeat a beginning of long ago
+        blocks = request.kept_blocks + len(request.blocks)
+
+
+def test_what_an_agent_dropped_unseen_is_not_taken_from_its_instructions():
+    """The third prompt is shorter than what it should repeat; the fourth begins with the instructions alone."""
+    chains = [make_chain(5_000), make_chain(5_000, 60_000), make_chain(5_000, 60_000, 700), make_chain(5_000)]
+    chains[3].append(Block("summary", 4_000, "user"))
+    requests = [
+        replace(request, fixed_blocks=1, prompt_tokens=length)
+        for request, length in zip(build_requests(chains), (5_000, 70_000, 20_000, 9_500), strict=True)
+    ]
+    splits = split_prompts(requests, find_rule("anthropic-2025-09"))
+    assert [split.prompt_tokens for split in splits] == [5_000, 70_000, 20_000, 9_500]
+    assert splits[3] == PromptSplit(5_000, 4_500, 0, 0, 0)
+
+
+def test_a_lifetime_begins_at_the_end_of_the_answer():
+    """As in sessions of Claude Code: 332 s after a request and 299 s after its answer the cache was warm, after 323 s cold."""
+    first, second = build_requests([make_chain(2_000), make_chain(2_000, 500)])
+    rule = find_rule("anthropic-2025-09")
+    for answer_seconds, read_tokens in ((34.0, 2_000), (9.0, 0)):
+        requests = [replace(first, at_seconds=0.0, answer_seconds=answer_seconds), replace(second, at_seconds=332.0)]
+        assert split_prompts(requests, rule)[1].read_tokens == read_tokens
+
+
+def test_a_rule_may_hold_answers():
+    """As in sessions with DeepSeek: a read is the prompt before with its answer, in units of 64 tokens."""
+    prompt, answer, result = (
+        make_chain(60_282),
+        make_chain(1_050, first=10, kind="assistant"),
+        make_chain(77, first=20, kind="tool"),
+    )
+    requests = [
+        replace(request, prompt_tokens=length, output_tokens=1_077)
+        for request, length in zip(build_requests([prompt, [*prompt, *answer, *result]]), (60_282, 61_436), strict=True)
+    ]
+    assert split_prompts(requests, find_rule("deepseek-2026-10"))[1] == PromptSplit(61_312, 124, 0, 0, 0)
+    assert split_prompts(requests, find_rule("anthropic-2025-09"))[1].read_tokens == 60_282
+    edited = build_requests([prompt, [*prompt, *result]])  # another message follows the prompt, not its answer
+    assert split_prompts([replace(request, output_tokens=1_077) for request in edited], IDEAL)[1].read_tokens == 60_282
+
+
+def test_a_message_of_the_user_ends_what_is_held_where_reasoning_began():
+    """As in a session of Codex: only the prompt before the first reasoning of the last turn was read."""
+    chains = [make_chain(60_000), *([] for _ in range(3))]
+    for number, kinds in enumerate((["assistant", "tool"], ["assistant", "tool"], ["assistant", "user"]), start=1):
+        new = [Block((number, kind), 100, kind) for kind in kinds]
+        chains[number] = [*chains[number - 1], *new]
+    lengths, reasoning = (69_048, 75_458, 82_000, 76_456), (6_336, 0, 3_264, 0)
+    requests = [
+        replace(request, prompt_tokens=length, output_tokens=tokens + 74, reasoning_tokens=tokens)
+        for request, length, tokens in zip(build_requests(chains), lengths, reasoning, strict=True)
+    ]
+    rule = find_rule("openai-2025-08")
+    assert split_prompts(requests, rule)[3].read_tokens == 68_992
+    assert split_prompts(requests, replace(rule, drops_reasoning=False))[3].read_tokens > 70_000
+    assert [split.read_tokens for split in split_prompts(requests, rule)[1:3]] == [75_392, 75_520]  # within a turn, all is held
+    plain = [replace(request, reasoning_tokens=0) for request in requests]
+    assert split_prompts(plain, rule)[3].read_tokens > 70_000
+    last = [Block("answer", 300, "assistant"), Block("question", 200, "user")]
+    next_turn = Request(kept_blocks=len(chains[3]), blocks=tuple(last), prompt_tokens=77_045)
+    requests[3] = replace(requests[3], output_tokens=3_568, reasoning_tokens=3_264)
+    assert split_prompts([*requests, next_turn], rule)[4].read_tokens == 76_416  # the answer had reasoning, so it is not held
+
+
+def test_nothing_but_the_instructions_is_found_behind_an_edit_far_back():
+    """As after each clearing of old results in sessions of Claude Code: it read the instructions, and nothing more."""
+    rule = find_rule("anthropic-2025-09")
+    chains = [make_chain(2_000, *[500] * count) for count in (9, 19, 29)]
+    edited = [*chains[-1][:10], Block("cleared", 10, "tool"), *chains[-1][11:]]
+    requests = [replace(request, fixed_blocks=1) for request in build_requests([*chains, edited])]
+    assert split_prompts(requests, rule)[3].read_tokens == 2_000
+    assert split_prompts(requests, replace(rule, look_back_blocks=21))[3].read_tokens == 6_500
 
 
 def test_a_pause_makes_what_was_held_written_again():

@@ -12,7 +12,7 @@ from harness.errors import UnknownName, UsageError
 from harness.prices.bill import compute_bill
 from harness.prices.cache import split_prompts
 from harness.prices.price import Price
-from harness.prices.requests import Block, Request
+from harness.prices.requests import Block, Request, build_requests
 from harness.prices.rules import find_rule, load_rules
 from harness.prices.terms import Terms
 from harness.replay.bills import REREAD_TOKENS, choose_terms, price_sizes
@@ -33,6 +33,10 @@ def make_sizes(prompt, shared, edited=None, cuts=(), evicted=0.0, room=np.inf) -
         prompt_tokens=np.array(prompt, np.float64),
         shared_tokens=np.array(shared, np.float64),
         edited_tokens=np.zeros(count) if edited is None else np.array(edited, np.float64),
+        answer_tokens=np.zeros(count),
+        plain_tokens=np.full(count, np.inf),
+        new_messages=np.zeros(count),
+        fixed_tokens=np.zeros(count),
         is_cut=is_cut,
         summarized_tokens=np.zeros(count),
         summary_tokens=np.zeros(count),
@@ -41,28 +45,74 @@ def make_sizes(prompt, shared, edited=None, cuts=(), evicted=0.0, room=np.inf) -
     )
 
 
-@given(
-    st.lists(st.integers(1, 60_000), min_size=1, max_size=8),
-    st.lists(st.sampled_from([1.0, 400.0, 4_000.0]), min_size=8, max_size=8),
-    st.sampled_from(["anthropic-2025-09", "openai-2025-08", "none", "ideal", "vllm"]),
-)
-def test_a_growing_session_costs_what_the_simulated_cache_says(new, gaps, name):
-    """Marks and look-back are left out: they do not bind where each request adds one block."""
-    rule = replace(find_rule(name), marks=None, look_back_blocks=None)
-    times = np.cumsum([0.0, *gaps[: len(new) - 1]])
-    requests = [
-        Request(kept_blocks=index, blocks=(Block(index, tokens, ""),), at_seconds=float(at), output_tokens=50)
-        for index, (tokens, at) in enumerate(zip(new, times, strict=True))
-    ]
+@st.composite
+def grown_sessions(draw):
+    """Requests that each add an answer and a result or a message, with their sizes as the replay measures them."""
+    requests, prompts, first, now = list[Request](), list[int](), -1, 0.0
+    columns: dict[str, list[float]] = {"answer": [], "plain": [], "gap": [], "output": []}
+    for index in range(draw(st.integers(1, 8))):
+        gap, answer_seconds = draw(st.sampled_from([1.0, 299.0, 301.0, 4_000.0])), draw(st.sampled_from([0.0, 20.0]))
+        output, reasoning = draw(st.sampled_from([(50, 0), (900, 0), (900, 800)]))
+        answer, follows = (
+            Block(index, draw(st.integers(1, 9_000)), kind) for kind in ("assistant", draw(st.sampled_from(["user", "tool"])))
+        )
+        blocks = (
+            (answer, follows._replace(digest=(index, "next")))
+            if index
+            else (Block("start", draw(st.integers(1, 60_000)), "user"),)
+        )
+        prompts.append((prompts[-1] if prompts else 0) + sum(block.tokens for block in blocks))
+        begins_turn = any(block.kind == "user" for block in blocks)
+        columns["plain"].append(float(prompts[first]) if begins_turn and first >= 0 else np.inf)
+        first = -1 if begins_turn else first
+        columns["answer"].append(min(columns["output"][-1], prompts[-1] - prompts[-2]) if index else 0.0)
+        columns["gap"].append(gap if index else 0.0)
+        columns["output"].append(float(output))
+        now += gap
+        requests.append(
+            Request(
+                kept_blocks=max(0, 2 * index - 1), blocks=blocks, at_seconds=now, answer_seconds=answer_seconds,
+                prompt_tokens=prompts[-1], output_tokens=output, reasoning_tokens=reasoning,
+            )
+        )  # fmt: skip
+        first = index if first < 0 and reasoning else first
+        now += answer_seconds
+    sizes = make_sizes(prompts, [0, *prompts[:-1]])
+    sizes = replace(sizes, answer_tokens=np.array(columns["answer"]), plain_tokens=np.array(columns["plain"]))
+    return requests, sizes, np.array(columns["output"]), np.array(columns["gap"])
+
+
+@given(grown_sessions(), st.sampled_from(sorted(load_rules())))
+def test_a_growing_session_costs_what_the_simulated_cache_says(session, name):
+    requests, sizes, output, gaps = session
+    rule = load_rules()[name]
     for lifetime in rule.lifetimes_seconds:
         expected = compute_bill(requests, split_prompts(requests, rule, lifetime), rule, PRICES, lifetime=lifetime)
-        prompts = np.cumsum(new)
-        sizes = make_sizes(prompts, [0, *prompts[:-1]])
-        terms = Terms(rule=rule, prices=PRICES, lifetime=lifetime)
-        priced = price_sizes(sizes, np.full(len(new), 50.0), np.diff(times, prepend=0.0), terms, 1_000)
+        priced = price_sizes(sizes, output, gaps, Terms(rule=rule, prices=PRICES, lifetime=lifetime), 1_000)
         assert priced.bill.total_usd == pytest.approx(expected.total_usd)
         assert priced.bill.read_usd == pytest.approx(expected.read_usd)
         assert priced.reread_usd == pytest.approx([expected.total_usd] * len(REREAD_TOKENS))
+
+
+@pytest.mark.parametrize("behind", [3, 19, 20, 40])
+@pytest.mark.parametrize("name", ["anthropic-2025-09", "openai-2025-08"])
+def test_an_edit_costs_what_the_simulated_cache_says(name, behind):
+    """The edit is so many messages before the end of the next prompt."""
+    whole = [Block(number, 600, "tool") for number in range(50)]
+    edited = [*whole[: 51 - behind], Block("cleared", 10, "tool"), *whole[52 - behind :], Block("new", 300, "tool")]
+    requests = [
+        replace(request, fixed_blocks=1) for request in build_requests([whole[:count] for count in range(2, 51)] + [edited])
+    ]
+    rule = find_rule(name)
+    expected = compute_bill(requests, split_prompts(requests, rule), rule, PRICES)
+    prompts = [600 * count for count in range(2, 51)] + [sum(block.tokens for block in edited)]
+    shared = [0, *prompts[:-2], 600 * (51 - behind)]
+    sizes = make_sizes(prompts, shared, edited=[*[0] * 49, 600 * (behind - 2)], cuts=[49])
+    sizes = replace(sizes, new_messages=np.array([0.0] * 49 + [float(behind)]), fixed_tokens=np.full(50, 600.0))
+    terms = Terms(rule=rule, prices=PRICES, lifetime=next(iter(rule.lifetimes_seconds)))
+    priced = price_sizes(sizes, np.zeros(50), np.zeros(50), terms, 1_000).bill
+    assert priced.total_usd == pytest.approx(expected.total_usd)
+    assert priced.edited_usd == pytest.approx(expected.edited_usd)
 
 
 def test_reading_again_costs_what_the_model_of_one_compaction_says():
