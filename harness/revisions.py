@@ -35,7 +35,8 @@ REVISIONS: Mapping[str, int] = {
     "prices": 0,
     # How the prompt cache of scripted agents is simulated and priced, in trials that name a price rule. Raise it, too, when a row
     # of `harness/prices/rules.toml` changes. 1: reads and writes of each request. Trials without a rule keep their nominal costs.
-    "prompt cache": 1,
+    # 2: as recorded sessions show it: lifetimes begin at the end of an answer, marks are those of agents, answers are held.
+    "prompt cache": 2,
     # How prices of real models are read from the registry. 1: reasoning tokens have a price of their own.
     "listed prices": 1,
     # How real models are graded. 1: outside the sandbox, where forged work fails. 2: tests must notice edits of the source files,
