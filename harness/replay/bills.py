@@ -36,6 +36,8 @@ _RULE_OF_MODEL = (
 """Rule whose cache is that of the provider of a model, by a word in the name of the model."""
 REREAD_TOKENS = (0, 2_500, 5_000, 10_000, 20_000, 40_000)
 """Numbers of tokens read again after each compaction for which settings are priced."""
+_ROUNDING = 1e-6
+"""Tokens by which a computed size may miss the whole number that it stands for."""
 MIN_ROOM_SHARE = 0.1
 """Smallest share of the room after a compaction that is left when something is read again.
 
@@ -142,7 +144,8 @@ def _split_sizes(
     is_cached = (prompt_tokens >= rule.least_prefix_tokens) & rule.has_cache
     shared = np.where((shared_tokens >= rule.least_prefix_tokens) & rule.has_cache, shared_tokens, 0.0)
     held = np.where((held_tokens >= rule.least_prefix_tokens) & rule.has_cache & is_warm, held_tokens, 0.0)
-    read = np.where(is_cached, held - held % rule.granularity_tokens, 0.0)
+    units = np.floor((held + _ROUNDING) / rule.granularity_tokens)
+    read = np.where(is_cached, units * rule.granularity_tokens, 0.0)
     rewarmed = np.where(is_cached & ~is_warm, shared, 0.0)
     edited = np.where(is_cached, edited_tokens + (shared_tokens - np.where(is_warm, np.minimum(shared, held), shared)), 0.0)
     return _Split(

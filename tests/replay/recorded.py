@@ -14,6 +14,8 @@ def write_recording(
     *,
     characters: int = 16_000,
     pauses: Sequence[int] = (),
+    turns: Sequence[int] = (),
+    answer_seconds: int = 0,
     model: str = "claude-sonnet-4-5",
     has_usage: bool = True,
     reports_cache: bool = True,
@@ -26,6 +28,8 @@ def write_recording(
         calls: Number of calls.
         characters: Length of each file that is read, at four characters a token.
         pauses: Numbers of the calls, from 1, before which an hour passes.
+        turns: Numbers of the calls before which the user writes.
+        answer_seconds: Duration of an answer in seconds.
         model: Model of the calls.
         has_usage: Whether the calls have usage.
         reports_cache: Whether their usage has tokens that the cache held.
@@ -45,6 +49,8 @@ def write_recording(
     prompt = FIXED_TOKENS + 12
     held = 0
     for call in range(1, calls + 1):
+        if call in turns:
+            add("user", f"Go on with part {call}.")
         is_cold = call in pauses
         seconds += 3_600 if is_cold else 5
         rows[-1]["timestamp"] = (
@@ -59,6 +65,7 @@ def write_recording(
         }
         held = prompt
         use = {"type": "tool_use", "id": f"t{call}", "name": "Read", "input": {"file_path": f"src/part_{call}.py"}}
+        seconds += answer_seconds
         add("assistant", [use], id=f"{session}-a{call}", model=model, **({"usage": usage} if has_usage else {}))
         text = (f"value_{call} = {call * 1_234}\n" * (characters // 16 + 1))[:characters]
         add("user", [{"type": "tool_result", "tool_use_id": f"t{call}", "content": text}])

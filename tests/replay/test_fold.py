@@ -5,13 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from harness.conversation.events import Entry, StepFinished
+from harness.conversation.tokens import Measured
 from harness.inspection.calibration import fit_calibration, list_prompts
+from harness.inspection.request_chain import build_session_requests
+from harness.prices.bill import compute_bill
+from harness.prices.cache import split_prompts
+from harness.prices.price import Price
+from harness.prices.rules import load_rules
+from harness.prices.terms import Terms
 from harness.recordings.reading import read_recording
 from harness.recordings.session_log import build_timed_log
+from harness.replay.bills import price_sizes
 from harness.replay.fold import CallSizes, StretchSizes
 from harness.replay.settings import ReplaySetting, list_settings, shares_prefix
 from harness.replay.stretches import split_stretches
 from tests.replay.recorded import write_recording
+
+PRICE = Price(input_usd=3, output_usd=15, cache_read_usd=0.3, cache_write_usd=3.75, cache_hour_write_usd=6)
 
 
 class WholeFold(StretchSizes):
@@ -41,6 +52,33 @@ def test_what_was_run_has_the_reported_sizes(log):
     assert as_it_was.prompt_tokens == pytest.approx(reported)
     assert as_it_was.shared_tokens[1:] == pytest.approx(reported[:-1])
     assert not as_it_was.is_cut.any()
+
+
+@pytest.mark.parametrize("name", sorted(load_rules()))
+@pytest.mark.parametrize("reasoning_steps", [(), (3, 4, 12), range(1, 25)])
+def test_what_was_run_costs_what_the_simulated_cache_says(tmp_path, name, reasoning_steps):
+    """Both measure pauses from the answer, hold answers, and drop reasoning when the user writes."""
+    write_recording(tmp_path / "session.jsonl", 24, pauses=[9, 17], turns=[5, 9, 10, 20], answer_seconds=296)
+    log = build_timed_log(read_recording(tmp_path / "session.jsonl"), reading="recorded")
+    entries = [timed.entry for timed in log]
+    for place, (seq, event) in enumerate(entries):
+        if isinstance(event, StepFinished):
+            reasoning = Measured(150 if event.step in reasoning_steps else 0)
+            usage = replace(event.usage, output_tokens=Measured(200), reasoning_tokens=reasoning)
+            entries[place] = Entry(seq, replace(event, usage=usage))
+    times_ms = [timed.at_ms for timed in log]
+    (stretch,) = split_stretches(entries, times_ms)
+    sizes = StretchSizes(stretch, fit_calibration(list_prompts(entries)))
+    requests, rule = build_session_requests(entries, times_ms).requests, load_rules()[name]
+    gaps = np.append(0.0, sizes.asked_seconds[1:] - sizes.answered_seconds[:-1])
+    assert sizes.answered_seconds == pytest.approx([(one.at_seconds or 0.0) + one.answer_seconds for one in requests])
+    for lifetime in rule.lifetimes_seconds:
+        expected = compute_bill(requests, split_prompts(requests, rule, lifetime), rule, [PRICE], lifetime=lifetime)
+        priced = price_sizes(
+            sizes.as_it_was, sizes.output_tokens, gaps, Terms(rule=rule, prices=(PRICE,), lifetime=lifetime), 1_000
+        )
+        assert priced.bill.read_usd == pytest.approx(expected.read_usd)
+        assert priced.bill.total_usd == pytest.approx(expected.total_usd)
 
 
 @pytest.mark.parametrize("policy", ["claude-code", "keep-last", "inspect-edit", "codex@2026", "opencode@v2", "openhands"])
