@@ -21,7 +21,7 @@ from harness.replay.chains import Numbers
 from harness.session.gaps import Gaps, draw_gap
 from harness.session.spec import derive_model_seed
 
-_STEP_COLUMNS = ("step", "prompt_tokens", "output_tokens", "view_tokens", "kept_prefix_tokens", "model_seconds")
+_STEP_COLUMNS = ("step", "prompt_tokens", "output_tokens", "view_tokens", "kept_prefix_tokens")
 _TRIAL_COLUMNS = ("trial_id", "model", "config_json", "seed", "replicate")
 _OTHER_COLUMNS = ("summarizer_prompt_tokens", "summarizer_output_tokens", "sub_agent_prompt_tokens", "sub_agent_output_tokens")
 NO_CACHE = "none"
@@ -110,19 +110,25 @@ def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame
         terms = find_terms(rule, model)
     except UsageError:
         return pd.Series(math.nan, index=trials.index)
-    view = steps["view_tokens"].to_numpy(np.float64)
-    share = np.divide(steps["kept_prefix_tokens"].to_numpy(np.float64), view, out=np.zeros(len(view)), where=view > 0)
     prompt, output = (steps[name].to_numpy(np.float64) for name in ("prompt_tokens", "output_tokens"))
-    shared = prompt * np.minimum(1.0, share)
-    before = steps.groupby("trial_id")[["view_tokens", "output_tokens"]].shift(fill_value=0)
-    continues = steps["kept_prefix_tokens"].to_numpy() == before["view_tokens"].to_numpy()
-    answers = np.where(continues, np.minimum(before["output_tokens"].to_numpy(np.float64), prompt - shared), 0.0)
+    shared, answers = _measure_shared(steps, prompt)
     calls = price_calls(prompt, shared, answers, output, gap_seconds, terms)
     price, others = terms.prices[0], trials[[name for name in _OTHER_COLUMNS if name in trials]].fillna(0)
     rates = [price.input_usd if name.endswith("prompt_tokens") else price.output_usd for name in others]
     beside = (others.to_numpy(np.float64) * np.array(rates)).sum(axis=1) / MILLION
     sums: pd.Series = pd.Series(calls).groupby(steps["trial_id"].to_numpy()).sum()
     return sums.reindex(trials.index) + beside
+
+
+def _measure_shared(steps: pd.DataFrame, prompt_tokens: Numbers) -> tuple[Numbers, Numbers]:
+    """Return how many tokens each prompt shares with the one before, and how many behind them are the answer to that."""
+    before = steps.groupby("trial_id")[["view_tokens", "prompt_tokens", "output_tokens"]].shift(fill_value=0)
+    old_view, old_prompt, old_output = (before[name].to_numpy(np.float64) for name in before)
+    kept, view = (steps[name].to_numpy(np.float64) for name in ("kept_prefix_tokens", "view_tokens"))
+    continues = kept >= old_view
+    part = prompt_tokens * np.divide(kept, view, out=np.zeros(len(view)), where=view > 0)
+    shared = np.minimum(np.where(continues, old_prompt, part), prompt_tokens)
+    return shared, np.where(continues, np.minimum(old_output, prompt_tokens - shared), 0.0)
 
 
 def _find_gap_seconds(steps: pd.DataFrame, trials: pd.DataFrame) -> Numbers:

@@ -138,7 +138,7 @@ def serve_proxy(
         UsageError: The proxy is not installed, the port cannot be used, or the upstream is invalid.
         GatewayFailed: The proxy does not start.
     """
-    interpreter, models = find_interpreter(), describe_upstream(upstream, api_base)
+    models, interpreter = describe_upstream(upstream, api_base), find_interpreter()
     with TemporaryDirectory(prefix="harness-gateway-") as name, _listen(port) as listening:
         folder = Path(name)
         settings = {

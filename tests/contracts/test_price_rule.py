@@ -131,7 +131,7 @@ def test_a_plan_without_a_rule_keeps_its_ids_and_a_rule_has_ids_and_a_revision_o
     named = replace(BASE, price_rule="openai-2025-08")
     assert "price_rule" not in codec.to_identity(BASE, to_plain(BASE))
     assert "prompt cache" not in BASE.revisions
-    assert named.revisions["prompt cache"] == 1
+    assert named.revisions["prompt cache"] == 2
     assert len({BASE.trial_id, named.trial_id, replace(BASE, price_rule="openai-2025-08:24h").trial_id}) == 3
     assert from_plain(to_plain(named)) == named
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import UnknownName
 from harness.prices.bill import Bill, SummaryCall, compute_bill, price_split
 from harness.prices.break_even import compute_cheapest_start_tokens, compute_payback_calls
-from harness.prices.cache import scale_tokens, split_prompts
+from harness.prices.cache import PromptCache, scale_tokens, split_prompts
 from harness.prices.price import MILLION, Price
 from harness.prices.requests import Block, Request, build_requests, iter_chains
 from harness.prices.rules import find_rule, load_rules
@@ -142,6 +142,17 @@ def test_a_rule_may_hold_answers():
     assert split_prompts(requests, find_rule("anthropic-2025-09"))[1].read_tokens == 60_282
     edited = build_requests([prompt, [*prompt, *result]])  # another message follows the prompt, not its answer
     assert split_prompts([replace(request, output_tokens=1_077) for request in edited], IDEAL)[1].read_tokens == 60_282
+
+
+def test_a_prompt_beside_those_of_the_session_reads_what_the_cache_holds():
+    """Such as that of a summarizer that continues the session, which an agent's answer and a question follow."""
+    prompt, answer = make_chain(60_000), make_chain(900, first=10, kind="assistant")
+    question = make_chain(100, first=20)
+    for name, held_tokens in (("deepseek-2026-10", 60_928), ("anthropic-2025-09", 60_005), ("none", 0)):
+        cache = PromptCache(find_rule(name))
+        cache.send(replace(build_requests([prompt])[0], prompt_tokens=60_005, output_tokens=945))
+        assert cache.count_held_tokens([*prompt, *answer, *question], 61_050) == held_tokens
+        assert cache.count_held_tokens(answer, 900) == 0
 
 
 def test_a_message_of_the_user_ends_what_is_held_where_reasoning_began():
