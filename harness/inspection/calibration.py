@@ -29,6 +29,10 @@ RESET_SHARE = 0.5
 """Share of the prompt before below which a prompt ends the fit: the agent compacted, although nothing says so."""
 MAX_TOKENS_PER_CHARACTER = 1.0
 """Largest possible number of tokens of a character of a text in a Latin alphabet."""
+WARM_SECONDS = 300.0
+"""Pause in seconds up to which every provider's cache is warm."""
+LOOK_BACK_MESSAGES = 20
+"""Number of messages before the end of a prompt in which a cache looks for a beginning that it holds."""
 _ROUNDS = 15
 _SETTLED = 1e-4
 """Share by which a number may change in a round that is the last one."""
@@ -101,6 +105,39 @@ class RecordedCalibration:
     def count_texts(self, sizes: TextSizes) -> float:
         """Return the number of tokens of texts of these sizes alone."""
         return self.typed_tokens * sizes.typed + self.answer_tokens * sizes.answers + self.result_tokens * sizes.results
+
+
+class EditedRead(NamedTuple):
+    """What the provider read from its cache for the first request behind a compaction or clearing.
+
+    Args:
+        read_tokens: Tokens that it read.
+        kept_messages: Number of messages at the beginning that the request before had, too.
+        new_messages: Number of messages behind them.
+        pause_seconds: Time since the answer before.
+    """
+
+    read_tokens: int
+    kept_messages: int
+    new_messages: int
+    pause_seconds: float
+
+
+def find_instructions_tokens(reads: Iterable[EditedRead]) -> int | None:
+    """Return the length of the instructions, definitions of tools included, as reads behind edits show it; None if none does.
+
+    A cache that is warm then holds nothing else of the prompt, if the edit keeps the system message at most or is far back.
+    """
+    return min(
+        (
+            read.read_tokens
+            for read in reads
+            if read.read_tokens > 0
+            and read.pause_seconds <= WARM_SECONDS
+            and (read.kept_messages <= 1 or read.new_messages > LOOK_BACK_MESSAGES)
+        ),
+        default=None,
+    )
 
 
 def measure_texts(message: Message) -> TextSizes:

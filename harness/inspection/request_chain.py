@@ -1,18 +1,26 @@
 """Requests of a logged session as chains of blocks, rendered again from its log, to be priced under any rule."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from harness.conversation.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished
 from harness.conversation.messages import Message
 from harness.conversation.tokens import QuarterOfCharacters
-from harness.inspection.calibration import fit_calibration, is_recording, list_prompts, measure_texts
+from harness.inspection.calibration import (
+    EditedRead,
+    find_instructions_tokens,
+    fit_calibration,
+    is_recording,
+    list_prompts,
+    measure_texts,
+)
 from harness.inspection.timeline import LogReader, RequestHistory
 from harness.models.scripted.profiles import is_scripted
 from harness.prices.bill import SummaryCall
 from harness.prices.message_blocks import RequestMaker
-from harness.prices.requests import Request
+from harness.prices.requests import Block, Request
 
 
 class SessionRequests(NamedTuple):
@@ -70,7 +78,43 @@ def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = (
         )
         summaries += [_make_summary_call(event, len(requests) - 1) for event in sent.compactions if event.summarizer_usage]
         virtual_seconds += end.model_seconds
+    if is_recording(log):
+        requests = _size_instructions(requests)
     return SessionRequests(model, tuple(requests), tuple(summaries), is_scripted(model) or bool(sent_at))
+
+
+def _size_instructions(requests: list[Request]) -> list[Request]:
+    """Return requests whose first block has the size of the instructions, as the provider's reads behind edits show it.
+
+    The other hidden texts, such as reminders, become a block of their own behind the instructions, which agents send anew after a
+    compaction.
+    """
+    tokens, first = find_instructions_tokens(_list_edited_reads(requests)), requests[0]
+    if tokens is None or first.fixed_blocks != 1:
+        return requests
+    instructions, *others = first.blocks
+    whole_tokens = first.prompt_tokens or sum(block.tokens for block in first.blocks)
+    hidden_tokens = max(0, whole_tokens - tokens - sum(block.tokens for block in others))
+    sized, blocks = [], 0
+    for place, request in enumerate(requests):
+        repeats_hidden = place > 0 and request.kept_blocks >= min(2, blocks)
+        blocks = request.kept_blocks + len(request.blocks)
+        if repeats_hidden:
+            sized.append(replace(request, kept_blocks=request.kept_blocks + 1))
+            continue
+        new = [block._replace(tokens=tokens) if block.digest == instructions.digest else block for block in request.blocks]
+        new.insert(1 - request.kept_blocks, Block(("hidden", place), hidden_tokens, "hidden"))
+        sized.append(replace(request, blocks=tuple(new)))
+    return sized
+
+
+def _list_edited_reads(requests: Sequence[Request]) -> Iterator[EditedRead]:
+    blocks = 0
+    for before, request in pairwise(requests):
+        blocks = before.kept_blocks + len(before.blocks)
+        if request.kept_blocks < blocks and request.reported is not None:
+            pause_seconds = (request.at_seconds or 0.0) - (before.at_seconds or 0.0) - before.answer_seconds
+            yield EditedRead(request.reported.cache_read_tokens, request.kept_blocks, len(request.blocks), pause_seconds)
 
 
 def _find_times(log: Sequence[Entry], times_ms: Sequence[int]) -> dict[int, tuple[float, float]]:

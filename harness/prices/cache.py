@@ -17,6 +17,7 @@ from harness.prices.rules import PriceRule
 from harness.prices.split import PromptSplit
 
 _Numbers = NDArray[np.int64]
+_Flags = NDArray[np.bool_]
 
 
 def split_prompts(requests: Sequence[Request], rule: PriceRule, lifetime: str | None = None) -> list[PromptSplit]:
@@ -51,15 +52,19 @@ def scale_tokens(estimates: _Numbers, total_tokens: int) -> _Numbers:
     return sizes
 
 
-def _fit_sizes(sizes: _Numbers, sized_blocks: int, fixed_blocks: int, total_tokens: int) -> _Numbers:
+def _fit_sizes(sizes: _Numbers, is_sized: _Flags, sized_blocks: int, fixed_blocks: int, total_tokens: int) -> _Numbers:
     """Return sizes of blocks with a given sum, in which those that are known stay and the others share what is left.
 
-    If nothing is left for the others, the agent dropped something of what it had sent before; only the fixed blocks stay then.
+    If nothing is left for the others, the agent dropped something of what it had sent before. Then only the beginning stays, or
+    only the fixed blocks.
     """
-    for stay in (sized_blocks, min(sized_blocks, fixed_blocks)):
-        left_tokens = total_tokens - int(sizes[:stay].sum())
-        if left_tokens > 0 and stay < len(sizes):
-            return np.concatenate([sizes[:stay], scale_tokens(sizes[stay:], left_tokens)])
+    places = np.arange(len(sizes))
+    for stays in (is_sized, places < sized_blocks, places < min(sized_blocks, fixed_blocks)):
+        left_tokens = total_tokens - int(sizes[stays].sum())
+        if left_tokens > 0 and not stays.all():
+            fitted = sizes.copy()
+            fitted[~stays] = scale_tokens(sizes[~stays], left_tokens)
+            return fitted
     return scale_tokens(sizes, total_tokens)
 
 
@@ -115,6 +120,7 @@ class PromptCache:
         self._requests = 0
         self._path, self._estimates, self._sizes = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
         self._sized_blocks = 0  # blocks at the beginning of the last prompt whose sizes follow from a reported length
+        self._known_tokens: dict[Hashable, int] = {}  # sizes of all blocks that follow from a reported length, by digest
         self._answer_tokens = 0
         self._reasoning_place: int | None = None  # number of blocks before the first reasoning since the last message of the user
         self._used_at = np.empty(0)  # seconds at which the answer ended that last used each beginning, or wrote it
@@ -137,11 +143,7 @@ class PromptCache:
         new = self._paths.extend(int(self._path[kept - 1]) if kept else -1, request.blocks)
         self._path = np.concatenate([self._path[:kept], np.array(new, np.int64)])
         self._estimates = np.concatenate([self._estimates[:kept], _list_estimates(request.blocks)])
-        same = min(kept, limit)
-        sizes, sized = np.concatenate([self._sizes[:same], self._estimates[same:]]), min(same, self._sized_blocks)
-        if request.prompt_tokens is not None:
-            sizes, sized = _fit_sizes(sizes, sized, request.fixed_blocks, request.prompt_tokens), len(sizes)
-        self._sizes, self._sized_blocks = sizes, sized
+        self._size_blocks(request, min(kept, limit))
         self._now = self._now if request.at_seconds is None else request.at_seconds
         ends = np.cumsum(self._sizes)
         split = PromptSplit(0, 0, 0, 0, int(self._sizes.sum()))
@@ -173,7 +175,8 @@ class PromptCache:
         differs = np.nonzero(path[:common] != self._path[:common])[0]
         same = int(differs[0]) if len(differs) else common
         sizes = np.concatenate([self._sizes[:same], _list_estimates(blocks[same:])])
-        ends = np.cumsum(_fit_sizes(sizes, min(same, self._sized_blocks), 0, prompt_tokens))
+        sized_blocks = min(same, self._sized_blocks)
+        ends = np.cumsum(_fit_sizes(sizes, np.arange(len(sizes)) < sized_blocks, sized_blocks, 0, prompt_tokens))
         places = self._find_live(path)
         places = places[ends[places - 1] >= self._rule.least_prefix_tokens]
         if not len(places):
@@ -194,6 +197,21 @@ class PromptCache:
             self._answer_tokens = 0
             return place
         return kept + len(request.blocks)
+
+    def _size_blocks(self, request: Request, same: int) -> None:
+        """Find the sizes of the blocks of a prompt that begins with as many blocks of the prompt before."""
+        sizes, sized = np.concatenate([self._sizes[:same], self._estimates[same:]]), min(same, self._sized_blocks)
+        is_sized = np.arange(len(sizes)) < sized
+        for place, block in enumerate(request.blocks, request.kept_blocks):
+            if block.digest in self._known_tokens:
+                sizes[place], is_sized[place] = self._known_tokens[block.digest], True
+        if request.prompt_tokens is not None:
+            before, sizes = sizes, _fit_sizes(sizes, is_sized, sized, request.fixed_blocks, request.prompt_tokens)
+            changed = np.nonzero(~is_sized | (before != sizes))[0].tolist()
+            digests = self._paths.digests
+            self._known_tokens |= {digests[self._path[place]]: int(sizes[place]) for place in changed}
+            sized = len(sizes)
+        self._sizes, self._sized_blocks = sizes, sized
 
     def _count_held(self, ends: _Numbers, hit: int, following: Sequence[Block]) -> int:
         """Return how many tokens the cache holds of a prompt.

@@ -75,14 +75,16 @@ class CallSizes:
 class StretchSizes:
     """A stretch that is ready to be folded under any number of settings."""
 
-    def __init__(self, stretch: Stretch, calibration: RecordedCalibration | None) -> None:
+    def __init__(self, stretch: Stretch, calibration: RecordedCalibration | None, instructions_tokens: int | None = None) -> None:
         """Measure the requests of a stretch as they were.
 
         Args:
             stretch: Stretch of a session.
             calibration: Tokens of prompts as a function of their texts, by the usage that the session's provider reported. None
                 takes a quarter of the characters, scaled to the median of the reported prompts.
+            instructions_tokens: Tokens of the instructions, definitions of tools included. Default: all that is not recorded.
         """
+        self._instructions_tokens = instructions_tokens
         self.stretch = renumber_steps(stretch)
         self._timed_trace = SessionTrace(self.stretch.entries, self.stretch.times_ms)
         self.trace = self._timed_trace.drop_times()
@@ -137,13 +139,12 @@ class StretchSizes:
             scales[index] = last
         return scales
 
-    def count(self, messages: Sequence[Message]) -> float:
-        """Return the estimated tokens of a prompt that has these messages at its beginning, with what is not recorded."""
-        return self._count_prefix(messages) if messages else 0.0
-
-    def _count_prefix(self, messages: Sequence[Message]) -> float:
+    def _measure_beginning(self, messages: Sequence[Message], scales: Any) -> Any:
+        """Return the tokens of a prompt up to the end of some messages, with what is not recorded, in requests of some scales."""
+        if self._instructions_tokens is not None and all(message.role == "system" for message in messages):
+            return self._instructions_tokens + 0.0 * scales
         overhead = self.trace.calibration.overhead_tokens if self.trace.calibration else 0.0
-        return overhead + self.count_texts(messages)
+        return (overhead + self.count_texts(messages)) * scales
 
     def count_texts(self, messages: Sequence[Message]) -> float:
         """Return the estimated tokens of messages alone."""
@@ -170,6 +171,7 @@ class StretchSizes:
             shared[0], edited[0] = self._measure_opening(prompt[0])
             new_messages[0] = self.trace.steps[0].messages_at_request - self.stretch.shared_messages
         zeros, is_cut = np.zeros(len(prompt)), np.zeros(len(prompt), np.bool_)
+        instructions = [message for message in self.trace.messages[:1] if message.role == "system"]
         return CallSizes(
             prompt_tokens=prompt,
             shared_tokens=shared,
@@ -177,18 +179,13 @@ class StretchSizes:
             answer_tokens=self._measure_answers(prompt, shared, is_cut),
             plain_tokens=self._measure_plain(prompt, is_cut),
             new_messages=new_messages,
-            fixed_tokens=self._count_fixed() * self.scales,
+            fixed_tokens=np.minimum(prompt, self._measure_beginning(instructions, self.scales)),
             is_cut=is_cut,
             summarized_tokens=zeros,
             summary_tokens=zeros,
             evicted_tokens=zeros,
             room_tokens=np.full(len(prompt), np.inf),
         )
-
-    def _count_fixed(self) -> float:
-        """Return the estimated tokens of the instructions."""
-        first = self.trace.messages[:1]
-        return self._count_prefix(first if first and first[0].role == "system" else ())
 
     def _measure_answers(self, prompt: Numbers, shared: Numbers, is_cut: NDArray[np.bool_]) -> Numbers:
         """Return the tokens of the answer before each request that it repeats right behind the whole prompt before."""
@@ -204,7 +201,8 @@ class StretchSizes:
     def _measure_opening(self, prompt_tokens: float) -> tuple[float, float]:
         """Return the shared and the edited tokens of the first request after a compaction of the agent."""
         messages = self.trace.messages[: self.stretch.opening_messages]
-        shared = min(prompt_tokens, self.count(messages[: self.stretch.shared_messages]) * self.scales[0])
+        same = messages[: self.stretch.shared_messages]
+        shared = min(prompt_tokens, self._measure_beginning(same, self.scales[0])) if same else 0.0
         opening = self.stretch.opening
         inserted = len(opening.patch.insert) if opening else 0
         behind = messages[self.stretch.shared_messages + inserted :]
@@ -298,7 +296,8 @@ class StretchSizes:
         same = next((place for place, (one, other) in pairs if one.message is not other.message), min(len(old), len(new)))
         known: set[ItemId] = {item.item_id for item in old if item.original_tokens is None}
         kept = [item.message for item in new[same:] if item.item_id in known and item.original_tokens is None]
-        return self.count([item.message for item in new[:same]]) * scale, self.count_texts(kept) * scale, len(new) - same
+        beginning = self._measure_beginning([item.message for item in new[:same]], scale) if same else 0.0
+        return beginning, self.count_texts(kept) * scale, len(new) - same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,13 @@ import numpy as np
 from harness.conversation.events import Entry, SessionStarted, StepFinished
 from harness.conversation.messages import ToolResult
 from harness.errors import HarnessError
-from harness.inspection.calibration import RecordedCalibration, fit_calibration, is_recording, list_prompts
+from harness.inspection.calibration import (
+    RecordedCalibration,
+    find_instructions_tokens,
+    fit_calibration,
+    is_recording,
+    list_prompts,
+)
 from harness.inspection.recorded_figures import CallFigures
 from harness.models.prices import look_up_prices
 from harness.models.registry import look_up_window
@@ -22,7 +28,7 @@ from harness.replay.chains import Numbers
 from harness.replay.fold import FLAGS, CallSizes, StretchSizes, compact_before_pauses, join_sizes
 from harness.replay.later_use import BoundaryCounts, count_later_use
 from harness.replay.settings import AS_IT_WAS, BY_HAND, UNKNOWN_WINDOW_TOKENS, ReplaySetting
-from harness.replay.stretches import Stretch, split_stretches
+from harness.replay.stretches import Stretch, list_edited_reads, split_stretches
 
 PAUSE_SECONDS = 300.0
 """Length in seconds from which a pause is long: the shortest lifetime of a cache."""
@@ -211,7 +217,8 @@ class _Replayer:
         calibration: RecordedCalibration | None,
     ) -> None:
         self.session, self.plan, self.base = session, plan, base
-        self.stretches = [StretchSizes(stretch, calibration) for stretch in stretches]
+        instructions_tokens = find_instructions_tokens(list_edited_reads(stretches))
+        self.stretches = [StretchSizes(stretch, calibration, instructions_tokens) for stretch in stretches]
         asked_seconds = np.concatenate([one.asked_seconds for one in self.stretches])
         self.has_times = bool(np.isfinite(asked_seconds).any())
         self.gaps = _measure_gaps(asked_seconds, np.concatenate([one.answered_seconds for one in self.stretches]))

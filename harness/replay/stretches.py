@@ -3,13 +3,15 @@
 In a stretch nothing was compacted, so any policy can be tried on it as if it were a session of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from harness.conversation.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished, StepTimed
 from harness.conversation.messages import Message
 from harness.conversation.tokens import QuarterOfCharacters
 from harness.conversation.view import View, drop_rolled_back, fold, fold_entries
+from harness.inspection.calibration import EditedRead
 from harness.recordings.session_log import UNKNOWN_SUMMARY
 
 
@@ -66,6 +68,31 @@ def split_stretches(entries: Sequence[Entry], times_ms: Sequence[int] = ()) -> l
                 view, unfolded = fold(before, entry, counter), []
                 builder = _Builder(event, tuple([item.message for item in view.items]), sent, at_ms)
     return [*stretches, *builder.finish(has_times=bool(times))]
+
+
+def list_edited_reads(stretches: Sequence[Stretch]) -> Iterator[EditedRead]:
+    """Yield what the provider read for the first request of each stretch but the first, given all stretches of a session."""
+    for before, stretch in pairwise(stretches):
+        first, last = _find_answer(stretch, stretch.opening_messages), len(before.entries) - 1
+        while not _is_answer(before.entries[last]):
+            last -= 1
+        asked_ms = stretch.times_ms[first - 1] if first and stretch.times_ms else 0
+        yield EditedRead(
+            read_tokens=stretch.steps[0].usage.cache_read_tokens,
+            kept_messages=stretch.shared_messages,
+            new_messages=sum(isinstance(entry.event, MessageAdded) for entry in stretch.entries[:first])
+            - stretch.shared_messages,
+            pause_seconds=(asked_ms - before.times_ms[last]) / 1_000 if before.times_ms else 0.0,
+        )
+
+
+def _find_answer(stretch: Stretch, start: int) -> int:
+    """Return the place of the first answer in a stretch at a place or behind it; a stretch has a finished step, so it has one."""
+    return next(place for place in range(start, len(stretch.entries)) if _is_answer(stretch.entries[place]))
+
+
+def _is_answer(entry: Entry) -> bool:
+    return isinstance(entry.event, MessageAdded) and entry.event.message.role == "assistant"
 
 
 def _list_sent(view: View) -> tuple[Message, ...]:

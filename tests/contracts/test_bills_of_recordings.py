@@ -1,11 +1,12 @@
 """Bills of recorded sessions agree with what providers reported, and traces have the prefixes and pauses that others counted.
 
 `python -m tests.contracts.test_bills_of_recordings` prints the error of each session. The second half of a recording is judged;
-the lengths of the prompts of its first half are known. Costs are in tokens of input: a read counts 0.1, a write 1.25 or, for an
+what the provider reported of its first half is known. Costs are in tokens of input: a read counts 0.1, a write 1.25 or, for an
 hour, 2, output 5.
 """
 
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,6 +17,9 @@ from typing import NamedTuple
 
 import pytest
 
+from harness.conversation.events import Entry, StepFinished
+from harness.conversation.tokens import Measured
+from harness.conversation.view import drop_rolled_back
 from harness.errors import HarnessError
 from harness.inspection.request_chain import build_session_requests
 from harness.prices.cache import split_prompts
@@ -80,11 +84,24 @@ def find_terms(recording: Recording, model: str) -> tuple[PriceRule, str]:
     return rule, "1h" if keeps_hour else next(iter(rule.lifetimes_seconds))
 
 
-def build_requests(recording: Recording) -> tuple[str, Sequence[Request]]:
-    """Return the model and the requests of a recorded session."""
+def build_requests(recording: Recording, known_calls: int | None = None) -> tuple[str, Sequence[Request]]:
+    """Return the model and the requests of a recorded session, as if only the first calls had reported what the cache did."""
     log = build_timed_log(recording, reading="recorded")
-    session = build_session_requests([timed.entry for timed in log], [timed.at_ms for timed in log])
+    entries = [timed.entry for timed in log]
+    if known_calls is not None:
+        steps = [entry.event.step for entry in drop_rolled_back(entries) if isinstance(entry.event, StepFinished)]
+        entries = [hide_cache(entry, steps[known_calls:]) for entry in entries]
+    session = build_session_requests(entries, [timed.at_ms for timed in log])
     return session.model, session.requests
+
+
+def hide_cache(entry: Entry, steps: Sequence[int]) -> Entry:
+    """Return an event of a log without the tokens read from and written to the cache, if it is the end of one of the steps."""
+    if not isinstance(entry.event, StepFinished) or entry.event.step not in steps:
+        return entry
+    usage = entry.event.usage
+    hidden = replace(usage, input_tokens=usage.prompt_tokens, cache_read_tokens=Measured(0), cache_write_tokens=Measured(0))
+    return Entry(entry.seq, replace(entry.event, usage=hidden))
 
 
 def measure_pause(before: Request, request: Request) -> float:
@@ -95,14 +112,16 @@ def measure_pause(before: Request, request: Request) -> float:
 def judge_bill(file: Path, recording: Recording) -> BillErrors | None:
     """Compare the bill of a recording with what its provider reported; None if it reported too little."""
     model, requests = build_requests(recording)
-    half = len(requests) / 2
+    half = math.ceil(len(requests) / 2)
     judged = [index for index, request in enumerate(requests) if request.reported and index >= half]
     if len(judged) < MIN_CALLS:
         return None
     rule, lifetime = find_terms(recording, model)
-    sized = split_prompts(requests, rule, lifetime)
-    known = [request if index < half else replace(request, prompt_tokens=None) for index, request in enumerate(requests)]
-    estimated = split_prompts(known, rule, lifetime)
+    _, known = build_requests(recording, half)
+    sized = split_prompts(known, rule, lifetime)
+    estimated = split_prompts(
+        [*known[:half], *(replace(request, prompt_tokens=None) for request in known[half:])], rule, lifetime
+    )
     costs = dict.fromkeys(("reported", "split", "sizes", "both", "simple", "simple_both"), 0.0)
     misses = 0
     for index in judged:
@@ -135,7 +154,8 @@ def judge_all() -> list[BillErrors]:
 
 def pool_errors(judged: Sequence[BillErrors], name: str) -> float:
     """Return the mean of the absolute errors of sessions, weighted by their costs."""
-    return sum(abs(getattr(one, name)) * one.cost for one in judged) / sum(one.cost for one in judged)
+    errors: list[float] = [abs(getattr(one, name)) * one.cost for one in judged]
+    return sum(errors) / sum(one.cost for one in judged)
 
 
 @needs_recordings
@@ -146,6 +166,27 @@ def test_bills_agree_with_what_providers_reported():
         assert median(abs(getattr(one, name)) for one in judged) < 0.05
     assert pool_errors(judged, "split") < pool_errors(judged, "simple")
     assert pool_errors(judged, "both") < pool_errors(judged, "simple_both")
+
+
+@needs_recordings
+def test_what_is_written_after_an_edit_is_predicted():
+    """Given the length of the prompt and what was reported before; without the length, what agents add again is unknown."""
+    errors, blind_errors = list[float](), list[float]()
+    for _, recording in iter_recordings():
+        model, requests = build_requests(recording)
+        rule, lifetime = find_terms(recording, model)
+        for index, (before, request) in enumerate(pairwise(requests), start=1):
+            usage = request.reported
+            if usage is None or request.kept_blocks == before.kept_blocks + len(before.blocks):
+                continue
+            _, known = build_requests(recording, index)
+            written = usage.prompt_tokens - usage.cache_read_tokens
+            for last, found in ((known[index], errors), (replace(known[index], prompt_tokens=None), blind_errors)):
+                split = split_prompts([*known[:index], last], rule, lifetime)[-1]
+                found.append((split.prompt_tokens - split.read_tokens) / written - 1)
+    assert len(errors) == 14
+    assert median(map(abs, errors)) < 0.1
+    assert median(map(abs, blind_errors)) < 0.4
 
 
 @needs_recordings

@@ -118,6 +118,18 @@ def test_what_an_agent_dropped_unseen_is_not_taken_from_its_instructions():
     assert splits[3] == PromptSplit(5_000, 4_500, 0, 0, 0)
 
 
+def test_a_message_keeps_its_size_behind_an_edit():
+    """All estimates are 100 tokens; the growth of the prompts tells 1,000, 2,000 and 6,000."""
+    chain = make_chain(100, 100, 100)
+    edited = [chain[0], Block("short", 100, "tool"), chain[2]]
+    requests = build_requests([chain[:1], chain[:2], chain, edited])
+    for length, tokens in ((None, 1_000 + 100 + 6_000), (7_500, 7_500)):
+        lengths = (1_000, 3_000, 9_000, length)
+        sent = [replace(request, prompt_tokens=one) for request, one in zip(requests, lengths, strict=True)]
+        split = split_prompts(sent, IDEAL)[3]
+        assert split == PromptSplit(1_000, tokens - 7_000, 0, 6_000, 0)
+
+
 def test_a_lifetime_begins_at_the_end_of_the_answer():
     """As in sessions of Claude Code: 332 s after a request and 299 s after its answer the cache was warm, after 323 s cold."""
     first, second = build_requests([make_chain(2_000), make_chain(2_000, 500)])

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 FIXED_TOKENS = 12_000
-"""Tokens of system prompt and tools, which the file does not hold."""
+"""Tokens of instructions and reminders, which the file does not hold."""
+INSTRUCTIONS_TOKENS = 8_000
+"""Tokens of system prompt and tools, the part of them that is in the cache after a compaction."""
+SUMMARY = "The user wants all files read. " * 40
 
 
 def write_recording(
@@ -16,6 +19,7 @@ def write_recording(
     pauses: Sequence[int] = (),
     turns: Sequence[int] = (),
     answer_seconds: int = 0,
+    compactions: Sequence[int] = (),
     model: str = "claude-sonnet-4-5",
     has_usage: bool = True,
     reports_cache: bool = True,
@@ -30,6 +34,7 @@ def write_recording(
         pauses: Numbers of the calls, from 1, before which an hour passes.
         turns: Numbers of the calls before which the user writes.
         answer_seconds: Duration of an answer in seconds.
+        compactions: Numbers of the calls before which the agent replaced everything by a summary.
         model: Model of the calls.
         has_usage: Whether the calls have usage.
         reports_cache: Whether their usage has tokens that the cache held.
@@ -51,6 +56,13 @@ def write_recording(
     for call in range(1, calls + 1):
         if call in turns:
             add("user", f"Go on with part {call}.")
+        if call in compactions:
+            about = {"trigger": "auto", "preTokens": prompt}
+            boundary = {"type": "system", "subtype": "compact_boundary", "sessionId": session, "compactMetadata": about}
+            rows.append({**boundary, "uuid": f"{session}-{len(rows)}", "timestamp": rows[-1]["timestamp"]})
+            add("user", SUMMARY)
+            rows[-1]["isCompactSummary"] = True
+            prompt, held = FIXED_TOKENS + len(SUMMARY) // 4, INSTRUCTIONS_TOKENS
         is_cold = call in pauses
         seconds += 3_600 if is_cold else 5
         rows[-1]["timestamp"] = (

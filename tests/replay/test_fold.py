@@ -7,7 +7,7 @@ import pytest
 
 from harness.conversation.events import Entry, StepFinished
 from harness.conversation.tokens import Measured
-from harness.inspection.calibration import fit_calibration, list_prompts
+from harness.inspection.calibration import EditedRead, find_instructions_tokens, fit_calibration, list_prompts
 from harness.inspection.request_chain import build_session_requests
 from harness.prices.bill import compute_bill
 from harness.prices.cache import split_prompts
@@ -19,8 +19,8 @@ from harness.recordings.session_log import build_timed_log
 from harness.replay.bills import price_sizes
 from harness.replay.fold import CallSizes, StretchSizes
 from harness.replay.settings import ReplaySetting, list_settings, shares_prefix
-from harness.replay.stretches import split_stretches
-from tests.replay.recorded import write_recording
+from harness.replay.stretches import list_edited_reads, split_stretches
+from tests.replay.recorded import FIXED_TOKENS, INSTRUCTIONS_TOKENS, write_recording
 
 PRICE = Price(input_usd=3, output_usd=15, cache_read_usd=0.3, cache_write_usd=3.75, cache_hour_write_usd=6)
 
@@ -79,6 +79,29 @@ def test_what_was_run_costs_what_the_simulated_cache_says(tmp_path, name, reason
         )
         assert priced.bill.read_usd == pytest.approx(expected.read_usd)
         assert priced.bill.total_usd == pytest.approx(expected.total_usd)
+
+
+def test_instructions_have_the_length_that_was_read_after_a_compaction(tmp_path):
+    """A compaction of a setting then finds that much in the cache, and not the reminders that the recording lacks as well."""
+    write_recording(tmp_path / "session.jsonl", 30, compactions=[20])
+    log = build_timed_log(read_recording(tmp_path / "session.jsonl"), reading="recorded")
+    entries, times_ms = [timed.entry for timed in log], [timed.at_ms for timed in log]
+    stretches = split_stretches(entries, times_ms)
+    (read,) = list_edited_reads(stretches)
+    assert read == EditedRead(INSTRUCTIONS_TOKENS, kept_messages=1, new_messages=1, pause_seconds=read.pause_seconds)
+    assert 0 <= read.pause_seconds <= 5
+    instructions_tokens, calibration = find_instructions_tokens([read]), fit_calibration(list_prompts(entries))
+    first, second = (StretchSizes(stretch, calibration, instructions_tokens) for stretch in stretches)
+    assert second.as_it_was.shared_tokens[0] == INSTRUCTIONS_TOKENS
+    (setting,), _ = list_settings(["claude-code"], [60_000])
+    folded = first.fold(setting, setting.build_policy(), 200_000)
+    assert set(folded.shared_tokens[folded.is_cut]) == {INSTRUCTIONS_TOKENS}
+    unknown = StretchSizes(stretches[0], calibration).fold(setting, setting.build_policy(), 200_000)
+    assert unknown.shared_tokens[unknown.is_cut].min() > FIXED_TOKENS * 0.9
+    requests = build_session_requests(entries, times_ms).requests
+    splits = split_prompts(requests, load_rules()["anthropic-2025-09"])
+    assert [split.read_tokens for split in splits[1:]] == [one.reported.cache_read_tokens for one in requests[1:] if one.reported]
+    assert requests[19].blocks[0].tokens == pytest.approx(FIXED_TOKENS - INSTRUCTIONS_TOKENS, rel=0.01)
 
 
 @pytest.mark.parametrize("policy", ["claude-code", "keep-last", "inspect-edit", "codex@2026", "opencode@v2", "openhands"])
