@@ -181,9 +181,9 @@ def test_what_is_written_after_an_edit_is_predicted():
                 continue
             _, known = build_requests(recording, index)
             written = usage.prompt_tokens - usage.cache_read_tokens
-            for last, found in ((known[index], errors), (replace(known[index], prompt_tokens=None), blind_errors)):
+            for last, missed in ((known[index], errors), (replace(known[index], prompt_tokens=None), blind_errors)):
                 split = split_prompts([*known[:index], last], rule, lifetime)[-1]
-                found.append((split.prompt_tokens - split.read_tokens) / written - 1)
+                missed.append((split.prompt_tokens - split.read_tokens) / written - 1)
     assert len(errors) == 14
     assert median(map(abs, errors)) < 0.1
     assert median(map(abs, blind_errors)) < 0.4
