@@ -89,9 +89,10 @@ def _size_instructions(requests: list[Request]) -> list[Request]:
     The other hidden texts, such as reminders, become a block of their own behind the instructions, which agents send anew after a
     compaction.
     """
-    tokens, first = find_instructions_tokens(_list_edited_reads(requests)), requests[0]
-    if tokens is None or first.fixed_blocks != 1:
+    tokens = find_instructions_tokens(_list_edited_reads(requests))
+    if tokens is None or requests[0].fixed_blocks != 1:
         return requests
+    first = requests[0]
     instructions, *others = first.blocks
     whole_tokens = first.prompt_tokens or sum(block.tokens for block in first.blocks)
     hidden_tokens = max(0, whole_tokens - tokens - sum(block.tokens for block in others))
@@ -109,10 +110,9 @@ def _size_instructions(requests: list[Request]) -> list[Request]:
 
 
 def _list_edited_reads(requests: Sequence[Request]) -> Iterator[EditedRead]:
-    blocks = 0
     for before, request in pairwise(requests):
-        blocks = before.kept_blocks + len(before.blocks)
-        if request.kept_blocks < blocks and request.reported is not None:
+        is_edit = request.kept_blocks < before.kept_blocks + len(before.blocks)
+        if is_edit and request.reported is not None:
             pause_seconds = (request.at_seconds or 0.0) - (before.at_seconds or 0.0) - before.answer_seconds
             yield EditedRead(request.reported.cache_read_tokens, request.kept_blocks, len(request.blocks), pause_seconds)
 

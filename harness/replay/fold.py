@@ -142,7 +142,7 @@ class StretchSizes:
     def _measure_beginning(self, messages: Sequence[Message], scales: Any) -> Any:
         """Return the tokens of a prompt up to the end of some messages, with what is not recorded, in requests of some scales."""
         if self._instructions_tokens is not None and all(message.role == "system" for message in messages):
-            return self._instructions_tokens + 0.0 * scales
+            return float(self._instructions_tokens)
         overhead = self.trace.calibration.overhead_tokens if self.trace.calibration else 0.0
         return (overhead + self.count_texts(messages)) * scales
 
