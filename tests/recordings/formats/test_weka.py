@@ -39,6 +39,18 @@ def test_blocks_that_an_earlier_call_sent_count_as_read_within_five_minutes():
     assert [link.session_id for link in main.sub_agents] == [explorer.session_id]
 
 
+def test_five_minutes_begin_at_the_end_of_an_answer(tmp_path):
+    for answer_seconds, read_tokens in ((2.0, 0), (3.0, 320)):
+        trace = json.loads(FIXTURES["weka.json"].read_text(encoding="utf-8"))
+        calls = [request for request in trace["requests"] if request["type"] != "subagent"]
+        calls[1]["api_time"], calls[2]["t"] = answer_seconds, calls[1]["t"] + 303.0
+        calls[2]["hash_ids"] = calls[1]["hash_ids"]
+        path = tmp_path / f"{answer_seconds}.json"
+        path.write_text(json.dumps(trace), encoding="utf-8")
+        usage = [item.usage for item in read_recordings(path)[0].messages if item.usage is not None]
+        assert usage[2].cache_read_tokens == read_tokens
+
+
 def test_a_trace_is_priced_but_never_shown_or_logged(tmp_path):
     with pytest.raises(UsageError, match="the weka session 'trace_lake' has no texts, only sizes"):
         build_entries(read_recordings(FIXTURES["weka.json"])[0])

@@ -7,7 +7,7 @@ Properties of the format:
 - A request of type `n` or `s` is a model call, answered at once or in a stream. A request of type `subagent` has the requests of
   a sub-agent, whose blocks share the numbers of the session.
 - The file says nothing about the cache. A block counts as read from the cache if an earlier call of the same model sent it at the
-  same place within `CACHE_SECONDS`.
+  same place within `CACHE_SECONDS` of its answer, which took `api_time`.
 
 Source: callanjfox/kv-cache-tester at 94f6046d (`README.md`, `docs/trace_replay_tester.md`, `trace_replay_tester.py`, `traces/`).
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.prices.cache import PromptCache
 
 CACHE_SECONDS = 300.0
-"""Time for which a block stays in the cache after its last use; the default of Anthropic."""
+"""Time for which a block stays in the cache after the answer that used it last; the default of Anthropic."""
 
 
 def can_read(document: Document) -> bool:
@@ -67,7 +67,8 @@ def _read_request(request: Fields, draft: Draft, caches: "_Caches", start_second
     prompt, output, model = request.read_count("in"), request.read_count("out"), request.read_text("model")
     blocks = request.values.get("hash_ids")
     blocks = [block for block in blocks if isinstance(block, int)] if isinstance(blocks, list) else []
-    held_tokens = caches.send(model, blocks, start_seconds + (request.read_amount("t") or 0.0))
+    sent_seconds, answer_seconds = start_seconds + (request.read_amount("t") or 0.0), request.read_amount("api_time") or 0.0
+    held_tokens = caches.send(model, blocks, sent_seconds, answer_seconds)
     inputs, outputs = (", ".join(request.read_texts(name)) or "nothing" for name in ("input_types", "output_types"))
     draft.add_message("user", [Text(text=f"({inputs})")], request.place)
     read = min(prompt, held_tokens)
@@ -83,7 +84,7 @@ class _Caches:
         self._caches: dict[str, tuple[PromptCache, list[int]]] = {}
         """Cache of each model, with the blocks of the last prompt."""
 
-    def send(self, model: str, blocks: Sequence[int], at_seconds: float) -> int:
+    def send(self, model: str, blocks: Sequence[int], at_seconds: float, answer_seconds: float) -> int:
         """Send a prompt to a model and return how many of its first tokens are in the cache; all are afterwards."""
         from harness.prices.cache import PromptCache  # noqa: PLC0415 - loads numpy, which no other format needs
 
@@ -92,4 +93,5 @@ class _Caches:
         kept = next((place for place, (old, new) in pairs if old != new), min(len(before), len(blocks)))
         before[kept:] = blocks[kept:]
         added = tuple(Block(block, self._block_tokens, "user") for block in blocks[kept:])
-        return cache.send(Request(kept_blocks=kept, blocks=added, at_seconds=at_seconds)).read_tokens
+        sent = Request(kept_blocks=kept, blocks=added, at_seconds=at_seconds, answer_seconds=answer_seconds)
+        return cache.send(sent).read_tokens
