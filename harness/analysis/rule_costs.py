@@ -15,13 +15,18 @@ from harness.analysis.tables import Tables, iterate_parts, iterate_trials
 from harness.errors import UsageError
 from harness.inspection.repricing import DEFAULT_RULES
 from harness.models.rule_prices import find_terms
+from harness.prices.marks import find_whole_requests
 from harness.prices.price import MILLION
 from harness.replay.bills import price_calls
 from harness.replay.chains import Numbers
+from harness.replay.fold import Beginnings
 from harness.session.gaps import Gaps, draw_gap
 from harness.session.spec import derive_model_seed
 
-_STEP_COLUMNS = ("step", "prompt_tokens", "output_tokens", "view_tokens", "kept_prefix_tokens")
+_STEP_COLUMNS = (
+    *("step", "prompt_tokens", "output_tokens", "view_tokens", "view_messages"),
+    *("kept_prefix_tokens", "kept_prefix_messages"),
+)
 _TRIAL_COLUMNS = ("trial_id", "model", "config_json", "seed", "replicate")
 _OTHER_COLUMNS = ("summarizer_prompt_tokens", "summarizer_output_tokens", "sub_agent_prompt_tokens", "sub_agent_output_tokens")
 NO_CACHE = "none"
@@ -111,8 +116,7 @@ def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame
     except UsageError:
         return pd.Series(math.nan, index=trials.index)
     prompt, output = (steps[name].to_numpy(np.float64) for name in ("prompt_tokens", "output_tokens"))
-    shared, answers = _measure_shared(steps, prompt)
-    calls = price_calls(prompt, shared, answers, output, gap_seconds, terms)
+    calls = price_calls(prompt, _measure_beginnings(steps, prompt), output, gap_seconds, terms)
     price, others = terms.prices[0], trials[[name for name in _OTHER_COLUMNS if name in trials]].fillna(0)
     rates = [price.input_usd if name.endswith("prompt_tokens") else price.output_usd for name in others]
     beside = (others.to_numpy(np.float64) * np.array(rates)).sum(axis=1) / MILLION
@@ -120,15 +124,32 @@ def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame
     return sums.reindex(trials.index) + beside
 
 
-def _measure_shared(steps: pd.DataFrame, prompt_tokens: Numbers) -> tuple[Numbers, Numbers]:
-    """Return how many tokens each prompt shares with the one before, and how many behind them are the answer to that."""
+def _measure_beginnings(steps: pd.DataFrame, prompt_tokens: Numbers) -> Beginnings:
+    """Return what each prompt shares with those before it.
+
+    Instructions count as nothing: those of this package's agent are shorter than any beginning that a provider caches.
+    """
     before = steps.groupby("trial_id")[["view_tokens", "prompt_tokens", "output_tokens"]].shift(fill_value=0)
     old_view, old_prompt, old_output = (before[name].to_numpy(np.float64) for name in before)
     kept, view = (steps[name].to_numpy(np.float64) for name in ("kept_prefix_tokens", "view_tokens"))
     continues = kept >= old_view
     part = prompt_tokens * np.divide(kept, view, out=np.zeros(len(view)), where=view > 0)
     shared = np.minimum(np.where(continues, old_prompt, part), prompt_tokens)
-    return shared, np.where(continues, np.minimum(old_output, prompt_tokens - shared), 0.0)
+    whole, distance = np.where(continues, shared, 0.0), np.zeros(len(kept))
+    lengths, same = (steps[name].to_numpy(np.int64) for name in ("view_messages", "kept_prefix_messages"))
+    for rows in steps.groupby("trial_id").indices.values() if not continues.all() else ():
+        places = np.array(find_whole_requests(lengths[rows].tolist(), same[rows].tolist()))
+        is_edit = ~continues[rows] & (places >= 0)
+        whole[rows[is_edit]] = prompt_tokens[rows[places[is_edit]]]
+        distance[rows[is_edit]] = lengths[rows[is_edit]] - lengths[rows[places[is_edit]]]
+    return Beginnings(
+        shared_tokens=shared,
+        answer_tokens=np.where(continues, np.minimum(old_output, prompt_tokens - shared), 0.0),
+        plain_tokens=np.full(len(kept), np.inf),
+        whole_tokens=np.minimum(whole, prompt_tokens),
+        whole_distance=distance,
+        fixed_tokens=np.zeros(len(kept)),
+    )
 
 
 def _find_gap_seconds(steps: pd.DataFrame, trials: pd.DataFrame) -> Numbers:

@@ -21,7 +21,7 @@ from harness.prices.price import MILLION, Price
 from harness.prices.rules import PriceRule, find_rule
 from harness.prices.terms import Terms, parse_rule_name
 from harness.replay.chains import Numbers
-from harness.replay.fold import CallSizes
+from harness.replay.fold import Beginnings, CallSizes
 
 OWN = "own"
 """Name of the rule of the session's own provider with the prices of its own model."""
@@ -116,21 +116,17 @@ class _Split(NamedTuple):
     uncached: Numbers
 
 
-def _find_held(sizes: CallSizes, rule: PriceRule) -> Numbers:
+def find_held_tokens(prompts: Beginnings, rule: PriceRule) -> Numbers:
     """Return how many tokens at the beginning of each prompt the cache holds while it is warm."""
-    held = _add_answers(sizes.shared_tokens, sizes.answer_tokens, rule)
+    held = prompts.shared_tokens
+    if rule.caches_answers:
+        held = np.where(held >= rule.least_prefix_tokens, held + prompts.answer_tokens, held)
     if rule.drops_reasoning:
-        held = np.minimum(held, sizes.plain_tokens)
-    if rule.marks is not None and rule.look_back_blocks is not None:
-        held = np.where(sizes.new_messages < rule.look_back_blocks, held, np.minimum(held, sizes.fixed_tokens))
+        held = np.minimum(held, prompts.plain_tokens)
+    if rule.marks is not None:
+        is_found = prompts.whole_distance < (math.inf if rule.look_back_blocks is None else rule.look_back_blocks)
+        held = np.minimum(held, np.where(is_found, prompts.whole_tokens, prompts.fixed_tokens))
     return held
-
-
-def _add_answers(shared_tokens: Numbers, answer_tokens: Numbers, rule: PriceRule) -> Numbers:
-    """Return how many tokens the cache holds if it holds the answer behind a prompt, too."""
-    if not rule.caches_answers:
-        return shared_tokens
-    return np.where(shared_tokens >= rule.least_prefix_tokens, shared_tokens + answer_tokens, shared_tokens)
 
 
 def _split_sizes(
@@ -158,27 +154,21 @@ def _split_sizes(
 
 
 def price_calls(
-    prompt_tokens: Numbers,
-    shared_tokens: Numbers,
-    answer_tokens: Numbers,
-    output_tokens: Numbers,
-    gap_seconds: Numbers,
-    terms: Terms,
+    prompt_tokens: Numbers, beginnings: Beginnings, output_tokens: Numbers, gap_seconds: Numbers, terms: Terms
 ) -> Numbers:
     """Return what each call costs in USD.
 
     Args:
         prompt_tokens: Tokens of each prompt.
-        shared_tokens: Tokens at its beginning that the prompt before it began with, too; 0 for the first prompt of a session.
-        answer_tokens: Tokens of the answer before that it repeats right behind the whole prompt before; otherwise 0.
+        beginnings: What each prompt shares with those before it.
         output_tokens: Tokens of the answer.
         gap_seconds: Seconds between each request and the answer before it.
         terms: Rule and prices.
     """
     rates = _choose_rates(terms, prompt_tokens)
     is_warm = gap_seconds <= terms.lifetime_seconds
-    held = _add_answers(shared_tokens, answer_tokens, terms.rule)
-    split = _split_sizes(prompt_tokens, shared_tokens, held, np.zeros(len(prompt_tokens)), is_warm, terms.rule)
+    held = find_held_tokens(beginnings, terms.rule)
+    split = _split_sizes(prompt_tokens, beginnings.shared_tokens, held, np.zeros(len(prompt_tokens)), is_warm, terms.rule)
     written = split.rewarmed + split.edited + split.new
     prompt_usd = split.read * rates.read_usd + written * rates.write_usd + split.uncached * rates.input_usd
     return prompt_usd + output_tokens * rates.output_usd
@@ -207,7 +197,7 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     rates = _choose_rates(terms, sizes.prompt_tokens)
     prompt = sizes.prompt_tokens
     is_warm = gap_seconds <= terms.lifetime_seconds
-    held = _find_held(sizes, terms.rule)
+    held = find_held_tokens(sizes.beginnings, terms.rule)
     split = _split_sizes(prompt, sizes.shared_tokens, held, sizes.edited_tokens, is_warm, terms.rule)
     summarized_read = (
         np.where(is_warm | sizes.asks_early, rates.read_usd, rates.write_usd)

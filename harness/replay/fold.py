@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from harness.conversation.view import View
 from harness.inspection.calibration import RecordedCalibration
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.recorded_session import RecordedSession
+from harness.prices.marks import find_whole_requests
 from harness.protocols import Policy
 from harness.replay.chains import Numbers
 from harness.replay.settings import ReplaySetting, shares_prefix
@@ -35,23 +36,42 @@ MIN_SCALED_TOKENS = 100
 MIN_TOKENS_PER_CHARACTER = 0.25
 
 
+class Beginnings(NamedTuple):
+    """What requests share with those before them, of which a cache holds a part that depends on its rule.
+
+    Args:
+        shared_tokens: Tokens at the beginning of each request that the one before it began with, too; 0 for the first request.
+        answer_tokens: Tokens of the answer before, if the request repeats it right behind the whole prompt before; otherwise 0.
+        plain_tokens: Tokens before the first reasoning of the turn that a message of the user ended right before the request;
+            infinite where there is none.
+        whole_tokens: Tokens of the latest request before that the request begins with, whole; those of the instructions if there
+            is none.
+        whole_distance: Number of messages behind these; 0 if that is the request right before, whose end is marked.
+        fixed_tokens: Tokens of the instructions.
+    """
+
+    shared_tokens: Numbers
+    answer_tokens: Numbers
+    plain_tokens: Numbers
+    whole_tokens: Numbers
+    whole_distance: Numbers
+    fixed_tokens: Numbers
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSizes:
     """Sizes of the requests of a stretch in tokens. The arrays have one value for each call."""
 
     prompt_tokens: Numbers
     shared_tokens: Numbers
-    """Tokens at the beginning that the request before it began with, too."""
+    """Tokens at the beginning that the request before it began with, too. For these and the next five, see `Beginnings`."""
+    answer_tokens: Numbers
+    plain_tokens: Numbers
+    whole_tokens: Numbers
+    whole_distance: Numbers
+    fixed_tokens: Numbers
     edited_tokens: Numbers
     """Tokens behind the shared ones that an earlier request had sent behind another beginning."""
-    answer_tokens: Numbers
-    """Tokens of the answer before, if the request repeats it right behind the whole prompt before; otherwise 0."""
-    plain_tokens: Numbers
-    """Tokens before the first reasoning of the turn that a message of the user ended right before the call; else infinite."""
-    new_messages: Numbers
-    """Number of messages behind the shared tokens, if the request does not repeat the whole prompt before; otherwise 0."""
-    fixed_tokens: Numbers
-    """Tokens of the instructions at the beginning."""
     is_cut: NDArray[np.bool_]
     """Whether the setting compacted right before the call."""
     summarized_tokens: Numbers
@@ -70,6 +90,11 @@ class CallSizes:
     def __len__(self) -> int:
         """Return the number of calls."""
         return len(self.prompt_tokens)
+
+    @property
+    def beginnings(self) -> Beginnings:
+        """What each request shares with those before it."""
+        return Beginnings(*(getattr(self, name) for name in Beginnings._fields))
 
 
 class StretchSizes:
@@ -166,10 +191,10 @@ class StretchSizes:
     def _measure_as_it_was(self) -> CallSizes:
         prompt = self.estimated_tokens * self.scales
         shared = np.concatenate([[0.0], np.minimum(prompt[:-1], prompt[1:])])
-        edited, new_messages = np.zeros(len(prompt)), np.zeros(len(prompt))
+        edited, distance = np.zeros(len(prompt)), np.zeros(len(prompt))
         if self.stretch.opening is not None:
             shared[0], edited[0] = self._measure_opening(prompt[0])
-            new_messages[0] = self.trace.steps[0].messages_at_request - self.stretch.shared_messages
+            distance[0] = self.trace.steps[0].messages_at_request - self.stretch.shared_messages
         zeros, is_cut = np.zeros(len(prompt)), np.zeros(len(prompt), np.bool_)
         instructions = [message for message in self.trace.messages[:1] if message.role == "system"]
         return CallSizes(
@@ -178,7 +203,8 @@ class StretchSizes:
             edited_tokens=edited,
             answer_tokens=self._measure_answers(prompt, shared, is_cut),
             plain_tokens=self._measure_plain(prompt, is_cut),
-            new_messages=new_messages,
+            whole_tokens=shared,
+            whole_distance=distance,
             fixed_tokens=np.minimum(prompt, self._measure_beginning(instructions, self.scales)),
             is_cut=is_cut,
             summarized_tokens=zeros,
@@ -186,6 +212,18 @@ class StretchSizes:
             evicted_tokens=zeros,
             room_tokens=np.full(len(prompt), np.inf),
         )
+
+    def _count_messages(self) -> NDArray[np.int64]:
+        """Return the number of messages of each request as it was."""
+        return np.array([step.messages_at_request for step in self.trace.steps], np.int64)
+
+    def _find_whole(self, prompt: Numbers, kept: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
+        """Return the tokens of the latest request before that each request begins with, whole, and how far its end is."""
+        places = np.array(find_whole_requests(lengths.tolist(), kept.tolist()))
+        tokens = np.where(places < 0, self.as_it_was.fixed_tokens, prompt[places])
+        distance = np.where(places == np.arange(len(prompt)) - 1, 0, lengths - lengths[places])
+        tokens[0], distance[0] = self.as_it_was.whole_tokens[0], self.as_it_was.whole_distance[0]
+        return np.minimum(tokens, prompt), distance.astype(np.float64)
 
     def _measure_answers(self, prompt: Numbers, shared: Numbers, is_cut: NDArray[np.bool_]) -> Numbers:
         """Return the tokens of the answer before each request that it repeats right behind the whole prompt before."""
@@ -228,7 +266,8 @@ class StretchSizes:
         run = self._make_run(policy, window, trace)
         if trace is self.trace:
             bound.skip_quiet_steps(run)
-        shared, edited, new_messages = (np.zeros(len(trace.steps)) for _ in range(3))
+        shared, edited = np.zeros(len(trace.steps)), np.zeros(len(trace.steps))
+        kept, lengths = np.zeros(len(trace.steps), np.int64), self._count_messages()
         columns = {name: np.zeros(len(trace.steps)) for name in ("summarized", "summary", "evicted")}
         is_cut, room = np.zeros(len(trace.steps), np.bool_), np.full(len(trace.steps), np.inf)
         while not run.is_done:
@@ -244,7 +283,8 @@ class StretchSizes:
             if applied and index:
                 is_cut[index] = True
                 columns["evicted"][index] = max(0, sum(event.tokens_before - event.tokens_after for event in applied))
-                shared[index], edited[index], new_messages[index] = self._compare(before, run.sent_view, self.scales[index])
+                shared[index], edited[index], kept[index] = self._compare(before, run.sent_view, self.scales[index])
+                lengths[index:] += len(run.sent_view.items) - lengths[index]
                 if run.budget.threshold_tokens is not None:
                     room[index] = max(0.0, run.budget.threshold_tokens - run.view_tokens[index] * self.scales[index])
             if trace is self.trace:
@@ -253,14 +293,16 @@ class StretchSizes:
         shared[1:] = np.where(is_cut[1:], shared[1:], prompt[:-1])
         shared[0] = self.as_it_was.shared_tokens[0]
         shared = np.minimum(shared, prompt)
-        edited[0], new_messages[0] = self.as_it_was.edited_tokens[0], self.as_it_was.new_messages[0]
+        edited[0] = self.as_it_was.edited_tokens[0]
+        whole, distance = self._find_whole(prompt, np.where(is_cut, kept, np.append(0, lengths[:-1])), lengths)
         return CallSizes(
             prompt_tokens=prompt,
             shared_tokens=shared,
             edited_tokens=np.minimum(edited, prompt - shared),
             answer_tokens=self._measure_answers(prompt, shared, is_cut),
             plain_tokens=self._measure_plain(prompt, is_cut),
-            new_messages=new_messages,
+            whole_tokens=whole,
+            whole_distance=distance,
             fixed_tokens=self.as_it_was.fixed_tokens,
             is_cut=is_cut,
             summarized_tokens=columns["summarized"],
@@ -290,14 +332,14 @@ class StretchSizes:
         )
 
     def _compare(self, before: View, after: View, scale: float) -> tuple[float, float, int]:
-        """Return shared and edited tokens of a request after a compaction, and the messages behind the shared ones."""
+        """Return shared and edited tokens of a request after a compaction, and the number of messages that are shared."""
         old, new = before.items, after.items
         pairs = enumerate(zip(old, new, strict=False))
         same = next((place for place, (one, other) in pairs if one.message is not other.message), min(len(old), len(new)))
         known: set[ItemId] = {item.item_id for item in old if item.original_tokens is None}
         kept = [item.message for item in new[same:] if item.item_id in known and item.original_tokens is None]
         beginning = self._measure_beginning([item.message for item in new[:same]], scale) if same else 0.0
-        return beginning, self.count_texts(kept) * scale, len(new) - same
+        return beginning, self.count_texts(kept) * scale, same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,6 +428,7 @@ def compact_before_pauses(
         shared_tokens=np.minimum(shared, prompt),
         answer_tokens=np.where(is_cut, 0.0, np.minimum(as_it_was.answer_tokens, prompt - np.minimum(shared, prompt))),
         plain_tokens=np.where(is_cut, np.inf, np.minimum(as_it_was.plain_tokens, prompt)),
+        whole_tokens=np.minimum(shared, prompt),
         is_cut=is_cut,
         summarized_tokens=summarized,
         summary_tokens=np.where(is_cut, summary_tokens, 0.0),

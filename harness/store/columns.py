@@ -906,8 +906,8 @@ UNREPORTED_COLUMNS: dict[str, frozenset[str]] = {
     ),
     "steps": frozenset(
         {
-            *("rounds", "view_messages", "input_tokens", "reasoning_tokens", "price_rule"),
-            *("kept_prefix_messages", "cache_read_tokens", "cache_write_tokens", "cost_usd", "calls"),
+            *("rounds", "input_tokens", "reasoning_tokens", "price_rule"),
+            *("cache_read_tokens", "cache_write_tokens", "cost_usd", "calls"),
             *("call_errors", "finish_reason", "impossible_usage", "action_hits", "action_misses", "finished_at"),
             *("is_execution", "is_retrieval", "is_error", "is_repeat", "is_redundant", "is_reacquisition"),
             *("reacquired_tokens", "reacquired_after_steps"),

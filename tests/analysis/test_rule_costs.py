@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from harness.analysis import tables
+from harness.analysis import rule_costs, tables
 from harness.analysis.comparison import compare
 from harness.analysis.rule_costs import describe_winners, list_cheapest, name_rule, price_trials
 from harness.compaction.presets.keep_last import KeepLast
@@ -12,6 +12,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
 from harness.inspection.repricing import DEFAULT_RULES, price_sessions
+from harness.policies import load_policy_class
 from harness.reporting.rule_costs import build_rule_cost_section, describe_rule_dependence, select_equal_arms
 
 
@@ -23,6 +24,46 @@ def folder(tmp_path_factory):
     base = Trial(task="flashcards", policy=NoCompaction(), window_tokens=100_000, gaps="claude-code")
     Experiment(name="costs", base=base, axes={"policy": [NoCompaction(), eager]}, folder=folder).run(workers=1, progress="off")
     return folder
+
+
+@pytest.fixture(scope="module")
+def masking(tmp_path_factory):
+    """Folder of an experiment whose arms edit old messages again and again."""
+    folder = tmp_path_factory.mktemp("masking")
+    base = Trial(task="flashcards", policy=NoCompaction(), window_tokens=32_768, gaps="claude-code")
+    policies = [load_policy_class(name)() for name in ("swe-agent", "complexity-trap-mask", "message-window")]
+    Experiment(name="masking", base=base, axes={"policy": policies}, folder=folder).run(workers=1, progress="off")
+    return folder
+
+
+def test_an_edit_close_to_the_end_finds_the_latest_request_that_stays_whole():
+    """The last step keeps 5 of 6 messages; the latest request that is part of it has 4 messages and 4,000 tokens."""
+    rows = {
+        "trial_id": ["a", "a", "b", "a", "a"],
+        "step": [1, 2, 1, 3, 4],
+        "prompt_tokens": [2_000, 4_000, 9_000, 6_000, 6_600],
+        "output_tokens": [100, 100, 100, 100, 100],
+        "view_tokens": [1_000, 2_000, 4_500, 3_000, 3_300],
+        "view_messages": [2, 4, 3, 6, 7],
+        "kept_prefix_tokens": [0, 1_000, 0, 2_000, 2_500],
+        "kept_prefix_messages": [0, 2, 0, 4, 5],
+    }
+    steps = pd.DataFrame(rows)
+    found = rule_costs._measure_beginnings(steps, steps["prompt_tokens"].to_numpy(float))
+    assert found.shared_tokens.tolist() == [0, 2_000, 0, 4_000, 5_000]
+    assert found.whole_tokens.tolist() == [0, 2_000, 0, 4_000, 4_000]
+    assert found.whole_distance.tolist() == [0, 0, 0, 0, 3]
+    assert found.answer_tokens.tolist() == [0, 100, 0, 100, 0]
+
+
+@pytest.mark.slow
+def test_masking_costs_in_the_table_of_steps_what_it_costs_in_the_log(masking):
+    """Where a cache has marks, it holds nothing of the prompts, which were never sent up to where they begin to differ."""
+    rules = (*DEFAULT_RULES, "openai-2025-08", "ideal")
+    from_logs = price_sessions(masking, rules).pivot_table(index="trial_id", columns="rule", values="total_usd")
+    from_steps = price_trials(load(masking), rules)
+    for rule in rules:
+        assert from_steps[rule].to_dict() == pytest.approx(from_logs[rule].to_dict(), rel=0.01), rule
 
 
 @pytest.mark.slow

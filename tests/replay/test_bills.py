@@ -35,7 +35,8 @@ def make_sizes(prompt, shared, edited=None, cuts=(), evicted=0.0, room=np.inf) -
         edited_tokens=np.zeros(count) if edited is None else np.array(edited, np.float64),
         answer_tokens=np.zeros(count),
         plain_tokens=np.full(count, np.inf),
-        new_messages=np.zeros(count),
+        whole_tokens=np.array(shared, np.float64),
+        whole_distance=np.zeros(count),
         fixed_tokens=np.zeros(count),
         is_cut=is_cut,
         summarized_tokens=np.zeros(count),
@@ -108,7 +109,7 @@ def test_an_edit_costs_what_the_simulated_cache_says(name, behind):
     prompts = [600 * count for count in range(2, 51)] + [sum(block.tokens for block in edited)]
     shared = [0, *prompts[:-2], 600 * (51 - behind)]
     sizes = make_sizes(prompts, shared, edited=[*[0] * 49, 600 * (behind - 2)], cuts=[49])
-    sizes = replace(sizes, new_messages=np.array([0.0] * 49 + [float(behind)]), fixed_tokens=np.full(50, 600.0))
+    sizes = replace(sizes, whole_distance=np.array([0.0] * 49 + [float(behind)]), fixed_tokens=np.full(50, 600.0))
     terms = Terms(rule=rule, prices=PRICES, lifetime=next(iter(rule.lifetimes_seconds)))
     priced = price_sizes(sizes, np.zeros(50), np.zeros(50), terms, 1_000).bill
     assert priced.total_usd == pytest.approx(expected.total_usd)

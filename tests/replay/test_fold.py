@@ -6,12 +6,21 @@ import numpy as np
 import pytest
 
 from harness.conversation.events import Entry, StepFinished
+from harness.conversation.messages import Message
 from harness.conversation.tokens import Measured
-from harness.inspection.calibration import EditedRead, find_instructions_tokens, fit_calibration, list_prompts
+from harness.inspection.calibration import (
+    EditedRead,
+    find_instructions_tokens,
+    fit_calibration,
+    list_prompts,
+    measure_texts,
+)
 from harness.inspection.request_chain import build_session_requests
 from harness.prices.bill import compute_bill
 from harness.prices.cache import split_prompts
-from harness.prices.price import Price
+from harness.prices.message_blocks import RequestMaker
+from harness.prices.price import MILLION, Price
+from harness.prices.requests import Request
 from harness.prices.rules import load_rules
 from harness.prices.terms import Terms
 from harness.recordings.reading import read_recording
@@ -79,6 +88,38 @@ def test_what_was_run_costs_what_the_simulated_cache_says(tmp_path, name, reason
         )
         assert priced.bill.read_usd == pytest.approx(expected.read_usd)
         assert priced.bill.total_usd == pytest.approx(expected.total_usd)
+
+
+EDITING = ["swe-agent", "complexity-trap-mask", "keep-last", "inspect-edit", "claude-code", "codex"]
+
+
+@pytest.mark.parametrize("name", ["anthropic-2025-09", "openai-2025-08", "deepseek-2026-10"])
+@pytest.mark.parametrize("policy", EDITING)
+def test_a_setting_reads_what_the_simulated_cache_says_of_its_views(tmp_path, policy, name):
+    """A policy that masks old results again and again leaves a cache with marks nothing but the instructions."""
+    write_recording(tmp_path / "session.jsonl", 40, characters=4_000, turns=[10, 20, 30])
+    sizes = make_sizes(build_timed_log(read_recording(tmp_path / "session.jsonl"), reading="recorded"))
+    setting, rule, calibration = list_settings([policy], [20_000])[0][0], load_rules()[name], sizes.trace.calibration
+    assert calibration is not None
+
+    def count(message: Message) -> int:
+        hidden_tokens = calibration.overhead_tokens if message.role == "system" else 0
+        return round(hidden_tokens + calibration.count_texts(measure_texts(message)))
+
+    run, maker = sizes._make_run(setting.build_policy(), setting.window_tokens or 200_000, sizes.trace), RequestMaker(count)
+    requests = list[Request]()
+    while not run.is_done:
+        index = run.steps
+        run.advance(lambda: True)
+        made = maker.make([item.message for item in run.sent_view.items])
+        tokens = round(run.view_tokens[index] * sizes.scales[index])
+        requests.append(replace(made, prompt_tokens=tokens, output_tokens=int(sizes.output_tokens[index])))
+    expected = sum(split.read_tokens for split in split_prompts(requests, rule))
+    folded = sizes.fold(setting, setting.build_policy(), 200_000)
+    terms = Terms(rule=rule, prices=(PRICE,), lifetime=next(iter(rule.lifetimes_seconds)))
+    bill = price_sizes(folded, sizes.output_tokens, np.zeros(len(folded)), terms, 1_000).bill
+    assert folded.is_cut.sum() > 0
+    assert bill.read_usd == pytest.approx(expected * 0.3 / MILLION, rel=0.02)
 
 
 def test_instructions_have_the_length_that_was_read_after_a_compaction(tmp_path):
