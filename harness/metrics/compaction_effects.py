@@ -5,9 +5,10 @@ number or an identifier is found by its form, and counts as surviving if the sam
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from harness.compaction.boundaries import PASSED_OUTCOMES, is_test_run
@@ -34,13 +35,32 @@ TextKind: TypeAlias = Literal["path", "command", "number", "identifier", "decisi
 TEXT_KINDS: Final[tuple[TextKind, ...]] = get_args(TextKind)
 STUCK_SHARE = 0.1
 """Share of the tokens in view; a session is stuck at the first compaction that frees less."""
-# possessive, so that a plain word, which is no match, is read once
-_PATH = re.compile(r"((?<![\w/:.])/?(?:[\w.-]++/)+[\w.-]*[\w-])")
-_NUMBER = re.compile(r"\d(?<![\w.-]\d)(?:[\d,._]*\d)?(?![\w-])")
-_IDENTIFIER = re.compile(
-    r"\b(?:[0-9a-f]{7,40}+|[A-Za-z]++(?:[_-][A-Za-z]++)*+[_-]?\d[\w-]*"
-    r"|[a-z]++(?:_[a-z0-9]++)++|[a-z]++(?:[A-Z][a-z0-9]++)++)\b"
-)
+
+
+class _Forms(NamedTuple):
+    """Patterns of the texts that are recognized by their form."""
+
+    path: re.Pattern[str]
+    number: re.Pattern[str]
+    identifier: re.Pattern[str]
+
+
+def _compile_forms(flags: re.RegexFlag = re.NOFLAG) -> _Forms:
+    # possessive, so that a plain word, which is no match, is read once
+    return _Forms(
+        path=re.compile(r"((?<![\w/:.])/?(?:[\w.-]++/)+[\w.-]*[\w-])", flags),
+        number=re.compile(r"\d(?<![\w.-]\d)(?:[\d,._]*\d)?(?![\w-])", flags),
+        identifier=re.compile(
+            r"\b(?=[A-Za-z0-9])(?:[0-9a-f]{7,40}+|[A-Za-z]++(?:[_-][A-Za-z]++)*+[_-]?\d[\w-]*"
+            r"|[a-z]++(?:_[a-z0-9]++)++|[a-z]++(?:[A-Z][a-z0-9]++)++)\b",
+            flags,
+        ),
+    )
+
+
+_FORMS = _compile_forms()
+_ASCII_FORMS = _compile_forms(re.ASCII)
+"""The same patterns for ASCII text, in which they find the same in two thirds of the time."""
 _DECISION = re.compile(r"\b(?:decid|instead of|we (?:will|should)|I (?:will|'ll) use|chose|agreed|settled on)", re.IGNORECASE)
 _CONSTRAINT = re.compile(
     r"\b(?:must|never|always|do not|don't|only|at most|at least|without|not allowed|required)\b", re.IGNORECASE
@@ -48,6 +68,7 @@ _CONSTRAINT = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 _BETWEEN_WORDS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 """Translation of ASCII text that leaves only its words, several times as fast as the pattern for long texts."""
+_BETWEEN_WORDS_OF_LINES: Final = {code: sign for code, sign in _BETWEEN_WORDS.items() if chr(code) != "\n"}
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 MIN_NUMBER_CHARACTERS = 3
 """Minimum length in characters of a number that counts; a shorter one may occur anywhere by chance."""
@@ -139,11 +160,12 @@ def list_texts(message: Message) -> Mapping[TextKind, set[str]]:
     # none of these has a space, so each piece between spaces is searched once, and for paths only if it has a slash
     pieces = set(text.split())
     with_slash = [piece for piece in pieces if "/" in piece]
-    split_at_paths = _PATH.split(" ".join(with_slash))
-    paths = {*split_at_paths[1::2], *_PATH.findall("\n".join((*commands, *targets)))}
+    forms = _ASCII_FORMS if text.isascii() else _FORMS
+    split_at_paths = forms.path.split(" ".join(with_slash))
+    paths = {*split_at_paths[1::2], *_FORMS.path.findall("\n".join((*commands, *targets)))}
     rest = " ".join((*pieces.difference(with_slash), *split_at_paths[::2]))
-    identifiers = set(_IDENTIFIER.findall(rest))
-    numbers = {number for number in _NUMBER.findall(rest) if len(number) >= MIN_NUMBER_CHARACTERS} - identifiers
+    identifiers = set(forms.identifier.findall(rest))
+    numbers = {number for number in forms.number.findall(rest) if len(number) >= MIN_NUMBER_CHARACTERS} - identifiers
     sentences = {" ".join(part.split()) for part in _SENTENCE_END.split(text)} if message.role in {"user", "assistant"} else set()
     pattern = _CONSTRAINT if message.role == "user" else _DECISION
     spoken = {sentence for sentence in sentences if 20 <= len(sentence) <= 300 and pattern.search(sentence)}
@@ -209,89 +231,119 @@ def _join(messages: Sequence[Message]) -> str:
 
 def _put_on_line(message: Message) -> str:
     """Return the text of a message, and the arguments of its calls, on one line."""
-    return " ".join("\n".join([extract_text(message), *(call.arguments_json for call in message.calls)]).split())
+    return " ".join(_join_message(message).split())
+
+
+def _join_message(message: Message) -> str:
+    """Return the text of a message, and the arguments of its calls, each beginning on a line of its own."""
+    return "\n".join([extract_text(message), *[call.arguments_json for call in message.calls]])
 
 
 class _VisibleTexts:
     """Texts of the messages in view, indexed by their words, so that a search reads only the messages with the rarest word.
 
-    Messages are numbered. The index keeps the numbers of removed messages until a search meets them, or until they are
-    four fifths of all, so that a message is split into words when it is added, and not again when it is removed.
+    Messages are numbered. The index holds the words of visible messages only, so it stays small, and look-ups stay fast, in a
+    long session whose old messages are replaced by a line each.
     """
 
     def __init__(self) -> None:
-        self._messages: dict[ItemId, tuple[int, Message]] = {}
-        self._lines: dict[int, str] = {}
-        self._first_by_word: dict[str, int] = {}
-        self._later_by_word: defaultdict[str, list[int]] = defaultdict(list)
-        """Further messages with a word; most words are in one message only, and need no list."""
-        self._added_count = self._indexed_count = 0
+        self._messages: dict[ItemId, _VisibleMessage] = {}
+        self._number_by_word: dict[str, int] = {}
+        """The only message with a word, for most words."""
+        self._numbers_by_word: dict[str, set[int]] = {}
+        """The messages with a word that several messages have or had; never empty."""
+        self._by_number: dict[int, _VisibleMessage] = {}
+        self._added_count = 0
 
-    def catch_up(self, view: View) -> None:
-        """Add the messages that came behind those that are known."""
+    def catch_up(self, view: View, removed_ids: Collection[ItemId]) -> list[Message]:
+        """Add the messages that came behind those that are known, except those that are to be removed, which are returned."""
+        removed = list[Message]()
         for item in reversed(view.items):
             if item.item_id in self._messages:
                 break
-            self.add(item.item_id, item.message)
+            if item.item_id in removed_ids:
+                removed.append(item.message)
+            else:
+                self.add(item.item_id, item.message)
+        return removed
 
     def add(self, item_id: ItemId, message: Message) -> None:
         """Add a message."""
-        if self._indexed_count > 5 * len(self._lines):
-            self._index_again()
-        number = self._added_count
+        number, words = self._added_count, set(_find_words(_join_message(message)))
         self._added_count += 1
-        self._messages[item_id] = number, message
-        self._lines[number] = _put_on_line(message)
-        self._add_words(number)
-
-    def _index_again(self) -> None:
-        self._first_by_word.clear()
-        self._later_by_word.clear()
-        self._indexed_count = 0
-        for number in self._lines:
-            self._add_words(number)
-
-    def _add_words(self, number: int) -> None:
-        line = self._lines[number]
-        words = set(line.translate(_BETWEEN_WORDS).split() if line.isascii() else _WORD.findall(line))
-        new_words = words.difference(self._first_by_word)
-        self._first_by_word.update(dict.fromkeys(new_words, number))
-        for word in words - new_words:
-            self._later_by_word[word].append(number)
-        self._indexed_count += 1
+        self._messages[item_id] = self._by_number[number] = _VisibleMessage(message, number, words)
+        shared_words = words & self._numbers_by_word.keys()
+        for word in shared_words:
+            self._numbers_by_word[word].add(number)
+        again = words & self._number_by_word.keys()
+        for word in again:
+            self._numbers_by_word[word] = {self._number_by_word.pop(word), number}
+        self._number_by_word.update(dict.fromkeys(words.difference(shared_words, again), number))
 
     def remove(self, item_id: ItemId) -> Message | None:
         """Remove a message and return it; None if there is none."""
-        number, message = self._messages.pop(item_id, (-1, None))
-        if message is not None:
-            del self._lines[number]
-        return message
+        known = self._messages.pop(item_id, None)
+        if known is None:
+            return None
+        del self._by_number[known.number]
+        shared_words = known.words & self._numbers_by_word.keys()
+        for word in shared_words:
+            numbers = self._numbers_by_word[word]
+            numbers.remove(known.number)
+            if not numbers:
+                del self._numbers_by_word[word]
+        for word in known.words - shared_words:
+            del self._number_by_word[word]
+        return known.message
 
-    def count_contained(self, texts: Iterable[str]) -> int:
+    def count_contained(self, texts: Collection[str]) -> int:
         """Return how many of some texts a message has as a whole."""
-        count = 0
-        for text in texts:
-            if not text.isalnum():
-                count += self._contains_words(text, _WORD.findall(text))
-            elif (later := self._later_by_word.get(text)) is not None:
-                while later and later[-1] not in self._lines:
-                    later.pop()
-                count += bool(later) or self._first_by_word[text] in self._lines
-            else:
-                count += self._first_by_word.get(text, -1) in self._lines
+        words = [text for text in texts if text.isalnum()]
+        phrases = [text for text in texts if not text.isalnum()]
+        count = len(self._number_by_word.keys() & words) + len(self._numbers_by_word.keys() & words)
+        words_of_phrases = _find_words_of_texts(phrases)
+        gone = set(chain.from_iterable(words_of_phrases)).difference(self._number_by_word).difference(self._numbers_by_word)
+        for text, words in zip(phrases, words_of_phrases, strict=True):
+            # usually, a text has words that only the removed message had
+            count += gone.isdisjoint(words) and self._contains(text, words)
         return count
 
-    def _contains_words(self, text: str, words: Sequence[str]) -> bool:
+    def _contains(self, text: str, words: Sequence[str]) -> bool:
+        """Return whether a message has a text as a whole, each of whose words is in a message."""
+        numbers: Collection[int] = self._by_number
         for word in words:
-            if word not in self._later_by_word and self._first_by_word.get(word, -1) not in self._lines:
-                return False  # the usual case: most texts are in the removed message alone
-        if not words:
-            return any(_contains(line, text) for line in self._lines.values())
-        rarest = min(words, key=lambda word: len(self._later_by_word.get(word, ())))
-        later = self._later_by_word.get(rarest, [])
-        later[:] = [number for number in later if number in self._lines]
-        first = self._first_by_word[rarest]
-        return any(_contains(self._lines[number], text) for number in (first, *later) if number in self._lines)
+            if (number := self._number_by_word.get(word)) is not None:
+                numbers = (number,)
+                break
+        else:
+            numbers = min([self._numbers_by_word[word] for word in words], key=len, default=numbers)
+        return any(_contains(self._by_number[number].line, text) for number in numbers)
+
+
+@dataclass(frozen=True)
+class _VisibleMessage:
+    """Message in view, with its number and its words; it is put on a line when a text is first searched in it."""
+
+    message: Message
+    number: int
+    words: set[str]
+
+    @cached_property
+    def line(self) -> str:
+        return _put_on_line(self.message)
+
+
+def _find_words(text: str) -> list[str]:
+    """Return the words of a text, that is, its longest runs of letters and digits."""
+    return text.translate(_BETWEEN_WORDS).split() if text.isascii() else _WORD.findall(text)
+
+
+def _find_words_of_texts(texts: Sequence[str]) -> list[list[str]]:
+    """Return the words of each text."""
+    joined = "\n".join(texts)
+    if not joined.isascii() or joined.count("\n") >= len(texts):
+        return list(map(_WORD.findall, texts))
+    return list(map(str.split, joined.translate(_BETWEEN_WORDS_OF_LINES).split("\n")))
 
 
 def _contains(visible: str, text: str) -> bool:
@@ -400,11 +452,12 @@ class EffectsBuilder:
 
     def _replace_texts(self, seq: int, patch: Patch, before: View) -> Mapping[TextKind, set[str]]:
         """Apply a patch to the visible texts, and return the distinctive texts of the messages that it removed."""
-        self.visible.catch_up(before)
+        removed_ids = {*patch.forget, *[change.item for change in patch.replace]}
+        removed = self.visible.catch_up(before, removed_ids)
+        removed += [message for item_id in removed_ids if (message := self.visible.remove(item_id)) is not None]
         texts: dict[TextKind, set[str]] = {kind: set() for kind in TEXT_KINDS}
-        for item_id in (*patch.forget, *(change.item for change in patch.replace)):
-            message = self.visible.remove(item_id)
-            if message is not None and message.role != "system":
+        for message in removed:
+            if message.role != "system":
                 for kind, found_texts in list_texts(message).items():
                     texts[kind] |= found_texts
         for change in patch.replace:
