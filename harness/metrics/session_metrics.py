@@ -258,7 +258,11 @@ class FactProber:
         for item in changed_items:
             self._read_item(item)
         visible_after = self._find_visible_facts(newest_values)
-        for name in sorted(visible_before | visible_after, key=self._numbers.__getitem__):
+        is_summarized = bool(compaction.summarizer)
+        for name, value in newest_values.items():  # in the order of the facts
+            seen_before, seen_after = name in visible_before, name in visible_after
+            if not (seen_before or seen_after):
+                continue
             state = self._facts[name]
             state.waiting_probes.append(len(self._rows))
             self._rows.append(
@@ -266,10 +270,10 @@ class FactProber:
                     event=seq,
                     fact=self._numbers[name],
                     version=len(state.stated_values),
-                    seen_before=name in visible_before,
-                    seen_after=name in visible_after,
-                    seen_in_kept=name in visible_in_kept if compaction.summarizer else None,
-                    stands_after=self._contains_value(newest_values[name], is_contained=name in visible_after),
+                    seen_before=seen_before,
+                    seen_after=seen_after,
+                    seen_in_kept=name in visible_in_kept if is_summarized else None,
+                    stands_after=self._contains_value(value, is_contained=seen_after),
                 )
             )
 

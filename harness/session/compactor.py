@@ -199,17 +199,17 @@ class SessionCompactor:
         if plan.timing == "background" and event.status == "applied":
             seconds = perf_counter() - start_seconds
             return replace(event, status="started", round=view.rounds, wall_seconds=seconds)
-        has_own_target = self._own_least_share is not None
+        has_own_target, shortfall = self._own_least_share is not None, ""
         if (event.status == "applied" and (self._explains_shortfalls or has_own_target)) or (
             event.status == "no-op" and has_own_target
         ):
-            event = self._check_target(event, view)
-        is_fruitless = event.fruitless or event.status == "no-op"
-        if is_fruitless and event.shortfall and view.fruitless_attempts + 1 == FRUITLESS_IN_A_ROW:
-            notify(Notice(text=f"{event.shortfall}. Compaction pauses until the conversation has grown by a tenth."))
+            shortfall = self._describe_shortfall(event, view)
+        is_fruitless = has_own_target and event.status == "applied" and bool(shortfall)
+        if (is_fruitless or event.status == "no-op") and shortfall and view.fruitless_attempts + 1 == FRUITLESS_IN_A_ROW:
+            notify(Notice(text=f"{shortfall}. Compaction pauses until the conversation has grown by a tenth."))
         end_seconds = perf_counter()
         self._overhead.add("compaction", end_seconds - planned_seconds)
-        return replace(event, wall_seconds=end_seconds - start_seconds)
+        return replace(event, shortfall=shortfall, fruitless=is_fruitless, wall_seconds=end_seconds - start_seconds)
 
     def _apply_staged(self, attempt: Compaction, view: View) -> Compaction:
         """Return the event that applies the changes of a compaction that was started in the background."""
@@ -221,8 +221,8 @@ class SessionCompactor:
         attempt = replace(attempt, reason=reason, started_step=staged.step, blocking_seconds=waited_seconds)
         return self._check_patch(attempt, view, staged.event.patch)
 
-    def _check_target(self, event: Compaction, view: View) -> Compaction:
-        """Return the event of a compaction, with the reason why it missed its target if it did."""
+    def _describe_shortfall(self, event: Compaction, view: View) -> str:
+        """Return why a compaction missed its target; empty if it did not."""
         is_own = self._own_least_share is not None
         least_share = LEAST_SAVED_SHARE if self._own_least_share is None else self._own_least_share
         summarized_ids = {item for insert in event.patch.insert for item in insert.stands_for}
@@ -236,10 +236,9 @@ class SessionCompactor:
         if next_plan is not None:
             causes.append(f"the policy is due again at once ({next_plan.reason})")
         if not causes or (event.status == "no-op" and next_plan is None):
-            return event
+            return ""
         opening = MISSED_TARGET if is_own else "a policy of this project would count it as fruitless"
-        shortfall = f"{opening}: {' and '.join(causes)}; {_describe_rest(after)}"
-        return replace(event, shortfall=shortfall, fruitless=is_own and event.status == "applied")
+        return f"{opening}: {' and '.join(causes)}; {_describe_rest(after)}"
 
     def _execute_plan(
         self, plan: CompactionPlan, view: View, attempt: Compaction, notify: Callable[[TransientEvent], None]
@@ -258,8 +257,10 @@ class SessionCompactor:
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
         """Return the log event of an attempt; `patch` None means that a summary failed and nothing changes."""
-        reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
-        attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome)
+        if outcome.notes or outcome.failures:
+            reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
+            attempt = replace(attempt, reason=reason, failure="; ".join(outcome.failures))
+        attempt = self._add_costs(attempt, outcome)
         if patch is None:
             return replace(attempt, status="failed")
         event = self._check_patch(attempt, view, patch)

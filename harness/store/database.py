@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,9 @@ _SCRATCH_ID = int.from_bytes(b"hscr")
 """Number in the header of a scratch journal that SQLite calls `application_id`; that of other journals is 0."""
 _VERSION_BYTES, _SCRATCH_ID_BYTES = slice(60, 64), slice(68, 72)
 """Places of the schema version and of that number in a SQLite file, where they stand in big-endian order."""
+
+_ROWS_AT_ONCE = 20
+"""Number of rows that one statement inserts, in two thirds of the time of as many statements."""
 
 
 class Database:
@@ -105,6 +109,17 @@ class Database:
                 if self._connection.in_transaction:
                     self.execute("ROLLBACK")
                 raise
+
+    def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Insert rows into a table, within a transaction; `names` are the columns in the order of the values."""
+        grouped = len(rows) // _ROWS_AT_ONCE * _ROWS_AT_ONCE
+        if grouped:
+            groups = [
+                tuple(chain.from_iterable(rows[first : first + _ROWS_AT_ONCE])) for first in range(0, grouped, _ROWS_AT_ONCE)
+            ]
+            self.executemany(build_insert(table, names, rows=_ROWS_AT_ONCE), groups)
+        if grouped < len(rows):  # SQLite takes as long to prepare a statement as to insert a few rows
+            self.executemany(build_insert(table, names), rows[grouped:])
 
     def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows of a SQL statement over the journal's tables; compressed texts stay compressed."""
@@ -305,27 +320,29 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise StoreError(f"journal {str(path)!r}: {error_text}; {advice}") from error
 
 
-def build_insert(table: str, names: Sequence[str], *, replaces: bool = False) -> str:
-    """Return the SQL statement that inserts one row into a table, with a placeholder for each column.
+def build_insert(table: str, names: Sequence[str], *, replaces: bool = False, rows: int = 1) -> str:
+    """Return the SQL statement that inserts rows into a table, with a placeholder for each column of each row.
 
     Args:
         table: Name of the table.
         names: Names of the columns, in the order of the values.
-        replaces: Whether the row replaces a row with the same key, which is otherwise an error. Default: False.
+        replaces: Whether a row replaces a row with the same key, which is otherwise an error. Default: False.
+        rows: Number of rows. Default: 1.
     """
     columns = ", ".join(f'"{name}"' for name in names)
     verb = "INSERT OR REPLACE" if replaces else "INSERT"
-    return f'{verb} INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
+    row = f"({', '.join('?' * len(names))})"
+    return f'{verb} INTO "{table}" ({columns}) VALUES {", ".join([row] * rows)}'
 
 
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
     """Return the named fields of a record for an SQL statement, with lone surrogates replaced."""
-    values = _make_getter(tuple(names))(record)
+    values = build_getter(tuple(names))(record)
     return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])
 
 
 @cache
-def _make_getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
+def build_getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
     """Return a function that reads all named attributes at once, which takes less time than one after the other."""
     return attrgetter(*names) if len(names) > 1 else lambda record: tuple(getattr(record, name) for name in names)
 

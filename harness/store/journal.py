@@ -17,7 +17,7 @@ from harness.conversation.tokens import Counter, QuarterOfCharacters
 from harness.errors import StoreError, UsageError
 from harness.protocols import Clock
 from harness.store.columns import STEP_COUNTS, STEP_COUNTS_TABLE
-from harness.store.database import Database, build_insert, extract_values, translate_errors
+from harness.store.database import Database, build_getter, build_insert, extract_values, translate_errors
 from harness.store.log import SavedOutputs, SessionLog, read_entries
 from harness.store.records import (
     CheckRecord,
@@ -267,11 +267,7 @@ class Journal(AbstractContextManager["Journal"]):
         with self.database.transaction():
             self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))  # and its checks
             self.database.execute(build_insert("trial", _TRIAL_COLUMNS), extract_values(trial, _TRIAL_COLUMNS))
-            self._insert("check", _CHECK_COLUMNS, [extract_values(check, _CHECK_COLUMNS) for check in checks])
-
-    def _insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        if rows:  # SQLite takes as long to prepare a statement as to insert a few rows
-            self.database.executemany(build_insert(table, names), rows)
+            self.database.insert("check", _CHECK_COLUMNS, [extract_values(check, _CHECK_COLUMNS) for check in checks])
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
         """Store the metrics of a session and its probes, replacing those that were stored before.
@@ -290,13 +286,13 @@ class Journal(AbstractContextManager["Journal"]):
             ("conduct", _METRICS_COLUMNS, [extract_values(metrics, _METRICS_COLUMNS)]),
             (STEP_COUNTS_TABLE, ("step", *counts), [(step.step, *map(step.counts.get, counts)) for step in metrics.steps]),
             ("fact", _FACT_COLUMNS, [extract_values(fact, _FACT_COLUMNS) for fact in probes.facts]),
-            ("probe", _PROBE_COLUMNS, [extract_values(probe, _PROBE_COLUMNS) for probe in probes.rows]),
+            ("probe", _PROBE_COLUMNS, [*map(build_getter(_PROBE_COLUMNS), probes.rows)]),  # numbers and fixed words
         )
         if self.database.execute("DELETE FROM conduct WHERE session = ?", (key,)).rowcount:  # all tables were written with it
             for table, *_ in tables[1:]:
                 self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
         for table, names, rows in tables:
-            self._insert(table, ("session", *names), [(key, *row) for row in rows])
+            self.database.insert(table, ("session", *names), [(key, *row) for row in rows])
 
     def show_measured_sessions(self, sessions: Iterable[MeasuredSession]) -> None:
         """Show records of sessions outside of trials among the trials, as long as this object is open.

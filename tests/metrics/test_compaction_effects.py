@@ -145,6 +145,8 @@ REPEATED = st.sampled_from(
         "retries",
         "port 8123",
         "git status",
+        "git\nstatus",
+        "src/é.py",
         "'",
     ]
 )
@@ -154,6 +156,14 @@ REPEATED = st.sampled_from(
 def test_what_survives_is_found_as_in_the_whole_views(session):
     survival = measure_compactions(session.entries, COUNTER).survival
     assert {row.kind: row[1:] for row in survival} == count_survivors(session.entries, COUNTER)
+
+
+def test_a_command_of_several_lines_survives_where_its_words_follow_each_other():
+    asked = assistant("", call("execute_command", command="make\ntest"), call("execute_command", command="make\ndocs"))
+    messages = (system("s"), user("Go on."), asked, user("I ran make test."))
+    log = make_log(*(MessageAdded(message=message, step=0) for message in messages), make_compaction(4, before=10, after=5))
+    (row,) = [row for row in measure_compactions(log, COUNTER).survival if row.kind == "command"]
+    assert row[1:] == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -129,3 +129,14 @@ def test_two_threads_that_write_through_one_connection_wait_for_each_other(tmp_p
         with ThreadPoolExecutor(2) as pool:
             names = list(pool.map(lambda number: outputs[number % 2].save(f"text {number}"), range(400)))
         assert [outputs[0].load(name) for name in names] == [f"text {number}" for number in range(400)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 19, 20, 45])
+def test_any_number_of_rows_is_inserted_in_order(tmp_path: Path, count: int) -> None:
+    rows = [(number, f"name {number}", "kind", "prompt", None) for number in range(count)]
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        database = journal.database
+        database.execute("CREATE TABLE pair (number INTEGER, name TEXT, kind TEXT, said_in TEXT, calls INTEGER)")
+        with database.transaction():
+            database.insert("pair", ("number", "name", "kind", "said_in", "calls"), rows)
+        assert database.fetch("SELECT * FROM pair ORDER BY rowid") == rows
