@@ -1,6 +1,6 @@
 """CPU time of a step and of one edit under policies that edit the conversation, in short and long trials.
 
-`python -m tests.bench.editing` prints a table of all policies, or of those that are named; this takes about five minutes. The
+`python -m tests.bench.editing` prints a table of all policies, or of those that are named; this takes about ten minutes. The
 window has 65,536 tokens, in which every policy acts that acts at all, and a user message comes every 20 steps, since some
 policies act only before a turn. The model counts its prompts, and answers of the summarizer always have the same length.
 
@@ -40,7 +40,7 @@ from harness.task import CallTemplate, Evidence, LaterMessage, Script, Step
 from harness.tasks import load_task
 from tests.bench.figure import Figure
 from tests.bench.overhead import InstantTool, forget
-from tests.bench.workload import FINAL_TEXT, TOOL, command, make_outputs, think
+from tests.bench.workload import FINAL_TEXT, TOOL, command, make_outputs, make_typical_outputs, think
 
 WINDOW_TOKENS = 65_536
 STEPS_BETWEEN_TURNS = 20
@@ -142,15 +142,18 @@ def run_trial(
 
 def editing() -> Iterator[Figure]:
     """Measure short and long trials of some policies in turn, and compare medians; this takes about a minute."""
-    outputs = {steps: make_outputs(steps) for steps in (SHORT, LONG)}
-    run_trial("none", outputs[SHORT])  # import what a worker imports once
+    outputs = {"short": make_outputs(SHORT), "long": make_outputs(LONG), "typical": make_typical_outputs(LONG)}
+    run_trial("none", outputs["short"])  # import what a worker imports once
     names = ("none", *EDITING)
-    rounds = [{(name, steps): run_trial(name, outputs[steps])[0] for name in names for steps in outputs} for _ in range(ROUNDS)]
+    rounds = [
+        {(name, kind): run_trial(name, texts)[0] for name in names for kind, texts in outputs.items()} for _ in range(ROUNDS)
+    ]
     for name in EDITING:
-        own = median(times[name, LONG] / times[name, SHORT] for times in rounds)
+        own = median(times[name, "long"] / times[name, "short"] for times in rounds)
         yield Figure(name=f"CPU of a step, {name}: 3,000 ÷ 200 steps", value=own, unit="×", bar=3.0)
-        other = median(times[name, LONG] / times["none", LONG] for times in rounds)
-        yield Figure(name=f"CPU of a step at 3,000 steps: {name} ÷ none", value=other, unit="×", bar=4.0)
+        for kind, addition in (("long", ""), ("typical", ", typical vocabulary")):
+            other = median(times[name, kind] / times["none", kind] for times in rounds)
+            yield Figure(name=f"CPU of a step at 3,000 steps{addition}: {name} ÷ none", value=other, unit="×", bar=4.0)
 
 
 def make_user_messages(steps: int) -> tuple[LaterMessage, ...]:
@@ -306,13 +309,22 @@ def live() -> Iterator[Figure]:
 
 
 def print_table(names: Sequence[str]) -> None:
-    """Print for each policy the CPU milliseconds of a step, and the number of compactions, in trials of three lengths."""
-    outputs = {steps: make_outputs(steps) for steps in (SHORT, 1_000, LONG)}
-    run_trial("none", outputs[SHORT])
+    """Print for each policy the CPU milliseconds of a step, with the number of compactions, in trials of several lengths.
+
+    The last length is run once more with outputs of a typical vocabulary. Behind the times of a policy stand the ratio of long to
+    short trials, and the ratios to trials of `none` that take turns with both kinds of long ones.
+    """
+    outputs = [*map(make_outputs, (SHORT, 1_000, LONG)), make_typical_outputs(LONG)]
+    run_trial("none", outputs[0])
+    columns = ("200 steps", "1,000 steps", "3,000 steps", "typical words", "÷ 200 steps", "÷ none", "÷ none, typical")
+    print(f"{'policy':<28}", *[f"{column:>16}" for column in columns])
     for name in names:
-        results = [run_trial(name, texts) for texts in outputs.values()]
-        cells = [f"{milliseconds:8.3f} ({compactions:5,})" for milliseconds, compactions in results]
-        print(f"{name:<28}", *cells, f"{results[-1][0] / results[0][0]:6.2f} ×", flush=True)
+        results = [run_trial(name, texts) for texts in outputs]
+        plain = [run_trial("none", texts)[0] for texts in outputs[-2:]]
+        times = [f"{milliseconds:.3f} ({compactions:,})" for milliseconds, compactions in results]
+        others = [milliseconds / plain_ms for (milliseconds, _), plain_ms in zip(results[-2:], plain, strict=True)]
+        ratios = [f"{ratio:.2f} ×" for ratio in (results[2][0] / results[0][0], *others)]
+        print(f"{name:<28}", *[f"{cell:>16}" for cell in (*times, *ratios)], flush=True)
 
 
 if __name__ == "__main__":
