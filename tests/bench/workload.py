@@ -40,7 +40,7 @@ def make_outputs(steps: int, session: int = 0) -> list[str]:
 HEAPS_FACTOR, HEAPS_EXPONENT = 5.3, 0.61
 """Number of distinct words of a session after n words of tool outputs: 5.3 · n^0.61 (Heaps' law).
 
-Both are medians of fits to 19 recorded sessions of nine agents with at least 20 tool results each, 3,028 results in all: the
+Both are medians of fits to 19 recorded sessions of seven agents with at least 20 tool results each, 3,028 results in all: the
 words that the pattern `[^\\W_]+` finds in the first 10,000 characters. Half of the exponents lie between 0.54 and 0.76.
 """
 REPEATED_IN_OUTPUT = 0.45
@@ -58,7 +58,7 @@ def make_typical_outputs(steps: int, session: int = 0) -> list[str]:
     session, and 3.7 and 6.3 different paths, 10.3 and 10.3 numbers, and 11.4 and 13.6 identifiers as the metrics find them.
     Outputs of the scripted tasks have 32 to 70 distinct words in the mean. `make_outputs` has 216 distinct words in an output,
     72 % of them new in a session of 200 steps, and 35 paths, 63 numbers and 34 identifiers; in 3,000 steps, 232,000 distinct
-    words, of which a recorded session of this length would have 20,000.
+    words, of which a session would have about 20,000 by the law.
     """
     draw = random.Random(f"typical {session}")
     terms, words_count, distinct_count = ["exit"], 1, 1
