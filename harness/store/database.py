@@ -10,10 +10,10 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -110,16 +110,21 @@ class Database:
                     self.execute("ROLLBACK")
                 raise
 
-    def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    def insert(self, table: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Insert rows into a table, within a transaction; `names` are the columns in the order of the values."""
-        grouped = len(rows) // _ROWS_AT_ONCE * _ROWS_AT_ONCE
-        if grouped:
-            groups = [
-                tuple(chain.from_iterable(rows[first : first + _ROWS_AT_ONCE])) for first in range(0, grouped, _ROWS_AT_ONCE)
-            ]
-            self.executemany(build_insert(table, names, rows=_ROWS_AT_ONCE), groups)
-        if grouped < len(rows):  # SQLite takes as long to prepare a statement as to insert a few rows
-            self.executemany(build_insert(table, names), rows[grouped:])
+        remaining = iter(rows)  # few are in memory at a time, so that the search for garbage does not begin
+        batch = list(islice(remaining, _ROWS_AT_ONCE))
+
+        def join_batches() -> Iterator[tuple[object, ...]]:
+            nonlocal batch
+            while len(batch) == _ROWS_AT_ONCE:
+                yield tuple(chain.from_iterable(batch))
+                batch = list(islice(remaining, _ROWS_AT_ONCE))
+
+        if len(batch) == _ROWS_AT_ONCE:
+            self.executemany(build_insert(table, names, rows=_ROWS_AT_ONCE), join_batches())
+        if batch:  # SQLite takes as long to prepare a statement as to insert a few rows
+            self.executemany(build_insert(table, names), batch)
 
     def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows of a SQL statement over the journal's tables; compressed texts stay compressed."""

@@ -282,17 +282,17 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _write_metrics(self, key: int, metrics: SessionMetrics, probes: Probes) -> None:
         counts = tuple(sorted(STEP_COUNTS))
-        tables: tuple[tuple[str, Sequence[str], list[Sequence[object]]], ...] = (
+        tables: tuple[tuple[str, Sequence[str], Iterable[Sequence[object]]], ...] = (
             ("conduct", _METRICS_COLUMNS, [extract_values(metrics, _METRICS_COLUMNS)]),
-            (STEP_COUNTS_TABLE, ("step", *counts), [(step.step, *map(step.counts.get, counts)) for step in metrics.steps]),
+            (STEP_COUNTS_TABLE, ("step", *counts), ((step.step, *map(step.counts.get, counts)) for step in metrics.steps)),
             ("fact", _FACT_COLUMNS, [extract_values(fact, _FACT_COLUMNS) for fact in probes.facts]),
-            ("probe", _PROBE_COLUMNS, [*map(build_getter(_PROBE_COLUMNS), probes.rows)]),  # numbers and fixed words
+            ("probe", _PROBE_COLUMNS, map(build_getter(_PROBE_COLUMNS), probes.rows)),  # numbers and fixed words
         )
         if self.database.execute("DELETE FROM conduct WHERE session = ?", (key,)).rowcount:  # all tables were written with it
             for table, *_ in tables[1:]:
                 self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
         for table, names, rows in tables:
-            self.database.insert(table, ("session", *names), [(key, *row) for row in rows])
+            self.database.insert(table, ("session", *names), ((key, *row) for row in rows))
 
     def show_measured_sessions(self, sessions: Iterable[MeasuredSession]) -> None:
         """Show records of sessions outside of trials among the trials, as long as this object is open.
