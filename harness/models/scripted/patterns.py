@@ -5,7 +5,8 @@ A script may have ten thousand steps, so the time of a search depends on the len
 - The tool calls that show a step as done (receipts) are looked up in a dictionary, if their pattern has no wildcards.
 - Steps that are counted in the text, as in "7 of 20 files renamed", share one pattern.
 - A fact that requires a word is searched for only in texts with this word.
-- A pattern is tried only on texts with the literal text that every match contains.
+- A pattern is tried only on texts with the literal text that every match contains. If this literal text has a word between two
+  spaces, it is looked for only in texts with this word, which are most often none.
 """
 
 import re
@@ -85,6 +86,14 @@ def find_literal(pattern: str) -> str:
     return max(runs, key=len)
 
 
+def find_spaced_word(literal: str) -> str:
+    """Return the longest word of a literal text that stands between two spaces; empty if there is none.
+
+    A text that contains the literal text has this word as one of its parts between spaces or line ends.
+    """
+    return max([word for word in literal.split(" ")[1:-1] if word.split() == [word]], key=len, default="")
+
+
 @lru_cache(maxsize=MAX_CACHED_PATTERNS)
 def _compile_pattern(text: str) -> tuple[str, re.Pattern[str]]:
     """Return the literal text that every match of a fact's pattern contains, and the compiled pattern."""
@@ -103,6 +112,12 @@ class FactPatterns:
         for fact in facts:
             group = self._by_word.setdefault(fact.required_word, []) if fact.required_word else self._anywhere
             group.append((fact.name, [_compile_pattern(text) for text in fact.patterns]))
+        self._places_by_spaced_word: dict[str, list[int]] = {}
+        """For each word that some literal text has between two spaces, the indexes of its facts in `_anywhere`."""
+        for place, (_, patterns) in enumerate(self._anywhere):
+            for literal, _ in patterns:
+                self._places_by_spaced_word.setdefault(find_spaced_word(literal), []).append(place)
+        self._unspaced_places = frozenset(self._places_by_spaced_word.pop("", ()))
         self._find_matches = lru_cache(maxsize=MAX_CACHED_TEXTS)(self._search)
         self.has_fact = lru_cache(maxsize=MAX_CACHED_LINES)(self._has_fact)
         """Function that returns whether a text contains the value of any fact."""
@@ -136,10 +151,12 @@ class FactPatterns:
         return any(literal in text and pattern.search(text) for _, patterns in named_patterns for literal, pattern in patterns)
 
     def _select_patterns(self, text: str) -> "list[_NamedPatterns]":
-        if not self._by_word:
-            return self._anywhere
-        words = self._by_word.keys() & WORD.findall(text)
-        return self._anywhere + [entry for word in sorted(words) for entry in self._by_word[word]]
+        places = set(self._unspaced_places)
+        for spaced_word in self._places_by_spaced_word.keys() & set(text.split()):
+            places.update(self._places_by_spaced_word[spaced_word])
+        selected = [self._anywhere[place] for place in sorted(places)]
+        words = self._by_word.keys() & WORD.findall(text) if self._by_word else ()
+        return selected + [entry for word in sorted(words) for entry in self._by_word[word]]
 
 
 @lru_cache(maxsize=MAX_CACHED_TASKS)

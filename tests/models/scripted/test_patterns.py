@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.scripted.patterns import FactPatterns, ReceiptPatterns, StepCounters, compile_fact_patterns, find_literal
+from harness.models.scripted.patterns import (
+    FactPatterns,
+    ReceiptPatterns,
+    StepCounters,
+    compile_fact_patterns,
+    find_literal,
+    find_spaced_word,
+)
 from harness.task import Evidence, Fact, Step
 from harness.tasks import SUITE, load_task
 
@@ -104,6 +111,31 @@ PATTERNS = sorted(
 def test_every_match_of_a_pattern_contains_its_literal_text(pair: tuple[str, str]) -> None:
     pattern, text = pair
     assert all(find_literal(pattern) in match[0] for match in re.finditer(pattern, text, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("literal", "word"),
+    [("The port is ", "port"), (" when no card is due", "when"), ("ticket", ""), ("two words", ""), (" a\tb ", ""), ("x  y", "")],
+)
+def test_the_spaced_word_of_a_literal_text_is_the_longest_between_two_spaces(literal: str, word: str) -> None:
+    assert find_spaced_word(literal) == word
+
+
+FACTS = tuple(
+    Fact(name=text, kind="value", said_in="output", patterns=(text,), prior="0") for text in (r"([A-Z]{2}-\d{4})", *PATTERNS)
+)
+PIECES = st.sampled_from(FACTS).flatmap(lambda fact: st.from_regex(fact.name)) | st.sampled_from(
+    ["is", "\n", "\x1c", "\xa0", "A"]
+)
+
+
+@given(st.lists(PIECES, max_size=6), st.sampled_from(["", " ", "\n"]))
+def test_the_patterns_of_the_suite_find_what_plain_searches_find(pieces: list[str], separator: str) -> None:
+    text = separator.join(pieces)
+    plain = {fact.name: [match[1] for match in re.finditer(fact.name, text, re.MULTILINE)] for fact in FACTS}
+    patterns = compile_fact_patterns(FACTS)
+    assert patterns.find_values(text) == tuple((name, tuple(values)) for name, values in plain.items() if values)
+    assert patterns.has_fact(text) == any(plain.values())
 
 
 def test_nearly_every_pattern_of_the_suite_has_a_literal_text() -> None:
