@@ -114,6 +114,11 @@ class Patch:
     set_aside: tuple[ItemId, ...] = ()
     """Ids of all messages that the model no longer sees but a later summary will cover, including those evicted earlier."""
 
+    @property
+    def changed_ids(self) -> frozenset[ItemId]:
+        """Ids of the messages that are evicted or replaced."""
+        return frozenset((*self.forget, *[change.item for change in self.replace]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStarted:

@@ -574,14 +574,15 @@ def _find_unpaired(waiting: dict[str, ToolCall], message: Message) -> ToolCall |
         message: Next message.
     """
     if message.role == "tool":
-        for result in message.results:
-            if waiting.pop(result.call_id, None) is None:
-                return result
+        for part in message.parts:
+            if isinstance(part, ToolResult) and waiting.pop(part.call_id, None) is None:
+                return part
         return None
     if waiting:
         return next(iter(waiting.values()))
-    for call in message.calls:
-        waiting[call.call_id] = call
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            waiting[part.call_id] = part
     return None
 
 
@@ -682,8 +683,7 @@ def compute_tool_states(entries: Iterable[Entry]) -> Mapping[str, ToolState]:
         elif isinstance(event, CallStarted):
             states[event.call_id] = "running"
         elif isinstance(event, Compaction) and event.status == "applied":
-            gone = (*event.patch.forget, *(change.item for change in event.patch.replace))
-            for item in gone:
+            for item in event.patch.changed_ids:
                 for call_id in calls_of.get(item, ()):
                     if newest_results.get(call_id) == item and states[call_id] == "completed":
                         states[call_id] = "compacted"

@@ -613,7 +613,7 @@ class _CompactionEffects:
         effects = cls()
         for seq, event in reversed(attempts):  # so that what became of a summary is known before the messages that it covers
             if isinstance(event, Compaction) and event.status == "applied":
-                for item in (*event.patch.forget, *(change.item for change in event.patch.replace)):
+                for item in event.patch.changed_ids:
                     effects.changed_at_step.setdefault(item, event.step)
                 for slot, insert in reversed(list(enumerate(event.patch.insert))):
                     summary_id = ItemId(seq, slot)

@@ -94,8 +94,7 @@ class ReacquisitionTracker:
 
     def add_compaction(self, event: Compaction) -> None:
         """Record a compaction, and mark as removed all files and tool results that the model can no longer see."""
-        removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
-        for item in removed_items:
+        for item in event.patch.changed_ids:
             for name in self._carried.pop(item, ()):
                 target = self._targets[name]
                 target.carriers.discard(item)
@@ -321,9 +320,10 @@ class CallMetricsBuilder:
             tally[name] += count
 
     def _add_compaction(self, event: Compaction, before: View, after: View) -> None:
-        first = find_difference(before.items, after.items)
-        tokens_after = {item.item_id: item.tokens for item in after.items[first:]}
-        self._evicted_tokens += sum(max(0, item.tokens - tokens_after.get(item.item_id, 0)) for item in before.items[first:])
+        first, changed_ids = find_difference(before.items, after.items), event.patch.changed_ids
+        tokens_after = {item.item_id: item.tokens for item in after.items[first:] if item.item_id in changed_ids}
+        removed = [item for item in before.items[first:] if item.item_id in changed_ids]
+        self._evicted_tokens += sum([max(0, item.tokens - tokens_after.get(item.item_id, 0)) for item in removed])
         if self._compacted_before and event.step - self._compacted_before[-1] < MIN_STEPS_BETWEEN_COMPACTIONS:
             self._close_compactions += 1
         if self._threshold_tokens is not None and event.tokens_after >= NO_PROGRESS_SHARE * self._threshold_tokens:

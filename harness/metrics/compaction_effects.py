@@ -452,7 +452,7 @@ class EffectsBuilder:
 
     def _replace_texts(self, seq: int, patch: Patch, before: View) -> Mapping[TextKind, set[str]]:
         """Apply a patch to the visible texts, and return the distinctive texts of the messages that it removed."""
-        removed_ids = {*patch.forget, *[change.item for change in patch.replace]}
+        removed_ids = patch.changed_ids
         removed = self.visible.catch_up(before, removed_ids)
         removed += [message for item_id in removed_ids if (message := self.visible.remove(item_id)) is not None]
         texts: dict[TextKind, set[str]] = {kind: set() for kind in TEXT_KINDS}

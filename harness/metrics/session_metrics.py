@@ -248,10 +248,11 @@ class FactProber:
     def _add_compaction(self, seq: int, compaction: Compaction, before: View, after: View) -> None:
         newest_values = self.find_newest_values()
         visible_before = self._find_visible_facts(newest_values)
-        first = find_difference(before.items, after.items)
-        messages_before = {item.item_id: item.message for item in before.items[first:]}
-        changed_items = [item for item in after.items[first:] if messages_before.get(item.item_id) is not item.message]
-        kept_ids = {item.item_id for item in after.items[first:]} - {item.item_id for item in changed_items}
+        first, changed_ids = find_difference(before.items, after.items), compaction.patch.changed_ids
+        messages_before = {item.item_id: item.message for item in before.items[first:] if item.item_id in changed_ids}
+        items_after = [item for item in after.items[first:] if item.item_id in changed_ids or item.item_id.event == seq]
+        changed_items = [item for item in items_after if messages_before.get(item.item_id) is not item.message]
+        kept_ids = {item.item_id for item in items_after} - {item.item_id for item in changed_items}
         for item_id in messages_before.keys() - kept_ids:
             self._drop_item(item_id)
         visible_in_kept = self._find_visible_facts(newest_values) if compaction.summarizer else set()
