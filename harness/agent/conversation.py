@@ -140,13 +140,15 @@ class RequestBuilder:
     def _replace_end(self, place: int, messages: Sequence[Message], counts: Sequence[int]) -> None:
         """Replace the messages of the request from an index on by others."""
         del self._chain[place:], self._running_tokens[place:]
-        digest, encoded = self._chain[-1] if self._chain else b"", self._encoded
-        self._encoded = {}
+        digest = self._chain[-1] if self._chain else b""
+        former, encoded, digests = self._encoded, dict[int, tuple[Message, bytes]](), list[bytes]()
         for message in messages:
             # a policy that evicts a few of the oldest messages at every step moves the same messages again and again
-            known = self._encoded[id(message)] = encoded.get(id(message)) or (message, encode_message(message))
+            known = encoded[id(message)] = former.get(id(message)) or (message, encode_message(message))
             digest = digest_message(message, digest, known[1])
-            self._chain.append(digest)
+            digests.append(digest)
+        self._encoded = encoded
+        self._chain += digests
         before = self._running_tokens[-1:]
         self._running_tokens += [*accumulate((*before, *counts))][len(before) :]
         self._messages = self._messages.take(place).extend(messages)

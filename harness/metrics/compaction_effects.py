@@ -296,16 +296,16 @@ class _VisibleTexts:
             del self._number_by_word[word]
         return known.message
 
-    def count_contained(self, texts: Collection[str]) -> int:
+    def count_contained(self, texts: set[str]) -> int:
         """Return how many of some texts a message has as a whole."""
-        words = [text for text in texts if text.isalnum()]
-        phrases = [text for text in texts if not text.isalnum()]
+        words = set(filter(str.isalnum, texts))
+        phrases = list(texts - words)
         count = len(self._number_by_word.keys() & words) + len(self._numbers_by_word.keys() & words)
         words_of_phrases = _find_words_of_texts(phrases)
         gone = set(chain.from_iterable(words_of_phrases)).difference(self._number_by_word).difference(self._numbers_by_word)
-        for text, words in zip(phrases, words_of_phrases, strict=True):
+        for text, words_of_text in zip(phrases, words_of_phrases, strict=True):
             # usually, a text has words that only the removed message had
-            count += gone.isdisjoint(words) and self._contains(text, words)
+            count += gone.isdisjoint(words_of_text) and self._contains(text, words_of_text)
         return count
 
     def _contains(self, text: str, words: Sequence[str]) -> bool:
