@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
+from harness.process import reduce_garbage_collection
 from tests.bench import (
     attacks,
     charts,
@@ -74,6 +75,7 @@ def main() -> int:
     chosen = parser.parse_args().parts
     if unknown := sorted({*chosen} - {*PARTS}):
         parser.error(f"unknown parts: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    reduce_garbage_collection()  # as in the commands and the workers of this package
     figures = []
     for name in chosen or PARTS:
         for figure in itertools.chain.from_iterable(measure() for measure in PARTS[name]):

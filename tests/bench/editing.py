@@ -28,6 +28,7 @@ from harness.inspection.counterfactual import CounterfactualRun, CounterfactualS
 from harness.inspection.recorded_session import RecordedSession
 from harness.metrics.session_metrics import measure_session
 from harness.policies import list_policy_names, load_policy_class
+from harness.process import reduce_garbage_collection
 from harness.protocols import Need, Reply, Request, ignore
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.assembly import SessionResources, assemble_session
@@ -328,4 +329,5 @@ def print_table(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    reduce_garbage_collection()  # as in the workers of an experiment
     print_table(sys.argv[1:] or list_policy_names())
