@@ -1,12 +1,13 @@
 """Costs of trials under several price rules, side by side, from the table of steps alone.
 
-The table says how long each prompt was and how much of it the prompt before began with, which is what a cache needs to know if
-the end of every message can be found. Thousands of trials are priced at once, without their logs; `harness price` reads the logs.
+The table says how long each prompt was, how much of it the prompt before began with, and where earlier prompts ended, which is
+what a cache needs to know. Thousands of trials are priced at once, without their logs; `harness price` reads the logs.
 """
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -104,23 +105,37 @@ def _price_steps(steps: pd.DataFrame, trials: pd.DataFrame, rules: Sequence[str]
     gaps = _find_gap_seconds(steps, trials.loc[trials.index.intersection(steps["trial_id"].unique())])
     for model in models.dropna().unique():
         is_of_model = (models == model).to_numpy()
-        own = steps[is_of_model]
-        of_model = trials.loc[own["trial_id"].unique()]
-        yield pd.DataFrame({rule: _price_model(own, gaps[is_of_model], of_model, rule, str(model)) for rule in rules})
+        calls = _read_calls(steps[is_of_model], gaps[is_of_model])
+        of_model = trials.loc[calls.trial_ids.unique()]
+        yield pd.DataFrame({rule: _price_model(calls, of_model, rule, str(model)) for rule in rules})
 
 
-def _price_model(steps: pd.DataFrame, gap_seconds: Numbers, trials: pd.DataFrame, rule: str, model: str) -> pd.Series:
+class _Calls(NamedTuple):
+    """Model calls of trials, one value for each."""
+
+    trial_ids: pd.Series
+    prompt_tokens: Numbers
+    output_tokens: Numbers
+    gap_seconds: Numbers
+    beginnings: Beginnings
+
+
+def _read_calls(steps: pd.DataFrame, gap_seconds: Numbers) -> _Calls:
+    prompt, output = (steps[name].to_numpy(np.float64) for name in ("prompt_tokens", "output_tokens"))
+    return _Calls(steps["trial_id"], prompt, output, gap_seconds, _measure_beginnings(steps, prompt))
+
+
+def _price_model(calls: _Calls, trials: pd.DataFrame, rule: str, model: str) -> pd.Series:
     """Return what each trial of one model costs under a rule in USD; NaN if a price is unknown."""
     try:
         terms = find_terms(rule, model)
     except UsageError:
         return pd.Series(math.nan, index=trials.index)
-    prompt, output = (steps[name].to_numpy(np.float64) for name in ("prompt_tokens", "output_tokens"))
-    calls = price_calls(prompt, _measure_beginnings(steps, prompt), output, gap_seconds, terms)
+    costs = price_calls(calls.prompt_tokens, calls.beginnings, calls.output_tokens, calls.gap_seconds, terms)
     price, others = terms.prices[0], trials[[name for name in _OTHER_COLUMNS if name in trials]].fillna(0)
     rates = [price.input_usd if name.endswith("prompt_tokens") else price.output_usd for name in others]
     beside = (others.to_numpy(np.float64) * np.array(rates)).sum(axis=1) / MILLION
-    sums: pd.Series = pd.Series(calls).groupby(steps["trial_id"].to_numpy()).sum()
+    sums: pd.Series = pd.Series(costs).groupby(calls.trial_ids.to_numpy()).sum()
     return sums.reindex(trials.index) + beside
 
 
@@ -137,11 +152,13 @@ def _measure_beginnings(steps: pd.DataFrame, prompt_tokens: Numbers) -> Beginnin
     shared = np.minimum(np.where(continues, old_prompt, part), prompt_tokens)
     whole, distance = np.where(continues, shared, 0.0), np.zeros(len(kept))
     lengths, same = (steps[name].to_numpy(np.int64) for name in ("view_messages", "kept_prefix_messages"))
-    for rows in steps.groupby("trial_id").indices.values() if not continues.all() else ():
+    for rows in steps.groupby("trial_id").indices.values():
+        if continues[rows].all():
+            continue
         places = np.array(find_whole_requests(lengths[rows].tolist(), same[rows].tolist()))
         is_edit = ~continues[rows] & (places >= 0)
-        whole[rows[is_edit]] = prompt_tokens[rows[places[is_edit]]]
-        distance[rows[is_edit]] = lengths[rows[is_edit]] - lengths[rows[places[is_edit]]]
+        edits, found = rows[is_edit], rows[places[is_edit]]
+        whole[edits], distance[edits] = prompt_tokens[found], lengths[edits] - lengths[found]
     return Beginnings(
         shared_tokens=shared,
         answer_tokens=np.where(continues, np.minimum(old_output, prompt_tokens - shared), 0.0),
