@@ -144,14 +144,14 @@ def _measure_beginnings(steps: pd.DataFrame, prompt_tokens: Numbers) -> Beginnin
 
     Instructions count as nothing: those of this package's agent are shorter than any beginning that a provider caches.
     """
-    before = steps.groupby("trial_id")[["view_tokens", "prompt_tokens", "output_tokens"]].shift(fill_value=0)
-    old_view, old_prompt, old_output = (before[name].to_numpy(np.float64) for name in before)
+    before = steps.groupby("trial_id")[["view_messages", "prompt_tokens", "output_tokens"]].shift(fill_value=0)
+    old_messages, old_prompt, old_output = (before[name].to_numpy(np.float64) for name in before)
     kept, view = (steps[name].to_numpy(np.float64) for name in ("kept_prefix_tokens", "view_tokens"))
-    continues = kept >= old_view
+    lengths, same = (steps[name].to_numpy(np.int64) for name in ("view_messages", "kept_prefix_messages"))
+    continues = same >= old_messages  # in messages, since an empty one at the end has no tokens
     part = prompt_tokens * np.divide(kept, view, out=np.zeros(len(view)), where=view > 0)
     shared = np.minimum(np.where(continues, old_prompt, part), prompt_tokens)
     whole, distance = np.where(continues, shared, 0.0), np.zeros(len(kept))
-    lengths, same = (steps[name].to_numpy(np.int64) for name in ("view_messages", "kept_prefix_messages"))
     for rows in steps.groupby("trial_id").indices.values():
         if continues[rows].all():
             continue

@@ -56,6 +56,25 @@ def test_an_edit_close_to_the_end_finds_the_latest_request_that_stays_whole():
     assert found.answer_tokens.tolist() == [0, 100, 0, 100, 0]
 
 
+def test_a_request_without_the_empty_result_at_the_end_of_the_last_one_is_an_edit():
+    """The second step replaces an empty last message, so it keeps all tokens of the first, but not all messages."""
+    rows = {
+        "trial_id": ["a", "a"],
+        "step": [1, 2],
+        "prompt_tokens": [4_000, 6_000],
+        "output_tokens": [100, 100],
+        "view_tokens": [2_000, 3_000],
+        "view_messages": [4, 6],
+        "kept_prefix_tokens": [0, 2_000],
+        "kept_prefix_messages": [0, 3],
+    }
+    steps = pd.DataFrame(rows)
+    found = rule_costs._measure_beginnings(steps, steps["prompt_tokens"].to_numpy(float))
+    assert found.shared_tokens.tolist() == [0, 4_000]
+    assert found.whole_tokens.tolist() == [0, 0]
+    assert found.answer_tokens.tolist() == [0, 0]
+
+
 @pytest.mark.slow
 def test_masking_costs_in_the_table_of_steps_what_it_costs_in_the_log(masking):
     """Where a cache has marks, it holds nothing of the prompts, which were never sent up to where they begin to differ."""
