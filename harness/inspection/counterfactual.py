@@ -123,7 +123,8 @@ class SessionTrace:
             elif isinstance(entry.event, StepFinished):
                 step = _make_step(entry.event, steps, messages)
                 asked_seconds = message_seconds[step.messages_at_request - 1] if step.messages_at_request else None
-                answered_seconds = message_seconds[step.messages_at_request]
+                has_answer = step.messages_at_request < len(messages)
+                answered_seconds = message_seconds[step.messages_at_request] if has_answer else None
                 if step_seconds is not None:
                     asked_seconds, answered_seconds = step_seconds, step_seconds + entry.event.model_seconds
                 steps.append(step._replace(asked_seconds=asked_seconds, answered_seconds=answered_seconds))

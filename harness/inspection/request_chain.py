@@ -112,7 +112,7 @@ def _size_instructions(requests: list[Request]) -> list[Request]:
 def _list_edited_reads(requests: Sequence[Request]) -> Iterator[EditedRead]:
     for before, request in pairwise(requests):
         is_edit = request.kept_blocks < before.kept_blocks + len(before.blocks)
-        if is_edit and request.reported is not None:
+        if is_edit and request.reported is not None and request.prompt_tokens is not None:  # otherwise, the usage is impossible
             pause_seconds = (request.at_seconds or 0.0) - (before.at_seconds or 0.0) - before.answer_seconds
             yield EditedRead(request.reported.cache_read_tokens, request.kept_blocks, len(request.blocks), pause_seconds)
 

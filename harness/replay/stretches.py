@@ -71,11 +71,15 @@ def split_stretches(entries: Sequence[Entry], times_ms: Sequence[int] = ()) -> l
 
 
 def list_edited_reads(stretches: Sequence[Stretch]) -> Iterator[EditedRead]:
-    """Yield what the provider read for the first request of each stretch but the first, given all stretches of a session."""
+    """Yield what the provider read for the first request of each stretch but the first, given all stretches of a session.
+
+    A stretch without an answer in the log yields nothing, and neither does one whose first usage is impossible.
+    """
     for before, stretch in pairwise(stretches):
-        first, last = _find_answer(stretch, stretch.opening_messages), len(before.entries) - 1
-        while not _is_answer(before.entries[last]):
-            last -= 1
+        first = _find_answer(stretch, range(stretch.opening_messages, len(stretch.entries)))
+        last = _find_answer(before, range(len(before.entries) - 1, -1, -1))
+        if first is None or last is None or stretch.steps[0].impossible_usage:
+            continue
         asked_ms = stretch.times_ms[first - 1] if first and stretch.times_ms else 0
         yield EditedRead(
             read_tokens=stretch.steps[0].usage.cache_read_tokens,
@@ -86,9 +90,9 @@ def list_edited_reads(stretches: Sequence[Stretch]) -> Iterator[EditedRead]:
         )
 
 
-def _find_answer(stretch: Stretch, start: int) -> int:
-    """Return the place of the first answer in a stretch at a place or behind it; a stretch has a finished step, so it has one."""
-    return next(place for place in range(start, len(stretch.entries)) if _is_answer(stretch.entries[place]))
+def _find_answer(stretch: Stretch, places: range) -> int | None:
+    """Return the first of some places in a stretch at which there is an answer; None if the log has none there."""
+    return next((place for place in places if _is_answer(stretch.entries[place])), None)
 
 
 def _is_answer(entry: Entry) -> bool:

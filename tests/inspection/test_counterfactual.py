@@ -69,6 +69,14 @@ def finished(step):
     )
 
 
+def test_a_step_whose_answer_is_not_in_the_log_has_no_time_of_an_answer():
+    log = small_log(("do it", "yes", "out"))
+    log = (*log, Entry(len(log) + 1, finished(2)))
+    first, second = SessionTrace(log, [1_000 * entry.seq for entry in log]).steps
+    assert (first.asked_seconds, first.answered_seconds) == (3, 4)
+    assert (second.asked_seconds, second.answered_seconds) == (5, None)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_under_every_policy_the_dispositions_account_for_every_token_in_view(name):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.conversation.events import Entry, StepFinished
+from harness.conversation.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Measured
 from harness.inspection.calibration import (
@@ -143,6 +143,28 @@ def test_instructions_have_the_length_that_was_read_after_a_compaction(tmp_path)
     splits = split_prompts(requests, load_rules()["anthropic-2025-09"])
     assert [split.read_tokens for split in splits[1:]] == [one.reported.cache_read_tokens for one in requests[1:] if one.reported]
     assert requests[19].blocks[0].tokens == pytest.approx(FIXED_TOKENS - INSTRUCTIONS_TOKENS, rel=0.01)
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_first_request_without_an_answer_or_with_an_impossible_usage_says_nothing_of_the_instructions(tmp_path, is_missing):
+    write_recording(tmp_path / "session.jsonl", 30, compactions=[20])
+    log = build_timed_log(read_recording(tmp_path / "session.jsonl"), reading="recorded")
+    times_ms = {timed.entry.seq: timed.at_ms for timed in log}
+    entries, is_behind = list[Entry](), False
+    for seq, event in (timed.entry for timed in log):
+        is_behind |= isinstance(event, Compaction)
+        if is_missing and is_behind and isinstance(event, MessageAdded) and event.message.role == "assistant":
+            continue
+        if isinstance(event, StepFinished) and event.step == 20:
+            entries.append(Entry(seq, replace(event, impossible_usage=True)))
+        else:
+            entries.append(Entry(seq, event))
+    stretches = split_stretches(entries, [times_ms[entry.seq] for entry in entries])
+    assert len(stretches) == 2
+    assert not list(list_edited_reads(stretches))
+    if not is_missing:
+        first = build_session_requests(entries, list(times_ms.values())).requests[0]
+        assert [block.kind for block in first.blocks] == ["system", "user"]  # no block for hidden texts beside instructions
 
 
 @pytest.mark.parametrize("policy", ["claude-code", "keep-last", "inspect-edit", "codex@2026", "opencode@v2", "openhands"])
