@@ -142,7 +142,8 @@ def _price_model(calls: _Calls, trials: pd.DataFrame, rule: str, model: str) -> 
 def _measure_beginnings(steps: pd.DataFrame, prompt_tokens: Numbers) -> Beginnings:
     """Return what each prompt shares with those before it.
 
-    Instructions count as nothing: those of this package's agent are shorter than any beginning that a provider caches.
+    Instructions count as nothing, since the table does not have their length: those of this package's agent are shorter than any
+    beginning that a cache with marks holds. Edits of another agent's long instructions therefore cost too much.
     """
     before = steps.groupby("trial_id")[["view_messages", "prompt_tokens", "output_tokens"]].shift(fill_value=0)
     old_messages, old_prompt, old_output = (before[name].to_numpy(np.float64) for name in before)

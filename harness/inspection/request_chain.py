@@ -42,10 +42,11 @@ class SessionRequests(NamedTuple):
 def build_session_requests(entries: Iterable[Entry], times_ms: Sequence[int] = ()) -> SessionRequests:
     """Return the requests of a session as chains of blocks, one block for each message.
 
-    The sizes of blocks are estimates, a quarter of the characters of a message; each request says how many tokens the provider
-    counted, to which they are scaled. The definitions of tools are in no message, so they are spread over the blocks. A request
-    was sent at the time that the log gives for its step, as with simulated gaps. Otherwise, a session of a scripted model runs on
-    a virtual clock on which only the model's answers take time.
+    The sizes of blocks are estimates: a quarter of the characters of a message, or what the calibration of a recording gives.
+    Each request says how many tokens the provider counted, from which a cache finds the sizes of what is new. The definitions of
+    tools are in no message, so the blocks of the first request share their tokens. A request was sent at the time that the log
+    gives for its step, as with simulated gaps. Otherwise, a session of a scripted model runs on a virtual clock on which only
+    the model's answers take time.
 
     Args:
         entries: Log of the session.

@@ -13,7 +13,8 @@ _ESTIMATE = QuarterOfCharacters()
 class RequestMaker:
     """Maker of the requests of one session, with one block for each message.
 
-    The definitions of tools are in no message: they are part of the length of a prompt, to which the sizes of blocks are scaled.
+    The definitions of tools are in no message, but are part of the reported length of a prompt, so the blocks of the first prompt
+    share their tokens.
     """
 
     def __init__(self, count: Callable[[Message], int] = _ESTIMATE.count) -> None:

@@ -51,7 +51,7 @@ class PriceRule:
     caches_answers: bool = False
     """Whether the cache also holds the answer behind a prompt, as the next request repeats it."""
     drops_reasoning: bool = False
-    """Whether a user message removes the reasoning since the one before it, so that only what came before is held."""
+    """Whether a user message removes the reasoning since the user message before it, so that only what precedes that is held."""
     has_cache: bool = True
     model: str = ""
     """Model whose prices apply, by its name in the package genai-prices; empty means that of the session."""

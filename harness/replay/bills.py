@@ -1,7 +1,8 @@
 """Bills of requests whose sizes alone are known, for several settings at once.
 
 The cache is that of `harness.prices.cache` for sessions that grow and are compacted: each request finds what it shares with the
-request before it, unless the pause was longer than the lifetime. Sizes are arrays, so a bill takes microseconds, and a setting is
+request before it, unless the pause was longer than the lifetime. Under a rule with marks, a request behind an edit finds only an
+earlier request that it begins with, whole, or the instructions. Sizes are arrays, so a bill takes microseconds, and a setting is
 priced under any number of rules.
 """
 

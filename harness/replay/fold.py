@@ -46,7 +46,8 @@ class Beginnings(NamedTuple):
             infinite where there is none.
         whole_tokens: Tokens of the latest request before that the request begins with, whole; those of the instructions if there
             is none.
-        whole_distance: Number of messages behind these; 0 if that is the request right before, whose end is marked.
+        whole_distance: Number of messages behind that request; 0 if it is the one right before, whose end is marked, or if there
+            is none.
         fixed_tokens: Tokens of the instructions.
     """
 
@@ -221,7 +222,8 @@ class StretchSizes:
         """Return the tokens of the latest request before that each request begins with, whole, and how far its end is."""
         places = np.array(find_whole_requests(lengths.tolist(), kept.tolist()))
         tokens = np.where(places < 0, self.as_it_was.fixed_tokens, prompt[places])
-        distance = np.where(places == np.arange(len(prompt)) - 1, 0, lengths - lengths[places])
+        is_far = (places >= 0) & (places < np.arange(len(prompt)) - 1)
+        distance = np.where(is_far, lengths - lengths[places], 0)
         tokens[0], distance[0] = self.as_it_was.whole_tokens[0], self.as_it_was.whole_distance[0]
         return np.minimum(tokens, prompt), distance.astype(np.float64)
 
