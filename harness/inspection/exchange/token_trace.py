@@ -32,10 +32,10 @@ def build_trace(session: ExportedSession) -> dict[str, Any]:
     ratios = [len(prompt) / call.usage.prompt_tokens for prompt, call in zip(prompts, calls, strict=True) if call.usage]
     block_characters = max(1, round(BLOCK_TOKENS * median(ratios)))
     numbers: dict[bytes, int] = {}
-    first_ms = next((call.at_ms for call in calls if call.at_ms is not None), 0)
+    first_seconds = next((sent for sent in map(_find_sent_seconds, calls) if sent is not None), 0.0)
     inputs = _list_input_types(session.items)
     requests = [
-        _build_request(call, session.model, _number_blocks(prompt, block_characters, numbers), first_ms, inputs[id(call)])
+        _build_request(call, session.model, _number_blocks(prompt, block_characters, numbers), first_seconds, inputs[id(call)])
         for prompt, call in zip(prompts, calls, strict=True)
     ]
     totals = {"input": sum(request["in"] for request in requests), "output": sum(request["out"] for request in requests)}
@@ -83,13 +83,18 @@ def _list_input_types(items: Sequence[SessionItem]) -> dict[int, list[str]]:
     return types
 
 
-def _build_request(call: ModelCall, model: str, blocks: list[int], first_ms: int, inputs: list[str]) -> dict[str, Any]:
+def _find_sent_seconds(call: ModelCall) -> float | None:
+    """Return when a request was sent, in seconds since the epoch: the time of its answer less the duration of the call."""
+    return None if call.at_ms is None else call.at_ms / 1000 - call.seconds
+
+
+def _build_request(call: ModelCall, model: str, blocks: list[int], first_seconds: float, inputs: list[str]) -> dict[str, Any]:
     assert call.usage is not None
     kinds = {"text": "text", "reasoning": "thinking", "tool-call": "tool_use"}
     outputs = dict.fromkeys(kinds[part.kind] for part in call.answer.parts if part.kind in kinds)
-    at_seconds = 0.0 if call.at_ms is None else (call.at_ms - first_ms) / 1000
+    sent_seconds = _find_sent_seconds(call)
     return {
-        "t": round(max(0.0, at_seconds), 3),
+        "t": 0.0 if sent_seconds is None else round(max(0.0, sent_seconds - first_seconds), 3),
         "type": "n",
         "model": model,
         "in": call.usage.prompt_tokens,

@@ -77,6 +77,13 @@ def test_a_trace_has_the_usage_of_each_call_and_equal_beginnings_of_prompts(name
             assert later["hash_ids"][: len(earlier["hash_ids"])] == earlier["hash_ids"]
 
 
+def test_a_trace_has_the_time_at_which_each_request_was_sent(tmp_path):
+    """In the session, three answers end at 0, 2 and 10 s; the calls take 1, 1 and 3 s."""
+    write_session(build_log("qwen-code.jsonl"), tmp_path / "trace.json", "weka")
+    requests = json.loads((tmp_path / "trace.json").read_text())["requests"]
+    assert [(request["t"], request["api_time"]) for request in requests[:3]] == [(0, 1), (2, 1), (8, 3)]
+
+
 def read_attributes(span):
     return {item["key"]: next(iter(item["value"].values())) for item in span["attributes"]}
 
