@@ -49,11 +49,11 @@ def test_an_edit_close_to_the_end_finds_the_latest_request_that_stays_whole():
         "kept_prefix_messages": [0, 2, 0, 4, 5],
     }
     steps = pd.DataFrame(rows)
-    found = rule_costs._measure_beginnings(steps, steps["prompt_tokens"].to_numpy(float))
-    assert found.shared_tokens.tolist() == [0, 2_000, 0, 4_000, 5_000]
-    assert found.whole_tokens.tolist() == [0, 2_000, 0, 4_000, 4_000]
-    assert found.whole_distance.tolist() == [0, 0, 0, 0, 3]
-    assert found.answer_tokens.tolist() == [0, 100, 0, 100, 0]
+    beginnings = rule_costs._measure_beginnings(steps, steps["prompt_tokens"].to_numpy(float))
+    assert beginnings.shared_tokens.tolist() == [0, 2_000, 0, 4_000, 5_000]
+    assert beginnings.whole_tokens.tolist() == [0, 2_000, 0, 4_000, 4_000]
+    assert beginnings.whole_distance.tolist() == [0, 0, 0, 0, 3]
+    assert beginnings.answer_tokens.tolist() == [0, 100, 0, 100, 0]
 
 
 def test_a_request_without_the_empty_result_at_the_end_of_the_last_one_is_an_edit():
@@ -69,10 +69,10 @@ def test_a_request_without_the_empty_result_at_the_end_of_the_last_one_is_an_edi
         "kept_prefix_messages": [0, 3],
     }
     steps = pd.DataFrame(rows)
-    found = rule_costs._measure_beginnings(steps, steps["prompt_tokens"].to_numpy(float))
-    assert found.shared_tokens.tolist() == [0, 4_000]
-    assert found.whole_tokens.tolist() == [0, 0]
-    assert found.answer_tokens.tolist() == [0, 0]
+    beginnings = rule_costs._measure_beginnings(steps, steps["prompt_tokens"].to_numpy(float))
+    assert beginnings.shared_tokens.tolist() == [0, 4_000]
+    assert beginnings.whole_tokens.tolist() == [0, 0]
+    assert beginnings.answer_tokens.tolist() == [0, 0]
 
 
 @pytest.mark.slow

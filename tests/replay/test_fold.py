@@ -111,9 +111,9 @@ def test_a_setting_reads_what_the_simulated_cache_says_of_its_views(tmp_path, po
     while not run.is_done:
         index = run.steps
         run.advance(lambda: True)
-        made = maker.make([item.message for item in run.sent_view.items])
+        request = maker.make([item.message for item in run.sent_view.items])
         tokens = round(run.view_tokens[index] * sizes.scales[index])
-        requests.append(replace(made, prompt_tokens=tokens, output_tokens=int(sizes.output_tokens[index])))
+        requests.append(replace(request, prompt_tokens=tokens, output_tokens=int(sizes.output_tokens[index])))
     expected = sum(split.read_tokens for split in split_prompts(requests, rule))
     folded = sizes.fold(setting, setting.build_policy(), 200_000)
     terms = Terms(rule=rule, prices=(PRICE,), lifetime=next(iter(rule.lifetimes_seconds)))
