@@ -112,12 +112,14 @@ class EditedRead(NamedTuple):
 
     Args:
         read_tokens: Tokens that it read.
+        written_tokens: Tokens that it wrote to the cache; 0 if it does not report writes, as caches without marks do not.
         kept_messages: Number of messages at the beginning that the request before had, too.
         new_messages: Number of messages behind them.
         pause_seconds: Time since the answer before.
     """
 
     read_tokens: int
+    written_tokens: int
     kept_messages: int
     new_messages: int
     pause_seconds: float
@@ -126,7 +128,8 @@ class EditedRead(NamedTuple):
 def find_instructions_tokens(reads: Iterable[EditedRead]) -> int | None:
     """Return the length of the instructions, definitions of tools included, as reads behind edits show it; None if none does.
 
-    A cache that is warm then holds nothing else of the prompt, if the edit keeps the system message at most or is far back.
+    A cache that is warm then holds nothing else of the prompt if the edit keeps the system message at most. Neither does a cache
+    with marks if the edit is far back; a cache without marks also holds the messages before the edit.
     """
     return min(
         (
@@ -134,7 +137,7 @@ def find_instructions_tokens(reads: Iterable[EditedRead]) -> int | None:
             for read in reads
             if read.read_tokens > 0
             and read.pause_seconds <= WARM_SECONDS
-            and (read.kept_messages <= 1 or read.new_messages > LOOK_BACK_MESSAGES)
+            and (read.kept_messages <= 1 or (read.written_tokens > 0 and read.new_messages > LOOK_BACK_MESSAGES))
         ),
         default=None,
     )

@@ -115,7 +115,13 @@ def _list_edited_reads(requests: Sequence[Request]) -> Iterator[EditedRead]:
         is_edit = request.kept_blocks < before.kept_blocks + len(before.blocks)
         if is_edit and request.reported is not None and request.prompt_tokens is not None:  # otherwise, the usage is impossible
             pause_seconds = (request.at_seconds or 0.0) - (before.at_seconds or 0.0) - before.answer_seconds
-            yield EditedRead(request.reported.cache_read_tokens, request.kept_blocks, len(request.blocks), pause_seconds)
+            yield EditedRead(
+                read_tokens=request.reported.cache_read_tokens,
+                written_tokens=request.reported.cache_write_tokens,
+                kept_messages=request.kept_blocks,
+                new_messages=len(request.blocks),
+                pause_seconds=pause_seconds,
+            )
 
 
 def _find_times(log: Sequence[Entry], times_ms: Sequence[int]) -> dict[int, tuple[float, float]]:

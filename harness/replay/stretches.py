@@ -83,6 +83,7 @@ def list_edited_reads(stretches: Sequence[Stretch]) -> Iterator[EditedRead]:
         asked_ms = stretch.times_ms[first - 1] if first and stretch.times_ms else 0
         yield EditedRead(
             read_tokens=stretch.steps[0].usage.cache_read_tokens,
+            written_tokens=stretch.steps[0].usage.cache_write_tokens,
             kept_messages=stretch.shared_messages,
             new_messages=sum(isinstance(entry.event, MessageAdded) for entry in stretch.entries[:first])
             - stretch.shared_messages,

@@ -192,11 +192,12 @@ def test_a_session_of_this_package_is_not_calibrated():
 
 
 def test_instructions_are_the_least_that_a_warm_cache_held_after_an_edit_that_left_nothing_else():
-    cold = EditedRead(read_tokens=9_000, kept_messages=1, new_messages=3, pause_seconds=301.0)
-    near = EditedRead(read_tokens=8_000, kept_messages=40, new_messages=20, pause_seconds=5.0)
-    missed = EditedRead(read_tokens=0, kept_messages=1, new_messages=1, pause_seconds=5.0)
+    cold = EditedRead(read_tokens=9_000, written_tokens=5_000, kept_messages=1, new_messages=3, pause_seconds=301.0)
+    near = EditedRead(read_tokens=8_000, written_tokens=5_000, kept_messages=40, new_messages=20, pause_seconds=5.0)
+    missed = EditedRead(read_tokens=0, written_tokens=5_000, kept_messages=1, new_messages=1, pause_seconds=5.0)
     assert find_instructions_tokens([cold, near, missed]) is None
-    compacted = EditedRead(read_tokens=20_469, kept_messages=1, new_messages=1, pause_seconds=300.0)
-    far = EditedRead(read_tokens=20_323, kept_messages=40, new_messages=21, pause_seconds=5.0)
+    compacted = EditedRead(read_tokens=20_469, written_tokens=5_000, kept_messages=1, new_messages=1, pause_seconds=300.0)
+    far = EditedRead(read_tokens=20_323, written_tokens=5_000, kept_messages=40, new_messages=21, pause_seconds=5.0)
     assert find_instructions_tokens([cold, compacted, near, missed]) == 20_469
     assert find_instructions_tokens([compacted, far]) == 20_323
+    assert find_instructions_tokens([far._replace(written_tokens=0)]) is None  # a cache without marks holds messages, too

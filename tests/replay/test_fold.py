@@ -9,7 +9,6 @@ from harness.conversation.events import Compaction, Entry, MessageAdded, StepFin
 from harness.conversation.messages import Message
 from harness.conversation.tokens import Measured
 from harness.inspection.calibration import (
-    EditedRead,
     find_instructions_tokens,
     fit_calibration,
     list_prompts,
@@ -129,7 +128,8 @@ def test_instructions_have_the_length_that_was_read_after_a_compaction(tmp_path)
     entries, times_ms = [timed.entry for timed in log], [timed.at_ms for timed in log]
     stretches = split_stretches(entries, times_ms)
     (read,) = list_edited_reads(stretches)
-    assert read == EditedRead(INSTRUCTIONS_TOKENS, kept_messages=1, new_messages=1, pause_seconds=read.pause_seconds)
+    assert (read.read_tokens, read.kept_messages, read.new_messages) == (INSTRUCTIONS_TOKENS, 1, 1)
+    assert read.written_tokens == stretches[1].steps[0].usage.prompt_tokens - INSTRUCTIONS_TOKENS
     assert 0 <= read.pause_seconds <= 5
     instructions_tokens, calibration = find_instructions_tokens([read]), fit_calibration(list_prompts(entries))
     first, second = (StretchSizes(stretch, calibration, instructions_tokens) for stretch in stretches)
