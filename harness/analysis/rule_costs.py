@@ -142,8 +142,8 @@ def _price_model(calls: _Calls, trials: pd.DataFrame, rule: str, model: str) -> 
 def _measure_beginnings(steps: pd.DataFrame, prompt_tokens: Numbers) -> Beginnings:
     """Return what each prompt shares with those before it.
 
-    Instructions count as nothing, since the table does not have their length: those of this package's agent are shorter than any
-    beginning that a cache with marks holds. Edits of another agent's long instructions therefore cost too much.
+    An edit that keeps one message shows the length of the instructions. In a trial without one they count as nothing: those of
+    this package's agent are shorter than any beginning that a cache with marks holds; other agents' edits then cost too much.
     """
     before = steps.groupby("trial_id")[["view_messages", "prompt_tokens", "output_tokens"]].shift(fill_value=0)
     old_messages, old_prompt, old_output = (before[name].to_numpy(np.float64) for name in before)
@@ -152,7 +152,10 @@ def _measure_beginnings(steps: pd.DataFrame, prompt_tokens: Numbers) -> Beginnin
     continues = same >= old_messages  # in messages, since an empty one at the end has no tokens
     part = prompt_tokens * np.divide(kept, view, out=np.zeros(len(view)), where=view > 0)
     shared = np.minimum(np.where(continues, old_prompt, part), prompt_tokens)
-    whole, distance = np.where(continues, shared, 0.0), np.zeros(len(kept))
+    first = steps.groupby("trial_id")[["prompt_tokens", "view_tokens"]].transform("first").to_numpy(np.float64)
+    shown = np.where((same == 1) & ~continues, kept * first[:, 0] / np.maximum(1.0, first[:, 1]), np.nan)
+    fixed = pd.Series(shown).groupby(steps["trial_id"].to_numpy()).transform("min").fillna(0.0).to_numpy()
+    whole, distance = np.where(continues, shared, fixed), np.zeros(len(kept))
     for rows in steps.groupby("trial_id").indices.values():
         if continues[rows].all():
             continue
@@ -166,7 +169,7 @@ def _measure_beginnings(steps: pd.DataFrame, prompt_tokens: Numbers) -> Beginnin
         plain_tokens=np.full(len(kept), np.inf),
         whole_tokens=np.minimum(whole, prompt_tokens),
         whole_distance=distance,
-        fixed_tokens=np.zeros(len(kept)),
+        fixed_tokens=fixed,
     )
 
 

@@ -8,7 +8,7 @@ text. They are fitted on the first half of the prompts before the first compacti
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from statistics import median
+from statistics import median, median_low
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -126,21 +126,19 @@ class EditedRead(NamedTuple):
 
 
 def find_instructions_tokens(reads: Iterable[EditedRead]) -> int | None:
-    """Return the length of the instructions, definitions of tools included, as reads behind edits show it; None if none does.
+    """Return the length of the instructions, definitions of tools included, as reads behind edits show it (median); None if none does.
 
     A cache that is warm then holds nothing else of the prompt if the edit keeps the system message at most. Neither does a cache
     with marks if the edit is far back; a cache without marks also holds the messages before the edit.
     """
-    return min(
-        (
-            read.read_tokens
-            for read in reads
-            if read.read_tokens > 0
-            and read.pause_seconds <= WARM_SECONDS
-            and (read.kept_messages <= 1 or (read.written_tokens > 0 and read.new_messages > LOOK_BACK_MESSAGES))
-        ),
-        default=None,
-    )
+    shown = [
+        read.read_tokens
+        for read in reads
+        if read.read_tokens > 0
+        and read.pause_seconds <= WARM_SECONDS
+        and (read.kept_messages <= 1 or (read.written_tokens > 0 and read.new_messages > LOOK_BACK_MESSAGES))
+    ]
+    return median_low(shown) if shown else None
 
 
 def measure_texts(message: Message) -> TextSizes:

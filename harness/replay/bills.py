@@ -28,13 +28,15 @@ OWN = "own"
 """Name of the rule of the session's own provider with the prices of its own model."""
 _RULE_OF_MODEL = (
     ("claude", "anthropic-2025-09"),
+    ("gpt-5.6", "openai-2026-10"),
+    ("gpt-6", "openai-2026-10"),
     ("gpt", "openai-2025-08"),
     ("codex", "openai-2025-08"),
     ("gemini", "gemini-2026-10"),
     ("deepseek", "deepseek-2026-10"),
     ("scripted", "anthropic-2025-09"),
 )
-"""Rule whose cache is that of the provider of a model, by a word in the name of the model."""
+"""Rule whose cache is that of the provider of a model, by the first of these words that the name of the model contains."""
 REREAD_TOKENS = (0, 2_500, 5_000, 10_000, 20_000, 40_000)
 """Numbers of tokens read again after each compaction for which settings are priced."""
 _ROUNDING = 1e-6

@@ -73,12 +73,12 @@ def split_stretches(entries: Sequence[Entry], times_ms: Sequence[int] = ()) -> l
 def list_edited_reads(stretches: Sequence[Stretch]) -> Iterator[EditedRead]:
     """Yield what the provider read for the first request of each stretch but the first, given all stretches of a session.
 
-    A stretch without an answer in the log yields nothing, and neither does one whose first usage is impossible.
+    A stretch without an answer in the log yields nothing. Neither does one whose first usage is impossible or whose view is unknown.
     """
     for before, stretch in pairwise(stretches):
         first = _find_answer(stretch, range(stretch.opening_messages, len(stretch.entries)))
         last = _find_answer(before, range(len(before.entries) - 1, -1, -1))
-        if first is None or last is None or stretch.steps[0].impossible_usage:
+        if first is None or last is None or stretch.steps[0].impossible_usage or not stretch.is_known:
             continue
         asked_ms = stretch.times_ms[first - 1] if first and stretch.times_ms else 0
         yield EditedRead(

@@ -13,6 +13,8 @@ from harness.experiment.trial import Trial
 from harness.inspection.loading import load
 from harness.inspection.repricing import DEFAULT_RULES, price_sessions
 from harness.policies import load_policy_class
+from harness.prices.rules import find_rule
+from harness.replay.bills import find_held_tokens
 from harness.reporting.rule_costs import build_rule_cost_section, describe_rule_dependence, select_equal_arms
 
 
@@ -73,6 +75,24 @@ def test_a_request_without_the_empty_result_at_the_end_of_the_last_one_is_an_edi
     assert beginnings.shared_tokens.tolist() == [0, 4_000]
     assert beginnings.whole_tokens.tolist() == [0, 0]
     assert beginnings.answer_tokens.tolist() == [0, 0]
+
+
+def test_an_edit_that_keeps_one_message_shows_the_length_of_the_instructions():
+    """Trial a has instructions of 300 of 400 estimated tokens in a first prompt of 4,000; of trial b they are unknown."""
+    rows = {
+        "trial_id": ["a", "a", "a", "b", "b"],
+        "step": [1, 2, 3, 1, 2],
+        "prompt_tokens": [4_000, 9_000, 5_000, 4_000, 5_000],
+        "output_tokens": [10, 10, 10, 10, 10],
+        "view_tokens": [400, 900, 500, 400, 500],
+        "view_messages": [2, 40, 30, 40, 39],
+        "kept_prefix_tokens": [0, 400, 300, 0, 350],
+        "kept_prefix_messages": [0, 2, 1, 0, 2],
+    }
+    steps = pd.DataFrame(rows)
+    beginnings = rule_costs._measure_beginnings(steps, steps["prompt_tokens"].to_numpy(float))
+    assert beginnings.fixed_tokens.tolist() == [3_000, 3_000, 3_000, 0, 0]
+    assert find_held_tokens(beginnings, find_rule("anthropic-2025-09")).tolist() == [0, 4_000, 3_000, 0, 0]
 
 
 @pytest.mark.slow

@@ -150,6 +150,8 @@ def test_the_own_rule_has_the_prices_of_the_model_and_the_lifetimes_of_its_provi
     claude = choose_terms("own:1h", "claude-sonnet-4-5", rules)
     assert (claude.rule.provider, claude.lifetime, claude.prices[0].input_usd) == ("anthropic", "1h", 3.0)
     assert choose_terms("own:1h", "gpt-5", rules).lifetime == "10m"
+    assert choose_terms("own", "gpt-5-codex", rules).rule.name == "openai-2025-08"
+    assert choose_terms("own", "gpt-6-sol", rules).rule.name == "openai-2026-10"
     with pytest.raises(UsageError, match="price of the model 'nobody-knows'"):
         choose_terms("own", "nobody-knows", rules)
     with pytest.raises(UnknownName, match="lifetime"):
