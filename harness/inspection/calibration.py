@@ -126,7 +126,7 @@ class EditedRead(NamedTuple):
 
 
 def find_instructions_tokens(reads: Iterable[EditedRead]) -> int | None:
-    """Return the length of the instructions, definitions of tools included, as reads behind edits show it (median); None if none does.
+    """Return the median length of instructions, definitions of tools included, that reads behind edits show; None if none does.
 
     A cache that is warm then holds nothing else of the prompt if the edit keeps the system message at most. Neither does a cache
     with marks if the edit is far back; a cache without marks also holds the messages before the edit.

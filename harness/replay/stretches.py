@@ -73,7 +73,7 @@ def split_stretches(entries: Sequence[Entry], times_ms: Sequence[int] = ()) -> l
 def list_edited_reads(stretches: Sequence[Stretch]) -> Iterator[EditedRead]:
     """Yield what the provider read for the first request of each stretch but the first, given all stretches of a session.
 
-    A stretch without an answer in the log yields nothing. Neither does one whose first usage is impossible or whose view is unknown.
+    A stretch without an answer in the log, with impossible usage of its first step, or with an unknown view yields nothing.
     """
     for before, stretch in pairwise(stretches):
         first = _find_answer(stretch, range(stretch.opening_messages, len(stretch.entries)))
