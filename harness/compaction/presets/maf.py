@@ -59,6 +59,8 @@ class CollapseBand:
         room = int(limit * self.band_share / len(results)) * CHARACTERS_OF_TOKEN
         changes = []
         for item in results:
+            if not any(_is_long(result, room) for result in item.message.results):
+                continue  # nearly all results are short already where the policy acts at every step
             change = replace_results(item, lambda result: _cut(result, room))
             saved_tokens = item.tokens - self.counter.count(change.message)
             if saved_tokens > 0:
@@ -83,11 +85,15 @@ def _measure(item: Item, saved: dict[ItemId, int]) -> int:
     return item.tokens - saved.get(item.item_id, 0)
 
 
+def _is_long(result: ToolResult, room: int) -> bool:
+    return len(result.output) > room and CUT_MARK not in result.output
+
+
 def _cut(result: ToolResult, room: int) -> ToolResult:
     """Return a result with the middle of its text removed, so that about `room` characters stay."""
-    half = max(0, room - len(CUT_MARK)) // 2
-    if CUT_MARK in result.output or len(result.output) <= room:
+    if not _is_long(result, room):
         return result
+    half = max(0, room - len(CUT_MARK)) // 2
     end = result.output[len(result.output) - half :] if half else ""
     return with_output(result, f"{result.output[:half]}\n{CUT_MARK}\n{end}")
 
