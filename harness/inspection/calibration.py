@@ -108,7 +108,7 @@ class RecordedCalibration:
 
 
 class EditedRead(NamedTuple):
-    """What the provider read from its cache for the first request behind a compaction or clearing.
+    """Use of the provider's cache by the first request after a compaction or clearing.
 
     Args:
         read_tokens: Tokens that it read.

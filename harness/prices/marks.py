@@ -1,14 +1,14 @@
-"""Where a cache with marks finds the beginning of a prompt: only at the end of an earlier request, not at the end of any message.
+"""Which earlier request a prompt repeats completely: a cache with marks holds prompts only up to the end of such a request.
 
-A policy that edits old messages again and again leaves nothing to find: the beginning that a request shares with the one before
-was never the end of a request, since an earlier edit had changed it.
+A policy that edits old messages at every step repeats no earlier request completely, so such a cache holds nothing but the
+instructions, although most messages of the prompt are unchanged.
 """
 
 from collections.abc import Sequence
 
 
 def find_whole_requests(lengths: Sequence[int], kept: Sequence[int]) -> list[int]:
-    """Return for each request of a session the latest request before that it begins with, whole; -1 if there is none.
+    """Return for each request of a session the index of the latest earlier request that it repeats completely; -1 if none.
 
     Args:
         lengths: Number of messages of each request.

@@ -37,14 +37,14 @@ MIN_TOKENS_PER_CHARACTER = 0.25
 
 
 class Beginnings(NamedTuple):
-    """What requests share with those before them, of which a cache holds a part that depends on its rule.
+    """Tokens at the beginning of each request that earlier requests had, too; how many a cache holds depends on the price rule.
 
     Args:
         shared_tokens: Tokens at the beginning of each request that the one before it began with, too; 0 for the first request.
         answer_tokens: Tokens of the answer before, if the request repeats it right behind the whole prompt before; otherwise 0.
         plain_tokens: Tokens before the first reasoning of the turn that a message of the user ended right before the request;
             infinite where there is none.
-        whole_tokens: Tokens of the latest request before that the request begins with, whole; those of the instructions if there
+        whole_tokens: Tokens of the latest earlier request that the request repeats completely; those of the instructions if there
             is none.
         whole_distance: Number of messages behind that request; 0 if it is the one right before, whose end is marked, or if there
             is none.
@@ -94,7 +94,7 @@ class CallSizes:
 
     @property
     def beginnings(self) -> Beginnings:
-        """What each request shares with those before it."""
+        """Tokens at the beginning of each request that earlier requests had, too."""
         return Beginnings(*(getattr(self, name) for name in Beginnings._fields))
 
 
