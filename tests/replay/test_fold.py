@@ -128,6 +128,7 @@ def test_instructions_have_the_length_that_was_read_after_a_compaction(tmp_path)
     entries, times_ms = [timed.entry for timed in log], [timed.at_ms for timed in log]
     stretches = split_stretches(entries, times_ms)
     (read,) = list_edited_reads(stretches)
+    assert not list(list_edited_reads([stretches[0], replace(stretches[1], is_known=False)]))
     assert (read.read_tokens, read.kept_messages, read.new_messages) == (INSTRUCTIONS_TOKENS, 1, 1)
     assert read.written_tokens == stretches[1].steps[0].usage.prompt_tokens - INSTRUCTIONS_TOKENS
     assert 0 <= read.pause_seconds <= 5
