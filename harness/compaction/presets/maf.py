@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.compaction.pipeline import NonNegative, Pipeline, Preset, Rule, SavedShare, Share
-from harness.compaction.stages import Block, group_blocks, replace_results, with_output
+from harness.compaction.stages import group_blocks, replace_results, with_output
 from harness.compaction.triggers import Always, ShareOfAvailable
 from harness.conversation.events import ItemId, Replace
-from harness.conversation.messages import ToolResult
+from harness.conversation.messages import Message, ToolResult
 from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter, QuarterOfCharacters
 from harness.conversation.view import Item, View
@@ -40,8 +40,7 @@ class CollapseBand:
     def reduce(self, view: View, budget: Budget, reason: str) -> CompactionPlan:
         """Return a plan that shortens results, and drops the oldest calls if the conversation is still above the threshold."""
         limit = budget.threshold_tokens or view.tokens
-        groups = group_blocks(view.items[1:])
-        band = groups[self.head_groups : max(self.head_groups, len(groups) - self.tail_groups)]
+        band = self._find_band(view.items[1:])
         changes = self._shorten(band, limit)
         saved = {change.item: tokens for change, tokens in changes}
         is_too_long = view.tokens > limit
@@ -51,15 +50,23 @@ class CollapseBand:
         kept = tuple(change for change, _ in changes if change.item not in dropped)
         return CompactionPlan(reason=reason, replace=kept, forget=tuple(dropped))
 
-    def _shorten(self, band: Sequence[Block], limit: int) -> list[tuple[Replace, int]]:
+    def _find_band(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Return the messages of the groups between the anchors."""
+        starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
+        first = min(self.head_groups, len(starts))
+        end = max(first, len(starts) - self.tail_groups)
+        starts.append(len(items))
+        return items[starts[first] : starts[end]]
+
+    def _shorten(self, band: Sequence[Item], limit: int) -> list[tuple[Replace, int]]:
         """Return the shorter form of each long result in the band, with the tokens that it saves."""
-        results = [item for block in band for item in block.items if item.message.role == "tool"]
+        results = [item for item in band if item.message.role == "tool"]
         if not results:
             return []
         room = int(limit * self.band_share / len(results)) * CHARACTERS_OF_TOKEN
         changes = []
         for item in results:
-            if not any(_is_long(result, room) for result in item.message.results):
+            if not _has_long_result(item.message, room):
                 continue  # nearly all results are short already where the policy acts at every step
             change = replace_results(item, lambda result: _cut(result, room))
             saved_tokens = item.tokens - self.counter.count(change.message)
@@ -67,11 +74,13 @@ class CollapseBand:
                 changes.append((change, saved_tokens))
         return changes
 
-    def _drop(self, band: Sequence[Block], tokens: int, saved: dict[ItemId, int]) -> dict[ItemId, None]:
+    def _drop(self, band: Sequence[Item], tokens: int, saved: dict[ItemId, int]) -> dict[ItemId, None]:
         """Return the ids of the oldest groups with calls that must go so that the conversation fits; empty if it does."""
         missing = tokens - sum(saved.values())
         dropped: dict[ItemId, None] = {}
-        for block in band:
+        if missing <= 0:
+            return dropped
+        for block in group_blocks(band):
             if missing <= 0:
                 break
             if not block.items[0].message.calls:
@@ -83,6 +92,13 @@ class CollapseBand:
 
 def _measure(item: Item, saved: dict[ItemId, int]) -> int:
     return item.tokens - saved.get(item.item_id, 0)
+
+
+def _has_long_result(message: Message, room: int) -> bool:
+    for part in message.parts:  # a plain loop, since this is asked of every result before every step
+        if isinstance(part, ToolResult) and _is_long(part, room):
+            return True
+    return False
 
 
 def _is_long(result: ToolResult, room: int) -> bool:
