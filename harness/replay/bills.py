@@ -200,7 +200,7 @@ def price_sizes(sizes: CallSizes, output_tokens: Numbers, gap_seconds: Numbers, 
     rates = _choose_rates(terms, sizes.prompt_tokens)
     prompt = sizes.prompt_tokens
     is_warm = gap_seconds <= terms.lifetime_seconds
-    held = find_held_tokens(sizes.beginnings, terms.rule)
+    held = find_held_tokens(sizes, terms.rule)
     split = _split_sizes(prompt, sizes.shared_tokens, held, sizes.edited_tokens, is_warm, terms.rule)
     summarized_read = (
         np.where(is_warm | sizes.asks_early, rates.read_usd, rates.write_usd)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,41 +36,33 @@ MIN_SCALED_TOKENS = 100
 MIN_TOKENS_PER_CHARACTER = 0.25
 
 
-class Beginnings(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginnings:
     """Tokens at the beginning of each request that earlier requests had, too; how many a cache holds depends on the price rule.
 
-    Args:
-        shared_tokens: Tokens at the beginning of each request that the one before it began with, too; 0 for the first request.
-        answer_tokens: Tokens of the answer before, if the request repeats it right behind the whole prompt before; otherwise 0.
-        plain_tokens: Tokens before the first reasoning of the turn that a message of the user ended right before the request;
-            infinite where there is none.
-        whole_tokens: Tokens of the latest earlier request that the request repeats completely; those of the instructions if there
-            is none.
-        whole_distance: Number of messages behind that request; 0 if it is the one right before, whose end is marked, or if there
-            is none.
-        fixed_tokens: Tokens of the instructions.
+    The arrays have one value for each request.
     """
 
     shared_tokens: Numbers
+    """Tokens that the request before it began with, too; 0 for the first request."""
     answer_tokens: Numbers
+    """Tokens of the answer before, if the request repeats it right behind the whole prompt before; otherwise 0."""
     plain_tokens: Numbers
+    """Tokens before the first reasoning of the turn that a message of the user ended right before the request; infinite where
+    there is none."""
     whole_tokens: Numbers
+    """Tokens of the latest earlier request that the request repeats completely; those of the instructions if there is none."""
     whole_distance: Numbers
+    """Number of messages behind that request; 0 if it is the one right before, whose end is marked, or if there is none."""
     fixed_tokens: Numbers
+    """Tokens of the instructions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallSizes:
+class CallSizes(Beginnings):
     """Sizes of the requests of a stretch in tokens. The arrays have one value for each call."""
 
     prompt_tokens: Numbers
-    shared_tokens: Numbers
-    """Tokens at the beginning that the request before it began with, too. For these and the next five, see `Beginnings`."""
-    answer_tokens: Numbers
-    plain_tokens: Numbers
-    whole_tokens: Numbers
-    whole_distance: Numbers
-    fixed_tokens: Numbers
     edited_tokens: Numbers
     """Tokens behind the shared ones that an earlier request had sent behind another beginning."""
     is_cut: NDArray[np.bool_]
@@ -91,11 +83,6 @@ class CallSizes:
     def __len__(self) -> int:
         """Return the number of calls."""
         return len(self.prompt_tokens)
-
-    @property
-    def beginnings(self) -> Beginnings:
-        """Tokens at the beginning of each request that earlier requests had, too."""
-        return Beginnings(*(getattr(self, name) for name in Beginnings._fields))
 
 
 class StretchSizes:

@@ -8,7 +8,7 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Preset, Rule, Sav
 from harness.compaction.stages import group_blocks, replace_results, with_output
 from harness.compaction.triggers import Always, ShareOfAvailable
 from harness.conversation.events import ItemId, Replace
-from harness.conversation.messages import Message, ToolResult
+from harness.conversation.messages import ToolResult
 from harness.conversation.plan import CompactionPlan
 from harness.conversation.tokens import Budget, Counter, QuarterOfCharacters
 from harness.conversation.view import Item, View
@@ -66,7 +66,7 @@ class CollapseBand:
         room = int(limit * self.band_share / len(results)) * CHARACTERS_OF_TOKEN
         changes = []
         for item in results:
-            if not _has_long_result(item.message, room):
+            if not any(_is_long(part, room) for part in item.message.parts if isinstance(part, ToolResult)):
                 continue  # nearly all results are short already where the policy acts at every step
             change = replace_results(item, lambda result: _cut(result, room))
             saved_tokens = item.tokens - self.counter.count(change.message)
@@ -92,13 +92,6 @@ class CollapseBand:
 
 def _measure(item: Item, saved: dict[ItemId, int]) -> int:
     return item.tokens - saved.get(item.item_id, 0)
-
-
-def _has_long_result(message: Message, room: int) -> bool:
-    for part in message.parts:  # a plain loop, since this is asked of every result before every step
-        if isinstance(part, ToolResult) and _is_long(part, room):
-            return True
-    return False
 
 
 def _is_long(result: ToolResult, room: int) -> bool:
