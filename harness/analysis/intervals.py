@@ -223,10 +223,16 @@ def _compute_weighted_means(rows: Array, share: float, low: float, high: float) 
     return sums + rest * np.float32(low), sums + rest * np.float32(high)
 
 
-@lru_cache(maxsize=1)
 def _draw_many_weights(n: int, share: float) -> Weights:
-    """Return the same as `_draw_weights`; only the last result is kept, since 200 MB are drawn for 5,000 values."""
-    return _draw_weights.__wrapped__(n, share)
+    """Return the same as `_draw_weights`; only the last result is kept, and freed first, since one of 5,000 values has 200 MB."""
+    weights = _last_many_weights.get((n, share))
+    if weights is None:
+        _last_many_weights.clear()
+        weights = _last_many_weights[n, share] = _draw_weights.__wrapped__(n, share)
+    return weights
+
+
+_last_many_weights: dict[tuple[int, float], Weights] = {}
 
 
 @lru_cache(maxsize=64)

@@ -484,6 +484,7 @@ def write_charts(
         StoreError: The folder cannot be written.
         UnknownName: There is no such format, metric, arm, theme or width; the message suggests similar names.
     """
+    results = read_report_tables(results)  # since the whole table of trials takes much memory
     if find_withheld(results) is not None:
         return []
     with _wrap_write_errors(directory / "charts"):

@@ -1,5 +1,7 @@
 """Intervals and tests on arrays: agreement with SciPy and statsmodels, many studies at once, and no interval of width zero."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -165,3 +167,17 @@ def test_bounds_of_many_values_do_not_depend_on_which_weights_are_kept(monkeypat
     drawn = compute_bounded_mean_bounds(values, 0.0, 1.0)
     np.testing.assert_array_equal(kept.low, drawn.low)
     np.testing.assert_array_equal(kept.high, drawn.high)
+
+
+def test_the_weights_of_many_values_are_in_memory_once_at_most(monkeypatch):
+    monkeypatch.setattr(intervals, "MAX_SHARED_VALUES", 22)
+    varied, flat = np.linspace(0.1, 0.7, 600).reshape(1, 600), np.full((1, 600), 0.3)
+    tracemalloc.start()
+    compute_bounded_mean_bounds(varied, 0.0, 1.0)
+    _, once_bytes = tracemalloc.get_traced_memory()
+    compute_bounded_mean_bounds(flat, 0.0, 1.0)
+    compute_bounded_mean_bounds(varied, 0.0, 1.0)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert once_bytes > 600 * intervals.WEIGHT_DRAWS * 4
+    assert peak_bytes < 1.2 * once_bytes

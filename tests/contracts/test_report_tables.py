@@ -20,8 +20,9 @@ from harness.analysis.trajectories import CHECK_COLUMNS, list_verdicts
 from harness.analysis.validity import RequestDigests
 from harness.inspection.loading import load
 from harness.reporting import lost_facts
-from harness.reporting.experiment_report import report
+from harness.reporting.experiment_report import report, write_charts
 from harness.reporting.lost_facts import build_lost_fact_sections
+from harness.reporting.page.document import write_page
 from harness.store import block_states, frames
 from harness.store import results as results_module
 from harness.store.columns import TABLES, UNREPORTED_COLUMNS
@@ -70,6 +71,14 @@ def test_equal_texts_are_one_string(results):
     assert len(arms) > len({id(arm) for arm in arms}) == arms.nunique()
     trial_ids = {id(trial_id) for trial_id in results.report_tables.trials["trial_id"]}
     assert {id(trial_id) for trial_id in results.report_tables.steps["trial_id"]} <= trial_ids
+
+
+def test_text_charts_and_page_of_a_report_read_no_whole_table(results, tmp_path):
+    document = report(results)
+    assert document.render_text(full=True)
+    assert write_charts(results, tmp_path / "charts")
+    assert write_page(results, tmp_path / "page.html", document=document)
+    assert not set(NAMES) & results.__dict__.keys()
 
 
 def test_tables_of_several_experiments_are_joined_in_the_same_way(tmp_path, results):
