@@ -239,22 +239,32 @@ class PlainLauncher(ProcessLauncher):
 
 
 def test_a_tool_server_without_ctypes_is_refused(tmp_path):
-    source = "import sys; sys.modules['ctypes'] = None\n" + framing.BOOTSTRAP
+    source = "import sys; sys.modules['_ctypes'] = None\n" + framing.BOOTSTRAP
     command = [*build_python_command(find_python())[:-1], source]
     with pytest.raises(SandboxUnavailable, match=r"ctypes.*python3 \(3\.8 or later\) with its whole standard library"):
         ServedSandbox(PlainLauncher(tmp_path, command), SandboxLimits()).start()
 
 
+def test_a_tool_server_without_the_usual_parts_of_ctypes_uses_its_interface(tmp_path):
+    source = "import _ctypes; del _ctypes.dlsym\n" + framing.BOOTSTRAP
+    command = [*build_python_command(find_python())[:-1], source]
+    with ServedSandbox(PlainLauncher(tmp_path, command), SandboxLimits()) as sandbox:
+        status = sandbox.run("cat /proc/self/status").stdout.decode()
+    assert "Seccomp:\t2\n" in status
+    assert "NoNewPrivs:\t1\n" in status
+
+
 FAILING_LIBC = """
-import ctypes, errno
-class Libc:
-    syscall = lambda *_: {joined}
-    prctl = lambda _, option, *__: {installed} if option == 22 else 0
-ctypes.CDLL, ctypes.get_errno = lambda *_, **__: Libc(), lambda: errno.{error}
+import _ctypes, errno
+class Function:
+    _results = {{"syscall": lambda *_: {joined}, "prctl": lambda option, *_: {installed} if option == 22 else 0}}
+    __new__ = lambda cls, name: cls._results[name]
+_ctypes.dlsym = lambda _, name: name
+_ctypes.CFuncPtr, _ctypes.get_errno = Function, lambda: errno.{error}
 """
 OTHER_MACHINE = "import os; os.uname = lambda: type('', (), {'machine': 'riscv64'})"
 SHORT_POINTERS = """
-import ctypes, struct
+import struct
 calcsize = struct.calcsize
 struct.calcsize = lambda form: 4 if form == "P" else calcsize(form)
 """

@@ -13,7 +13,6 @@ commands of the same user cannot open its descriptors and forge replies.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import gc
 import marshal
@@ -27,6 +26,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing would take longer than all other imports
+    import ctypes
     import json
     import signal
     from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +34,9 @@ if TYPE_CHECKING:  # importing typing would take longer than all other imports
     from typing import Any
 
     parse_json, write_json = json.loads, json.dumps
+    _CharPointer, _UnsignedShort = ctypes.c_char_p, ctypes.c_ushort
+    _prctl: Callable[..., int]
+    _syscall: Callable[..., int]
     Header = dict[str, Any]
     Reply = tuple[Header, bytes]
     Spawn = Callable[[int, int], int]
@@ -64,6 +67,27 @@ else:
         import signal
         from json import dumps as write_json
         from json import loads as parse_json
+    try:
+        import _ctypes as ctypes
+
+        class _CharPointer(ctypes._SimpleCData):
+            _type_ = "z"
+
+        class _Int(ctypes._SimpleCData):
+            _type_ = "i"
+
+        class _UnsignedShort(ctypes._SimpleCData):
+            _type_ = "H"
+
+        class _Function(ctypes.CFuncPtr):
+            _flags_, _restype_ = ctypes.FUNCFLAG_CDECL | ctypes.FUNCFLAG_USE_ERRNO, _Int
+
+        _prctl, _syscall = [_Function(ctypes.dlsym(ctypes.dlopen(None, 0), name)) for name in ("prctl", "syscall")]
+    except (ImportError, AttributeError, TypeError):
+        import ctypes
+
+        _CharPointer, _UnsignedShort = ctypes.c_char_p, ctypes.c_ushort
+        _prctl, _syscall = ctypes.CDLL(None, use_errno=True).prctl, ctypes.CDLL(None, use_errno=True).syscall
     try:
         from _sha256 import sha256
     except ImportError:  # Python 3.12 or later
@@ -120,7 +144,6 @@ IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 _SECCOMP_MODE_FILTER = 2
 _KEYCTL_JOIN_SESSION_KEYRING = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RequestError(Exception):
@@ -1002,9 +1025,7 @@ def _fork(code: bytes, arguments: list[str], environment: Mapping[str, str], str
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _libc.prctl(
-            _PR_SET_DUMPABLE, 1, 0, 0, 0
-        )  # as in commands; otherwise this process could not change its own files in /proc
+        _prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # as in commands; otherwise this process could not change its own files in /proc
         _offer_to_oom_killer(os.getpid())
         os.environ.clear()
         os.environ.update(environment, PWD=os.getcwd())
@@ -1289,7 +1310,7 @@ def _decode_exit_code(status: int) -> int:
 class _FilterProgram(ctypes.Structure):
     """The kernel's `struct sock_fprog`: number of instructions and address of a seccomp program."""
 
-    _fields_ = (("count", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+    _fields_ = (("count", _UnsignedShort), ("instructions", _CharPointer))
 
 
 def restrict_system_calls(program: bytes, keyctl_numbers: dict[str, int]) -> None:
@@ -1309,12 +1330,12 @@ def restrict_system_calls(program: bytes, keyctl_numbers: dict[str, int]) -> Non
     if machine not in keyctl_numbers or bits != 64:
         supported = " or ".join(sorted(keyctl_numbers))
         raise OSError("the seccomp program needs a 64-bit python3 on %s; found %d bits on %s" % (supported, bits, machine))
-    joined = _libc.syscall(keyctl_numbers[machine], _KEYCTL_JOIN_SESSION_KEYRING, None)
+    joined = _syscall(keyctl_numbers[machine], _KEYCTL_JOIN_SESSION_KEYRING, None)
     # ENOSYS: the kernel has no keyrings. EPERM: a container engine refuses keyctl to every process of the container.
     if joined < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
         raise OSError("cannot enter a new session keyring: %s" % os.strerror(ctypes.get_errno()))
     description = _FilterProgram(len(program) // 8, program)
-    if _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(description), 0, 0) != 0:
+    if _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(description), 0, 0) != 0:
         raise OSError("cannot install the seccomp program: %s" % os.strerror(ctypes.get_errno()))
 
 
@@ -1329,7 +1350,7 @@ def main() -> None:
         os.dup2(null, fd)
         os.close(null)
     for option, value in ((_PR_SET_NO_NEW_PRIVS, 1), (_PR_SET_CHILD_SUBREAPER, 1), (_PR_SET_DUMPABLE, 0)):
-        if _libc.prctl(option, value, 0, 0, 0) != 0:
+        if _prctl(option, value, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl")
     os.umask(0o022)
     for number in IGNORED_SIGNALS:
