@@ -7,6 +7,7 @@ import click
 import pandas as pd
 
 from harness.analysis.rule_costs import NO_CACHE, name_rule
+from harness.analysis.validity import drop_repeats
 from harness.cli import options
 from harness.cli.terminal import build_named_grid, build_table, print_parts
 from harness.errors import UsageError, format_count
@@ -54,9 +55,10 @@ def command(
         table.to_csv(csv, index=False)
     means = table.groupby(["rule", "arm"], sort=False)[[f"{part}_usd" for part in PARTS] + ["total_usd"]].mean()
     counts = table.groupby(["rule", "arm"], sort=False)["session_id"].nunique()
-    equal = select_equal_arms(results.trials)
-    compared = means["total_usd"][means.index.get_level_values("arm").isin(equal)]
-    if sentence := describe_cheapest(compared, chosen, len(arms_of(means)) - len(arms_of(compared))):
+    trials = drop_repeats(results.trials)  # a repeat of another arm is no choice
+    own = means["total_usd"][means.index.get_level_values("arm").isin(trials["arm"])]
+    compared = own[own.index.get_level_values("arm").isin(select_equal_arms(trials))]
+    if sentence := describe_cheapest(compared, chosen, len(arms_of(own)) - len(arms_of(compared))):
         print_parts(sentence)
     for rule in chosen:
         used = table.loc[table["rule"] == rule, "lifetime"].iloc[0]

@@ -8,6 +8,7 @@ from harness.analysis.arms import order_arms, select_valid
 from harness.analysis.formatting import format_usd
 from harness.analysis.rule_costs import describe_winners, list_cheapest, name_rule, price_trials
 from harness.analysis.tables import Tables
+from harness.analysis.validity import drop_repeats
 from harness.errors import format_count
 from harness.reporting.section import Section, make_arm_section
 
@@ -30,7 +31,7 @@ def build_rule_cost_section(results: Tables) -> Iterator[Section]:
     means = joined.groupby("arm")[list(costs.columns)].mean()
     arms = [arm for arm in order_arms(trials) if arm in means.index]
     rows = {arm: (str(int((joined["arm"] == arm).sum())), *map(format_usd, means.loc[arm])) for arm in arms}
-    sentence = describe_rule_dependence(means, select_equal_arms(trials))
+    sentence = describe_rule_dependence(means, select_equal_arms(drop_repeats(trials)))
     notes = (*([f"{sentence}."] if sentence else []), _NOTE)
     yield make_arm_section("Cost under price rules, USD per trial", ("n", *map(name_rule, costs.columns)), rows, notes)
 

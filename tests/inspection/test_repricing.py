@@ -12,6 +12,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.conversation.events import Entry, SessionStarted, StepFinished
 from harness.errors import StoreError, UnknownName, UsageError
 from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
 from harness.inspection.repricing import DEFAULT_RULES, price_session, price_sessions
@@ -169,3 +170,14 @@ def test_results_refuse_rules_and_lifetimes_that_do_not_exist_and_tables_without
     shutil.copytree(grid / "output" / "results", tmp_path / "results")
     with pytest.raises(UsageError, match="tables but no logs"):
         load(tmp_path).price("none")
+
+
+def test_a_repeat_of_the_base_is_priced_but_is_no_choice(tmp_path):
+    base = Trial(task=TINY, policy=KeepLast(), window_tokens=100_000, sandbox=SandboxChoice(backend="local"))
+    arms = [Arm(name="again", trial={"replicate": 1})]
+    Experiment(name="twins", base=base, arms=arms, folder=tmp_path).run(workers=1, progress="off", unsafe_local=True)
+    shown = within("price", tmp_path)
+    assert shown.exit_code == 0, shown.output
+    assert "again" in shown.stdout
+    assert "lowest mean cost" not in shown.stdout
+    assert "not compared" not in shown.stdout
