@@ -48,8 +48,7 @@ class Beginnings:
     answer_tokens: Numbers
     """Tokens of the answer before, if the request repeats it right behind the whole prompt before; otherwise 0."""
     plain_tokens: Numbers
-    """Tokens before the first reasoning of the turn that a message of the user ended right before the request; infinite where
-    there is none."""
+    """Tokens before the first reasoning of the turn that a message of the user ended right before the request; else infinite."""
     whole_tokens: Numbers
     """Tokens of the latest earlier request that the request repeats completely; those of the instructions if there is none."""
     whole_distance: Numbers
