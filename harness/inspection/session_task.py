@@ -5,7 +5,7 @@ the trial, e.g. because its file was edited, the facts of today would be those o
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,18 +39,24 @@ class SessionTask:
     """Reason why the task is not known; empty if it is known, or if the session has none."""
 
 
-def find_session_task(entries: Sequence[Entry], journal: Journal | None = None, session_id: str = "") -> SessionTask:
+def find_session_task(
+    entries: Sequence[Entry],
+    journal: Journal | None = None,
+    session_id: str = "",
+    make_task: Callable[[str, int, World], Task] = make_shared_task,
+) -> SessionTask:
     """Return the task of a session with the results of its checks.
 
     Args:
         entries: Log of the session.
         journal: Journal that contains the session, and the record of its trial if it belongs to one; None for a session without.
         session_id: Id of the session in the journal.
+        make_task: Function that makes the task of a trial again from its name, seed and world.
     """
     rows = [] if journal is None else journal.query(_TRIAL_SQL, session_id)
     if journal is not None and rows:
         trial_id, config_json = rows[0]
-        return find_trial_task(entries, config_json, journal.list_checks(trial_id))
+        return find_trial_task(entries, config_json, journal.list_checks(trial_id), make_task)
     try:
         setup = decode_setup(find_setup(entries))
     except UsageError:  # of another program, or with a policy of a package that is not installed
@@ -58,18 +64,24 @@ def find_session_task(entries: Sequence[Entry], journal: Journal | None = None, 
     return SessionTask(task=setup.get("task"), reader=setup.get("reader", EXACT))
 
 
-def find_trial_task(entries: Sequence[Entry], config_json: str, checks: Sequence[CheckRecord]) -> SessionTask:
+def find_trial_task(
+    entries: Sequence[Entry],
+    config_json: str,
+    checks: Sequence[CheckRecord],
+    make_task: Callable[[str, int, World], Task] = make_shared_task,
+) -> SessionTask:
     """Return the task of a trial, made again from the configuration with which the trial was stored.
 
     Args:
         entries: Log of the trial's session.
         config_json: Configuration of the trial as JSON.
         checks: Results of the trial's checks.
+        make_task: Function that makes the task again from its name, seed and world.
     """
     try:
         plain: dict[str, Any] = json.loads(config_json)
         world = codec.from_plain(World, plain.get("world") or {}, "world")
-        task = make_shared_task(str(plain["task"]), int(plain["seed"]), world)
+        task = make_task(str(plain["task"]), int(plain["seed"]), world)
     except (HarnessError, ValueError, KeyError, TypeError) as error:
         notice = f"The task of the trial cannot be made again, so its facts are not known: {error}"
         return SessionTask(checks=tuple(checks), notice=notice)

@@ -20,6 +20,7 @@ from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, Lan
 from harness.compaction.presets.opencode import OpenCodePrune
 from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
+from harness.compaction.presets.strands import StrandsWindow
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
@@ -64,6 +65,7 @@ UNCOUNTED: tuple[Policy, ...] = (
     OpenHands(max_size=MANY),
     OpenHandsV0(max_size=MANY),
     PydanticWindow(trigger_messages=MANY),
+    StrandsWindow(window_messages=MANY),
 )
 """Presets with a limit on messages, events or turns, set so high that nothing is due in a long session."""
 OTHERWISE: tuple[Policy, ...] = (

@@ -27,6 +27,7 @@ from harness.session.assembly import SessionResources, assemble_session
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
 from harness.tasks import load_task
+from tests.bench import planning
 from tests.bench.editing import CountingModel, InstantSummarizer
 from tests.bench.overhead import InstantTool
 from tests.bench.workload import TOOL
@@ -98,3 +99,8 @@ def test_the_work_of_a_counterfactual_run_grows_no_faster_than_n_log_n(policy: P
             run.advance()
         assert len(run.attempts) > 0.7 * steps
     assert counts[1] / counts[0] < LONG * math.log(LONG) / (SHORT * math.log(SHORT))
+
+
+@pytest.mark.parametrize(("policy", "hook"), planning.idlers(), ids=lambda value: getattr(value, "kind", value))
+def test_every_policy_that_the_benchmark_asks_with_nothing_due_is_at_rest(policy, hook):
+    planning.at_rest(policy, hook, planning.conversation(100))

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,14 @@ from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.results import JoinedResults, Results, shorten_path
 from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.tasks import make_shared_task
 from harness.text import escape_control_characters, escape_html, replace_surrogates
 
 BUNDLES_FOLDER = Path(__file__).parent / "bundles"
 MAX_LEAD_CHARACTERS = 100
 """Maximum length of the beginning of a line that is shown in bold."""
+MAX_TASKS = 32
+"""Number of tasks that are kept while a page is made, since its sessions of one task do not stand together; some have 3 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +190,7 @@ def _describe_standing(results: Tables, *, is_withheld: bool) -> str:
 
 def _read_blocks(results: Results, session_ids: Sequence[str], *, shows_checks: bool) -> Mapping[str, str]:
     journals: dict[str, Journal] = {}
+    make_task = lru_cache(MAX_TASKS)(make_shared_task)
     with ExitStack() as stack:
         for part in results.parts if isinstance(results, JoinedResults) else (results,):
             path = part.output / JOURNAL_FILE
@@ -195,7 +199,7 @@ def _read_blocks(results: Results, session_ids: Sequence[str], *, shows_checks: 
                 journals = dict.fromkeys(part.report_tables.trials["session_id"], journal) | journals
 
         def find_task(session_id: str, entries: Sequence[Entry]) -> SessionTask:
-            known = find_session_task(entries, journals[session_id], session_id)
+            known = find_session_task(entries, journals[session_id], session_id, make_task)
             return known if shows_checks else replace(known, checks=None)
 
         return build_blocks(
