@@ -7,6 +7,7 @@ from each summary to the next.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import is_not
 from typing import Literal
 
 from harness.conversation import transcript
@@ -132,13 +133,19 @@ class CapTexts:
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages with long texts cut to their beginnings and without the message `without`."""
         shown = (message for message in messages if not (self.without and message == user(self.without)))
-        return tuple(replace(message, parts=tuple(map(self._cap_part, message.parts))) for message in shown)
+        return tuple(map(self._cap, shown))
+
+    def _cap(self, message: Message) -> Message:
+        parts = tuple([self._cap_part(part) for part in message.parts])
+        return replace(message, parts=parts) if any(map(is_not, parts, message.parts)) else message
 
     def _cap_part(self, part: Part) -> Part:
         if isinstance(part, ToolResult):
-            return replace(part, output=truncate_text(part.output, self.result_characters))
+            text = truncate_text(part.output, self.result_characters)
+            return part if text is part.output else replace(part, output=text)
         if isinstance(part, Text) and self.text_characters is not None:
-            return replace(part, text=truncate_text(part.text, self.text_characters))
+            text = truncate_text(part.text, self.text_characters)
+            return part if text is part.text else replace(part, text=text)
         if isinstance(part, ToolCall) and self.hides_arguments:
             return replace(part, arguments_json="{}")
         return part

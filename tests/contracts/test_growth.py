@@ -18,7 +18,9 @@ import harness
 from harness.compaction.presets.langchain import AnthropicClear, LangChainClear
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, SweAgent
-from harness.conversation.events import Compaction
+from harness.conversation.events import Compaction, Entry, MessageAdded
+from harness.conversation.messages import assistant
+from harness.conversation.view import fold
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace
 from harness.inspection.recorded_session import RecordedSession
 from harness.metrics.session_metrics import measure_session
@@ -102,5 +104,13 @@ def test_the_work_of_a_counterfactual_run_grows_no_faster_than_n_log_n(policy: P
 
 
 @pytest.mark.parametrize(("policy", "hook"), planning.idlers(), ids=lambda value: getattr(value, "kind", value))
-def test_every_policy_that_the_benchmark_asks_with_nothing_due_is_at_rest(policy, hook):
-    planning.at_rest(policy, hook, planning.conversation(100))
+def test_the_work_to_find_out_that_nothing_is_due_does_not_grow(policy, hook):
+    counts: list[int] = []
+    for size in (100, 1_000):
+        view, budget = planning.at_rest(policy, hook, planning.conversation(size)), policy.budget(planning.HUGE)
+        policy.plan(view, budget, planning.USAGE, hook)
+        entry = Entry(planning.MANY + 1, MessageAdded(message=assistant("Well."), step=1))
+        grown = fold(view, entry, policy.counter)
+        with count_lines(counts):
+            policy.plan(grown, budget, planning.USAGE, hook)
+    assert counts[1] <= 1.2 * counts[0] + 10, counts

@@ -6,11 +6,11 @@ from typing import Literal
 
 from harness.compaction.pipeline import NonNegative, Pipeline, Preset, Rule, SavedShare, Share
 from harness.compaction.stages import group_blocks, replace_results, with_output
-from harness.compaction.triggers import Always, ShareOfAvailable
+from harness.compaction.triggers import DUE_IN_ANY_VIEW, Always, DueAmounts, ShareOfAvailable
 from harness.conversation.events import ItemId, Replace
 from harness.conversation.messages import ToolResult
 from harness.conversation.plan import CompactionPlan
-from harness.conversation.tokens import Budget, Counter, QuarterOfCharacters
+from harness.conversation.tokens import Budget, Counter, QuarterOfCharacters, Usage
 from harness.conversation.view import Item, View
 
 CUT_MARK = "... cut out by compaction ..."
@@ -50,6 +50,20 @@ class CollapseBand:
         kept = tuple(change for change, _ in changes if change.item not in dropped)
         return CompactionPlan(reason=reason, replace=kept, forget=tuple(dropped))
 
+    def can_save_enough(self, view: View, budget: Budget) -> bool:
+        """Return False if shortening is sure to save too little of a conversation below the threshold.
+
+        The running time depends only on the number of messages added since the last call. Once results were shortened, the policy
+        acts at nearly every step, and they are as long as they may be; then the result is True.
+        """
+        limit = budget.threshold_tokens or view.tokens
+        if view.tokens > limit or view.saved_tokens:
+            return True
+        most_tokens = view.tally_cache.read(
+            view.items, _LengthTally, _LengthTally, lambda tally: tally.count_long(limit * self.band_share)
+        )
+        return bool(most_tokens and most_tokens >= self.least_saved_share * view.tokens)
+
     def _find_band(self, items: Sequence[Item]) -> Sequence[Item]:
         """Return the messages of the groups between the anchors."""
         starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
@@ -63,7 +77,7 @@ class CollapseBand:
         results = [item for item in band if item.message.role == "tool"]
         if not results:
             return []
-        room = int(limit * self.band_share / len(results)) * CHARACTERS_OF_TOKEN
+        room = _compute_room(limit * self.band_share, len(results))
         changes = []
         for item in results:
             if not any(_is_long(part, room) for part in item.message.parts if isinstance(part, ToolResult)):
@@ -88,6 +102,51 @@ class CollapseBand:
             missing -= sum(_measure(item, saved) for item in block.items)
             dropped |= dict.fromkeys(item.item_id for item in block.items)
         return dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Collapsible:
+    """Trigger that makes the policy act at every check, unless shortening results is sure to save too little."""
+
+    collapse: CollapseBand = field(repr=False)
+    """Part of the policy that shortens results."""
+
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """Return the reason of a trigger that is always met; None if nothing can come of it."""
+        return Always().check_due(view, budget, usage) if self.collapse.can_save_enough(view, budget) else None
+
+    def compute_due_amounts(self, budget: Budget) -> DueAmounts:
+        """Return no size, since what shortening saves depends on the lengths of the results."""
+        return DUE_IN_ANY_VIEW
+
+
+class _LengthTally:
+    """Number of the messages with tool results in a view, and their tokens by the magnitude of their length."""
+
+    __slots__ = ("count", "tokens_by_bits")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tokens_by_bits: dict[int, int] = {}
+        """Tokens of all messages whose longest result has a number of characters with so many bits."""
+
+    def add(self, item: Item) -> None:
+        if item.message.role == "tool":
+            self.count += 1
+            bits = max([len(part.output) for part in item.message.parts if isinstance(part, ToolResult)], default=0).bit_length()
+            self.tokens_by_bits[bits] = self.tokens_by_bits.get(bits, 0) + item.tokens
+
+    def count_long(self, share_tokens: float) -> int:
+        """Return at least the tokens of the messages that have a result longer than its part of `share_tokens`."""
+        if not self.count:
+            return 0
+        least_bits = _compute_room(share_tokens, self.count).bit_length()
+        return sum([tokens for bits, tokens in self.tokens_by_bits.items() if bits >= least_bits])
+
+
+def _compute_room(share_tokens: float, results: int) -> int:
+    """Return how many characters each of several results may keep, if together they may have so many tokens."""
+    return int(share_tokens / results) * CHARACTERS_OF_TOKEN
 
 
 def _measure(item: Item, saved: dict[ItemId, int]) -> int:
@@ -157,5 +216,5 @@ class MafAnchored(Preset):
             band_share=self.band_share,
             least_saved_share=self.min_gain_share,
         )
-        rules = (Rule(Always(), collapse, quiet=True), Rule(Always(), collapse, hook="overflow"))
+        rules = (Rule(Collapsible(collapse), collapse, quiet=True), Rule(Always(), collapse, hook="overflow"))
         return Pipeline(ShareOfAvailable(share=self.threshold), rules)

@@ -1,7 +1,11 @@
 """Tests of anchored compaction: what is shortened depends on places alone, and only if that saves enough."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from harness.compaction.presets.maf import CUT_MARK
 from harness.conversation.messages import user
+from harness.conversation.tokens import Window
 from harness.policies import MafAnchored
 from tests.compaction.conversations import Room, grown, step, view_of, work
 
@@ -23,6 +27,22 @@ def test_a_compaction_that_saves_too_little_is_not_made():
     policy = MafAnchored(min_gain_share=0.6)
     view = view_of(user("go"), *work(0, 20, 4_000), policy=policy)
     assert Room(policy, 30_000).ask(view) is None
+
+
+@given(
+    shares=st.lists(st.floats(0, 3), min_size=1, max_size=40) | st.builds(lambda share: [share] * 40, st.floats(0.5, 2.5)),
+    window_tokens=st.integers(2_000, 60_000),
+    min_gain_share=st.sampled_from([0.0, 0.1, 0.23, 0.6]),
+)
+def test_the_quick_look_never_hides_a_compaction(shares, window_tokens, min_gain_share):
+    """Each result has a share of the characters that results may have together, divided by their number."""
+    policy = MafAnchored(min_gain_share=min_gain_share)
+    budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
+    lengths = [int(share * budget.threshold_tokens / len(shares)) for share in shares]
+    steps = [message for number, length in enumerate(lengths) for message in step(number, "o" * length)]
+    view = view_of(user("go"), *steps, policy=policy)
+    expected = policy.pipeline.rules[0].reducer.reduce(view, budget, "asked at every step")
+    assert policy.plan(view, budget, None, "step") == (None if expected.is_empty else expected)
 
 
 def test_what_was_shortened_is_not_shortened_again_when_the_conversation_grows():
