@@ -10,6 +10,7 @@ import json
 import math
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,6 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from harness.analysis.chart_options import ChartOptions
 from harness.cli import main as command_line
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
@@ -47,7 +47,6 @@ from harness.experiment.preflight import FirstTokens, check_trials
 from harness.experiment.run_trial import WRITE_INTERVAL_SECONDS
 from harness.experiment.trial import Trial
 from harness.inspection.loading import load
-from harness.reporting.current_report import digest_sources, record_report
 from harness.reporting.experiment_report import report
 from harness.reporting.page.document import write_page
 from harness.session.grading import GradedCheck
@@ -330,7 +329,8 @@ def large() -> Iterator[Figure]:
     for action, bars in ACTIONS.items():
         name = f"{SIZES[1]:,} finished trials: {action}"
         yield Figure(name=name, value=large[action].cpu_seconds, unit="CPU s", bar=bars.cpu_seconds)
-        yield Figure(name=f"{name}, memory above the idle process", value=large[action].peak_mb, unit="MB", bar=bars.peak_mb)
+        memory = "memory of the process" if action in COMMANDS else "memory above the idle process"
+        yield Figure(name=f"{name}, {memory}", value=large[action].peak_mb, unit="MB", bar=bars.peak_mb)
         growth = large[action].cpu_seconds / max(small[action].cpu_seconds, LEAST_SECONDS)
         yield Figure(name=f"{name}: growth from {SIZES[0]:,} trials", value=growth, unit="×", bar=GROWTH_BAR)
     name = f"dry run of {DRY_RUN_TRIALS:,} trials"
@@ -359,14 +359,17 @@ ACTIONS = {
     "quantiles of token curves": Cost(0.2, None),
     "text of the report": Cost(30.0, 1_000.0),
     PAGE_ACTION: Cost(40.0, 1_000.0),
-    "harness run with nothing left to do": Cost(5.0, None),
+    "harness run that writes the report": Cost(None, 1_000.0),
+    "harness run with nothing left to do": Cost(3.0, None),
 }
 """Limits of each action on a finished experiment, in the order in which the actions are measured."""
+COMMANDS = ("harness run that writes the report", "harness run with nothing left to do")
+"""Actions that are commands. Their cost is that of the whole process, with its start and its imports."""
 QUANTILES = "SELECT step, quantile_cont(view_tokens, [0.1, 0.5, 0.9]) FROM steps GROUP BY step ORDER BY step"
 
 
 def measure(action: str, folder: Path) -> Cost:
-    """Return the cost of an action in a process of its own, without the start of the process and its imports."""
+    """Return the cost of an action in a process of its own: without its start and its imports, unless the action is a command."""
     command = [sys.executable, "-m", "tests.bench.large", str(folder), action]
     return Cost(
         *json.loads(subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
@@ -375,9 +378,9 @@ def measure(action: str, folder: Path) -> Cost:
 
 def perform(action: str, folder: Path) -> Cost:
     """Perform an action in this process and return its cost."""
+    if action in COMMANDS:
+        return run_command("run", str(folder), "--progress", "off")
     output = folder / "output"
-    if action == "harness run with nothing left to do":
-        write_up(output)
     results = load(output) if output.is_dir() else None
     if results is not None and action == "quantiles of token curves":
         results.sql("SELECT step FROM steps LIMIT 1")  # the quantiles are not the first query of a notebook
@@ -386,9 +389,8 @@ def perform(action: str, folder: Path) -> Cost:
     match action:
         case "export" | "export with nothing new":
             export(output / JOURNAL_FILE, output / "results")
-        case "dry run" | "harness run with nothing left to do":
-            arguments = ["--dry-run"] if action == "dry run" else ["--progress", "off"]
-            done = CliRunner().invoke(command_line, ["run", str(folder), *arguments])
+        case "dry run":
+            done = CliRunner().invoke(command_line, ["run", str(folder), "--dry-run"])
             assert done.exit_code == 0, done.output
         case _:
             assert results is not None
@@ -412,11 +414,12 @@ def read_results(action: str, results: Results) -> None:
             write_page(results, results.output / PAGE_FILE, document=document)
 
 
-def write_up(output: Path) -> None:
-    """Write the text of the report as a run does, without its charts, which are not measured here."""
-    results = load(output)
-    made_from = digest_sources(results, None, ChartOptions())
-    record_report(results, output, made_from, report(results).write_texts(output))
+def run_command(*arguments: str) -> Cost:
+    """Return the cost of a command as a whole, with its start and its imports; it is the first child of this process."""
+    script = str(Path(sys.executable).with_name("harness"))
+    subprocess.run([sys.executable, script, *arguments], stdout=subprocess.DEVNULL, check=True)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Cost(ended.ru_utime + ended.ru_stime, ended.ru_maxrss * 1024 / 1e6)
 
 
 def read_status_kib(name: str) -> int:
