@@ -19,7 +19,7 @@ from harness.conversation.events import Entry
 from harness.conversation.tokens import Counter
 from harness.errors import UsageError, format_count
 from harness.inspection.disposition import Disposition
-from harness.inspection.distinctive_words import CompactionWords, follow_words
+from harness.inspection.distinctive_words import CompactionWords, WordFinder, follow_words
 from harness.inspection.fact_history import Appearance, FactChange, FactHistory, Holding, PlacedUse
 from harness.inspection.sample_run import CompactionAttempt
 from harness.models.scripted.profiles import EXACT, Reader
@@ -229,6 +229,7 @@ def build_autopsy(
     checks: Sequence[CheckRecord] | None = None,
     notice: str = "",
     is_replay: bool = False,
+    finder: WordFinder | None = None,
 ) -> SessionAutopsy:
     """Compute from a session's log which facts each compaction lost, and what happened to them afterwards.
 
@@ -241,11 +242,12 @@ def build_autopsy(
         notice: Reason why the task is not known; empty for a standard text.
         is_replay: Whether the log is a replay of a recorded session under another policy, in which the tool calls stay those of
             the recorded session.
+        finder: Finder of distinctive words that has read messages of the log before. Default: a new one.
     """
     history = FactHistory(task, counter, reader)
     log = tuple(entries)
     history.read(log)
-    words = follow_words(log, counter) if history.compactions and (task is None or not task.facts) else {}
+    words = follow_words(log, counter, finder) if history.compactions and (task is None or not task.facts) else {}
     failed = None if checks is None else [check for check in checks if not check.passed]
     required = {check.name: check.required_facts for check in task.checks} if task else {}
     titles_by_fact: dict[str, list[str]] = {}

@@ -16,6 +16,7 @@ from harness.conversation.tokens import Counter, iter_texts
 from harness.conversation.transcript import find_key_argument
 from harness.conversation.view import Item, View, drop_rolled_back, fold
 from harness.inspection.disposition import Disposition
+from harness.metrics.session_metrics import find_token
 
 MAX_SEARCHED_CHARACTERS = 8_000
 """Length of the beginning of a text in which words are looked for, so that large outputs cost little."""
@@ -359,23 +360,25 @@ class _Shown(NamedTuple):
     text: str
 
 
-def follow_words(entries: Iterable[Entry], counter: Counter) -> dict[int, CompactionWords]:
+def follow_words(entries: Iterable[Entry], counter: Counter, finder: WordFinder | None = None) -> dict[int, CompactionWords]:
     """Return what each applied compaction did to distinctive words, by the number of its event in the log.
 
     Args:
         entries: Log of a session; events that were rolled back are ignored.
         counter: Token counter of the session's compaction policy.
+        finder: Finder that has read messages of the log before, such as those of the same session under another policy. Default:
+            a new one.
     """
     log, view = drop_rolled_back(list(entries)), View()
     labels: dict[ItemId, str] = {}
-    finder, shown = WordFinder(), list[_Shown]()
+    finder, shown = finder or WordFinder(), list[_Shown]()
     cuts: list[tuple[int, View, View]] = []
     for entry in log:
         before, view = view, fold(view, entry, counter)
         match entry.event:
             case MessageAdded(message=message, step=step):
                 labels[view.items[-1].item_id] = _label(message, step)
-                text = " ".join(join_texts(message).split())
+                text = " ".join(finder.join_texts(message).split())
                 shown.append(_Shown(entry.seq, message.role, step, finder.find_words(message), text))
             case Compaction(status="applied") as event:
                 written = [item for item in view.items if item.item_id not in {old.item_id for old in before.items}]
@@ -416,8 +419,8 @@ def _follow(
             fate, step = ("kept", None) if where is not None else _find_fate(kind, word, later)
             carrier = None if where is None else after.items[where]
             action: Disposition = "masked" if item.item_id in in_after else "summarized" if covered else "dropped"
-            quote = None if carrier is None else _quote(carrier, labels, kind, word)
-            fates.append(WordFate(kind, word, _quote(item, labels, kind, word), action, quote, fate, step))
+            quote = None if carrier is None else _quote(carrier, labels, kind, word, finder)
+            fates.append(WordFate(kind, word, _quote(item, labels, kind, word, finder), action, quote, fate, step))
     fates.sort(key=lambda fate: (FATES.index(fate.fate), fate.step or 0))
     survival = count_survival(
         [item.message for item in gone], [item.message for item in kept], [item.message for item in written], finder
@@ -440,16 +443,17 @@ def _label(message: Message, step: int) -> str:
     return f"step {step}, the agent" if message.role == "assistant" else f"step {step}, output of a tool"
 
 
-def _quote(item: Item, labels: Mapping[ItemId, str], kind: str, word: str) -> WordQuote:
+def _quote(item: Item, labels: Mapping[ItemId, str], kind: str, word: str, finder: WordFinder) -> WordQuote:
     """Quote the line of a message with a word; of a phrase in other words, only the place."""
-    text, label = join_texts(item.message), labels.get(item.item_id, "")
-    match = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)
-    if match is None:
+    text, label = finder.join_texts(item.message), labels.get(item.item_id, "")
+    place = find_token(text, word)
+    if place < 0:
         return WordQuote(label, "", word if kind not in WORD_KINDS else "", "")
-    start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - CONTEXT_CHARACTERS)
-    end = text.find("\n", match.end())
-    stop = min(len(text) if end < 0 else end, match.end() + CONTEXT_CHARACTERS)
-    return WordQuote(label, text[start : match.start()].lstrip(), word, text[match.end() : stop].rstrip())
+    behind = place + len(word)
+    start = max(text.rfind("\n", 0, place) + 1, place - CONTEXT_CHARACTERS)
+    end = text.find("\n", behind)
+    stop = min(len(text) if end < 0 else end, behind + CONTEXT_CHARACTERS)
+    return WordQuote(label, text[start:place].lstrip(), word, text[behind:stop].rstrip())
 
 
 def describe_fate(fate: WordFate) -> str:

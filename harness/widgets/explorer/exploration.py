@@ -31,6 +31,7 @@ from harness.inspection.counterfactual import (
     count_uncompacted_tokens,
 )
 from harness.inspection.disposition import Disposition
+from harness.inspection.distinctive_words import WordFinder
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_text, format_message_line
 from harness.inspection.session_task import build_session_autopsy, find_session_task
@@ -205,6 +206,7 @@ class Exploration:
         self._runs: dict[str, CounterfactualRun] = {}
         self._shown: ShownStep | None = None
         self._task = session.known_task or find_session_task(session.entries)
+        self._word_finder = WordFinder()
         self._replays: dict[int, tuple[CounterfactualRun, SessionAutopsy]] = {}
         """Autopsies of the newest finished runs, with the run itself, by Python's `id()` of the run."""
         self.pinned: Pinned | None = None
@@ -304,7 +306,10 @@ class Exploration:
         if known is not None:
             return known[1]
         task = self._task
-        autopsy = build_autopsy(run.entries, task.task, run.counter, reader=task.reader, notice=task.notice, is_replay=True)
+        autopsy = build_autopsy(
+            run.entries, task.task, run.counter,
+            reader=task.reader, notice=task.notice, is_replay=True, finder=self._word_finder,
+        )  # fmt: skip
         if run.is_done:
             self._replays[id(run)] = run, autopsy
             if len(self._replays) > MAX_CACHED_RUNS:
