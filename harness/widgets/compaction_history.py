@@ -12,7 +12,7 @@ from harness.conversation.events import Compaction, Entry, RolledBack, StepFinis
 from harness.conversation.tokens import Counter as TokenCounter
 from harness.conversation.tokens import QuarterOfCharacters
 from harness.conversation.view import View, drop_rolled_back, fold
-from harness.inspection.autopsy import build_autopsy
+from harness.inspection.autopsy import SessionAutopsy, build_autopsy
 from harness.inspection.autopsy_page import encode_compaction, encode_session
 from harness.inspection.disposition import MessageDisposition, classify_messages
 from harness.inspection.sample_run import CompactionAttempt
@@ -98,6 +98,8 @@ class CompactionHistory:
     """Attempted compactions, each by the sequence number of its event in the session log."""
     _entries: list[Entry] = field(default_factory=list)
     _prober: FactProber | None = field(init=False)
+    _autopsy: SessionAutopsy | None = field(init=False, default=None)
+    """Autopsy of the session so far; None until it is shown again after a new entry."""
 
     def __post_init__(self) -> None:
         self._prober = FactProber(self.task, self.reader) if self.task and self.task.facts else None
@@ -109,6 +111,7 @@ class CompactionHistory:
         are removed.
         """
         self._entries.append(entry)
+        self._autopsy = None
         if not isinstance(entry.event, RolledBack):
             return self._add(entry)
         self._entries, self.view, self.rounds_by_seq = drop_rolled_back(self._entries), View(), {}
@@ -125,7 +128,9 @@ class CompactionHistory:
         Args:
             seq: Number of the compaction's event in the session log.
         """
-        autopsy = build_autopsy(self._entries, self.task, self.counter, reader=self.reader)
+        if self._autopsy is None:
+            self._autopsy = build_autopsy(self._entries, self.task, self.counter, reader=self.reader)
+        autopsy = self._autopsy
         compaction = next((one for one in autopsy.compactions if one.event == seq), None)
         if compaction is None or autopsy.notice:
             return None

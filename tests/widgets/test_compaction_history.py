@@ -107,3 +107,14 @@ def test_the_autopsy_of_a_compaction_is_that_of_the_whole_log(session):
         assert lost == [fact["name"] for fact in one.build_details()["facts"]["lost"]]
     without_task = heard(None, log)[0]
     assert [without_task.build_autopsy(seq) for seq in without_task.rounds_by_seq] == [None] * len(changes)
+
+
+def test_an_autopsy_that_was_shown_is_made_anew_after_further_entries(session):
+    _, task, log = session
+    looked = CompactionHistory(task, POLICY.counter)
+    for entry in log:
+        if change := looked.receive(entry):
+            looked.build_autopsy(change.seq)
+    whole, changes = heard(task, log)
+    assert len(changes) > 1
+    assert all(looked.build_autopsy(one.seq) == whole.build_autopsy(one.seq) for one in changes)
