@@ -1,4 +1,4 @@
-"""Which earlier request a prompt repeats completely: a cache with marks holds prompts only up to the end of such a request.
+"""Search for the earlier request that a prompt repeats completely; a cache with marks holds the prompt up to the end of it.
 
 A policy that edits old messages at every step repeats no earlier request completely, so such a cache holds nothing but the
 instructions, although most messages of the prompt are unchanged.

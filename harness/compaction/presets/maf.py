@@ -112,7 +112,7 @@ class Collapsible:
     """Part of the policy that shortens results."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason of a trigger that is always met; None if nothing can come of it."""
+        """Return the reason of a trigger that is always met; None if shortening is sure to save too little."""
         return Always().check_due(view, budget, usage) if self.collapse.can_save_enough(view, budget) else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
@@ -121,14 +121,14 @@ class Collapsible:
 
 
 class _LengthTally:
-    """Number of the messages with tool results in a view, and their tokens by the magnitude of their length."""
+    """Number of the messages with tool results in a view, and their tokens by the length of the longest result."""
 
     __slots__ = ("count", "tokens_by_bits")
 
     def __init__(self) -> None:
         self.count = 0
         self.tokens_by_bits: dict[int, int] = {}
-        """Tokens of all messages whose longest result has a number of characters with so many bits."""
+        """Tokens of the messages by the number of bits in the length of their longest result in characters."""
 
     def add(self, item: Item) -> None:
         if item.message.role == "tool":
